@@ -1,0 +1,96 @@
+"""Every failure a caller can tell apart.
+
+AgentError                     anything we raise on purpose; its text is written for the person or model that reads it
+├── BadRequest                 the caller's arguments are wrong
+│   ├── UnknownConversation
+│   └── InvalidArguments
+├── ConfigError                config.toml, a profile or an override is wrong
+├── ModelError                 the model could not answer
+│   ├── StreamLost             the stream broke; the turn asks again
+│   ├── ModelUnavailable       a request that kept failing; final
+│   ├── ModelRefused           a status that time does not mend; final
+│   └── MissingKey             no credential for the provider; final
+├── ToolError                  told to the model; the turn goes on
+│   ├── ApprovalDenied
+│   └── PatchError
+├── SandboxError               a command could not be contained, so it was not run
+└── StoreError                 the log could not be read or written
+    ├── Fenced                 another process owns the conversation now
+    └── ConversationBusy       another process runs a turn of it
+"""
+
+from typing import ClassVar
+
+
+class AgentError(Exception):
+    kind: ClassVar[str] = "agent_error"
+
+
+class BadRequest(AgentError):
+    kind = "bad_request"
+
+
+class UnknownConversation(BadRequest):
+    kind = "unknown_conversation"
+
+
+class InvalidArguments(BadRequest):
+    kind = "invalid_arguments"
+
+
+class ConfigError(AgentError):
+    kind = "config_error"
+
+
+class ModelError(AgentError):
+    kind = "model_error"
+
+
+class StreamLost(ModelError):
+    """The answer broke off. Asking again may help, after `retry_after` seconds where the provider said so."""
+
+    kind = "stream_lost"
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ModelUnavailable(ModelError):
+    kind = "model_unavailable"
+
+
+class ModelRefused(ModelError):
+    kind = "model_refused"
+
+
+class MissingKey(ModelError):
+    kind = "missing_key"
+
+
+class ToolError(AgentError):
+    kind = "tool_error"
+
+
+class ApprovalDenied(ToolError):
+    kind = "approval_denied"
+
+
+class PatchError(ToolError):
+    kind = "patch_error"
+
+
+class SandboxError(AgentError):
+    kind = "sandbox_error"
+
+
+class StoreError(AgentError):
+    kind = "store_error"
+
+
+class Fenced(StoreError):
+    kind = "fenced"
+
+
+class ConversationBusy(StoreError):
+    kind = "conversation_busy"

@@ -1,0 +1,15 @@
+"""The closed sets of values that people and clients choose from."""
+
+from typing import Literal, get_args
+
+ApprovalPolicy = Literal["untrusted", "on-failure", "on-request", "never"]
+SandboxMode = Literal["read-only", "workspace-write", "danger-full-access"]
+NetworkMode = Literal["off", "loopback", "on"]
+Decision = Literal["approved", "approved_for_session", "denied", "abort"]
+OutputStream = Literal["stdout", "stderr"]
+PlanStatus = Literal["pending", "in_progress", "completed"]
+
+APPROVAL_POLICIES: tuple[str, ...] = get_args(ApprovalPolicy)
+SANDBOX_MODES: tuple[str, ...] = get_args(SandboxMode)
+NETWORK_MODES: tuple[str, ...] = get_args(NetworkMode)
+DECISIONS: tuple[str, ...] = get_args(Decision)

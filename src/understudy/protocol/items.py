@@ -1,0 +1,73 @@
+"""Model-visible history: what a model said and was given.
+
+The shapes are those of the Responses API, which both wires are built from; the log keeps them as they are here.
+"""
+
+from typing import Literal
+
+import msgspec
+
+
+class InputText(msgspec.Struct, frozen=True, tag="input_text", tag_field="type"):
+    text: str
+
+
+class InputImage(msgspec.Struct, frozen=True, tag="input_image", tag_field="type"):
+    image_url: str  # a data: URL or an http(s) URL
+
+
+class OutputText(msgspec.Struct, frozen=True, tag="output_text", tag_field="type"):
+    text: str
+
+
+ContentPart = InputText | InputImage | OutputText
+
+
+class Message(msgspec.Struct, frozen=True, tag="message", tag_field="type"):
+    role: Literal["user", "assistant", "developer", "system"]
+    content: tuple[ContentPart, ...]
+    id: str | None = None
+
+    def text(self) -> str:
+        return "".join(part.text for part in self.content if not isinstance(part, InputImage))
+
+
+class SummaryText(msgspec.Struct, frozen=True, tag="summary_text", tag_field="type"):
+    text: str
+
+
+class ReasoningText(msgspec.Struct, frozen=True, tag="reasoning_text", tag_field="type"):
+    text: str
+
+
+class Reasoning(msgspec.Struct, frozen=True, tag="reasoning", tag_field="type"):
+    summary: tuple[SummaryText, ...] = ()
+    content: tuple[ReasoningText, ...] | None = None  # raw reasoning, where the model gives it
+    encrypted_content: str | None = None
+    id: str | None = None
+
+
+class FunctionCall(msgspec.Struct, frozen=True, tag="function_call", tag_field="type"):
+    name: str
+    arguments: str  # JSON text, as the model wrote it
+    call_id: str
+    id: str | None = None
+
+
+class FunctionCallOutput(msgspec.Struct, frozen=True, tag="function_call_output", tag_field="type"):
+    call_id: str
+    output: str
+
+
+ModelItem = Message | Reasoning | FunctionCall  # what a model produces
+Item = Message | Reasoning | FunctionCall | FunctionCallOutput  # what a model is sent
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of one model answer."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cached_input_tokens: int | None = None
+    reasoning_output_tokens: int | None = None

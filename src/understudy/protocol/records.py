@@ -1,0 +1,202 @@
+"""What the log of a conversation holds, in order. Everything else (history, events, status) is a fold over these.
+
+Wire events are projected from records in `servers`; nothing here knows a wire.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.protocol.changes import FileChange
+from understudy.protocol.choices import ApprovalPolicy, Decision, PlanStatus, SandboxMode
+from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
+
+
+class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a caller chose for a conversation, or from one message on. `None` means: as before."""
+
+    model: str | None = None
+    profile: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxMode | None = None
+    config: dict[str, Any] | None = None  # dotted keys of config.toml; never holds a secret once it is in the log
+    base_instructions: str | None = None
+    developer_instructions: str | None = None
+    compact_prompt: str | None = None
+    include_plan_tool: bool | None = None
+
+
+class Opened(msgspec.Struct, frozen=True, tag="opened"):
+    """The first record. `overrides` is filled in with what the configuration gave, so that going on later means the same."""
+
+    conversation_id: str
+    model: str
+    overrides: Overrides
+
+
+class UserMessage(msgspec.Struct, frozen=True, tag="user_message"):
+    """Input that was accepted. It reaches the model with the request that names it."""
+
+    message_id: str
+    message: Message
+    overrides: Overrides | None = None
+    parent_message_id: str | None = None
+
+
+class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):
+    turn_id: str
+
+
+class RequestSent(msgspec.Struct, frozen=True, tag="request_sent", omit_defaults=True):
+    """A model request begins, and with it the named messages enter the history."""
+
+    consumed: tuple[str, ...] = ()
+
+
+class ItemReceived(msgspec.Struct, frozen=True, tag="item"):
+    item: ModelItem
+
+
+class ToolAnswered(msgspec.Struct, frozen=True, tag="tool_answered"):
+    """What the model is given for a call."""
+
+    output: FunctionCallOutput
+    success: bool = True
+
+
+class CommandStarted(msgspec.Struct, frozen=True, tag="command_started"):
+    """Intent: on disk before the command runs."""
+
+    call_id: str
+    command: tuple[str, ...]
+    cwd: str
+    contained: bool
+
+
+class CommandEnded(msgspec.Struct, frozen=True, tag="command_ended"):
+    call_id: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    duration: float  # seconds
+    timed_out: bool = False
+    denied: bool = False  # the sandbox seems to have refused something
+
+
+class PatchStarted(msgspec.Struct, frozen=True, tag="patch_started"):
+    """Intent: on disk before a file is touched."""
+
+    call_id: str
+    changes: dict[str, FileChange]
+    auto_approved: bool
+
+
+class PatchEnded(msgspec.Struct, frozen=True, tag="patch_ended"):
+    call_id: str
+    stdout: str
+    stderr: str
+    success: bool
+
+
+class CommandApprovalAsked(msgspec.Struct, frozen=True, tag="command_approval_asked"):
+    call_id: str
+    command: tuple[str, ...]
+    cwd: str
+    reason: str | None = None
+
+
+class PatchApprovalAsked(msgspec.Struct, frozen=True, tag="patch_approval_asked"):
+    call_id: str
+    changes: dict[str, FileChange]
+    reason: str | None = None
+
+
+class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided"):
+    """An answer to a question. Only the first for its question counts (`effective`)."""
+
+    call_id: str
+    decision: Decision
+    source: str  # who answered: "client", or the rule that answered for nobody
+    effective: bool = True
+
+
+class PlanStep(msgspec.Struct, frozen=True):
+    step: str
+    status: PlanStatus
+
+
+class PlanUpdated(msgspec.Struct, frozen=True, tag="plan_updated"):
+    plan: tuple[PlanStep, ...]
+    explanation: str | None = None
+
+
+class TokensCounted(msgspec.Struct, frozen=True, tag="tokens_counted"):
+    usage: Usage
+
+
+class DiffChanged(msgspec.Struct, frozen=True, tag="diff_changed"):
+    unified_diff: str
+
+
+class Noticed(msgspec.Struct, frozen=True, tag="noticed"):
+    """A word to whoever watches."""
+
+    message: str
+
+
+class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended"):
+    reason: Literal["completed", "failed", "interrupted"]
+    message: str | None = None  # the last answer, or why it failed
+
+
+Record = (
+    Opened
+    | UserMessage
+    | TurnStarted
+    | RequestSent
+    | ItemReceived
+    | ToolAnswered
+    | CommandStarted
+    | CommandEnded
+    | PatchStarted
+    | PatchEnded
+    | CommandApprovalAsked
+    | PatchApprovalAsked
+    | ApprovalDecided
+    | PlanUpdated
+    | TokensCounted
+    | DiffChanged
+    | Noticed
+    | TurnEnded
+)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A record in its place. `turn` is the submission id its events carry; `parent` the record it follows on its path."""
+
+    seq: int
+    parent: int
+    turn: str
+    at: float  # seconds since the epoch
+    record: Record
+
+
+class TextDelta(msgspec.Struct, frozen=True):
+    """More of the answer being written. Deltas are not in the log: the finished item is."""
+
+    text: str
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True):
+    text: str
+    raw: bool = False
+
+
+class OutputDelta(msgspec.Struct, frozen=True):
+    call_id: str
+    stream: Literal["stdout", "stderr"]
+    chunk: bytes
+
+
+Delta = TextDelta | ReasoningDelta | OutputDelta
