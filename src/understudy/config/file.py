@@ -1,0 +1,89 @@
+"""Reading config.toml, once for as long as it does not change."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from understudy.config.keys import find_misspelt
+from understudy.config.schema import Tree
+from understudy.errors import ConfigError
+
+if TYPE_CHECKING:
+    import tomllib
+
+_Stamp = tuple[int, int, int]
+
+
+class ConfigFile(msgspec.Struct, frozen=True):
+    path: Path
+    tree: Tree  # shared between conversations: never changed in place
+    misspelt: tuple[tuple[str, str], ...]  # key as written, a word on what was meant
+
+
+_read_files: dict[Path, tuple[_Stamp, ConfigFile]] = {}
+
+
+def read_config_file(home: Path) -> ConfigFile:
+    """`config.toml` of the configuration folder; one that is not there is empty. Raises `ConfigError` with the place of a slip."""
+    path = home / "config.toml"
+    try:
+        stamp = _stamp(os.stat(path))
+    except FileNotFoundError:
+        return ConfigFile(path, {}, ())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    known = _read_files.get(path)
+    if known and known[0] == stamp:
+        return known[1]
+    stamp, text = _read(path)
+    tree = _parse(path, text)
+    file = ConfigFile(path, tree, tuple(find_misspelt(tree)))
+    _read_files[path] = stamp, file
+    return file
+
+
+def _stamp(stat: os.stat_result) -> _Stamp:
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _read(path: Path) -> tuple[_Stamp, str]:
+    try:
+        with open(path, "rb") as file:
+            stamp = _stamp(os.fstat(file.fileno()))  # of what is read, should the file be replaced just now
+            data = file.read()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        return stamp, data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot read {path}: it is not UTF-8 (byte {error.start})") from None
+
+
+def _parse(path: Path, text: str) -> Tree:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_show_slip(path, text, error)) from None
+    except RecursionError:
+        raise ConfigError(f"cannot read {path}: its tables are nested too deeply") from None
+
+
+def _show_slip(path: Path, text: str, error: "tomllib.TOMLDecodeError") -> str:
+    """The line with a caret under the slip. The parser gives the place only as words: `… (at line 1, column 9)`."""
+    reason, _, place = str(error).rpartition(" (at ")
+    words = place.rstrip(")").replace(",", "").split()
+    lines = text.splitlines()
+    if words[:1] == ["line"] and len(words) == 4:
+        row, column = int(words[1]), int(words[3])
+    else:  # "end of document"
+        row, column = max(len(lines), 1), len(lines[-1]) + 1 if lines else 1
+    line = lines[row - 1] if row <= len(lines) else ""
+    margin = " " * len(str(row))
+    return (
+        f"TOML parse error at line {row}, column {column}\n{margin} |\n{row} | {line}\n{margin} | {' ' * (column - 1)}^\n"
+        f"{reason or error}\nin {path}"
+    )

@@ -1,0 +1,42 @@
+"""Where the user's files lie: `$CODEX_HOME`, else `~/.codex`. Ours are in the folder `understudy` beneath it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from understudy.errors import ConfigError
+
+STATE_FOLDER = "understudy"
+
+
+def find_home(env: Mapping[str, str]) -> Path:
+    """The configuration folder, absolute. A folder that was named has to be there; the default one need not."""
+    named = env.get("CODEX_HOME", "")
+    if not named:
+        return user_home(env) / ".codex"
+    try:
+        home = Path(named).resolve(strict=True)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"CODEX_HOME names `{named}`, which cannot be used: {reason}. Create that folder or unset CODEX_HOME."
+        ) from None
+    if not home.is_dir():
+        raise ConfigError(f"CODEX_HOME names `{named}`, which is not a folder. Name a folder or unset CODEX_HOME.")
+    return home
+
+
+def user_home(env: Mapping[str, str]) -> Path:
+    named = env.get("HOME", "")
+    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~"))
+
+
+def state_dir(home: Path) -> Path:
+    return home / STATE_FOLDER
+
+
+def expand(text: str, *, base: Path, env: Mapping[str, str]) -> Path:
+    """The absolute path that `text` means, with a leading `~` and relative to `base`."""
+    if text == "~" or text.startswith("~/"):
+        return user_home(env) / text[2:]
+    return base / text

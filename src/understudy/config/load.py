@@ -1,0 +1,219 @@
+"""From the file, a profile, `-c` flags and a call's arguments to one `Config`.
+
+Who wins, strongest first: a typed argument, the `config` argument, `-c`, the profile, the file, the default.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from stat import S_ISDIR
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from understudy.config.file import ConfigFile, read_config_file
+from understudy.config.home import expand, state_dir
+from understudy.config.keys import find_misspelt
+from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
+from understudy.config.overrides import Assignment, apply, assignments, merge
+from understudy.config.sandbox import read_sandbox
+from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.config.tables import check_history, check_mcp_servers, check_providers
+from understudy.errors import ConfigError
+from understudy.protocol.choices import APPROVAL_POLICIES, ApprovalPolicy
+from understudy.protocol.records import Overrides
+
+T = TypeVar("T")
+
+BUILT_IN_PROVIDERS = ("openai", "oss", "scripted")
+PROJECT_DOC_MAX_BYTES = 32 * 1024
+
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+_SUMMARIES = ("auto", "concise", "detailed", "none")
+_VERBOSITIES = ("low", "medium", "high")
+
+
+def load_config(
+    home: Path,
+    overrides: Overrides,
+    *,
+    cli: Sequence[tuple[str, Any]] = (),
+    server_cwd: Path,
+    env: Mapping[str, str],
+) -> Config:
+    """The configuration a conversation starts or goes on with. Raises `ConfigError`, which names key, place and expected value."""
+    file = read_config_file(home)
+    settings = [*assignments(cli, "`-c`"), *assignments((overrides.config or {}).items(), "the `config` argument")]
+    laid_over = apply(file.tree, settings)
+    profile = _choose_profile(overrides, laid_over, file)
+    tree = apply(merge(file.tree, profile.tree), settings) if profile.name else laid_over
+    try:
+        return _build(home, Reader(tree), overrides, server_cwd, env, _warnings(file, settings))
+    except Mismatch as slip:
+        origin = _find_origin(slip.key, settings, profile, file)
+        text = f"{slip.complaint}\nin `{slip.key}`\nThat value is set by {origin}; `{slip.key}` should be {slip.wanted}."
+        raise ConfigError(text) from None
+
+
+class _Profile(msgspec.Struct, frozen=True):
+    name: str | None
+    tree: Tree
+
+
+def _choose_profile(overrides: Overrides, laid_over: Tree, file: ConfigFile) -> _Profile:
+    name = overrides.profile
+    if name is None:
+        name = laid_over.get("profile")
+        if name is not None and not isinstance(name, str):
+            raise ConfigError(f"invalid type in `profile`: it should be the name of a table under [profiles] in {file.path}")
+    if not name:
+        return _Profile(None, {})
+    profiles = laid_over.get("profiles")
+    found: object = cast(Tree, profiles).get(name) if isinstance(profiles, Mapping) else None
+    if not isinstance(found, Mapping):
+        there = ", ".join(f"`{known}`" for known in cast(Tree, profiles)) if isinstance(profiles, Mapping) else ""
+        hint = f"Profiles there: {there}." if there else "It has none."
+        raise ConfigError(f"config profile `{name}` not found\nProfiles are the tables [profiles.NAME] of {file.path}. {hint}")
+    return _Profile(name, cast(Tree, found))
+
+
+def _find_origin(key: str, settings: Sequence[Assignment], profile: _Profile, file: ConfigFile) -> str:
+    for setting in reversed(settings):
+        if setting.key == key or key.startswith(setting.key + ".") or setting.key.startswith(key + "."):
+            return setting.origin
+    if _holds(profile.tree, key):
+        return f"profile `{profile.name}` in {file.path}"
+    return str(file.path)
+
+
+def _holds(tree: Tree, key: str) -> bool:
+    try:
+        return Reader(tree).value(key) is not None
+    except Mismatch:
+        return False
+
+
+def _warnings(file: ConfigFile, settings: Sequence[Assignment]) -> tuple[str, ...]:
+    found = [(key, meant, str(file.path)) for key, meant in file.misspelt]
+    for setting in settings:
+        found += [(key, meant, setting.origin) for key, meant in find_misspelt(apply({}, [setting]))]
+    return tuple(f"`{key}` in {where} has no effect, for it is not a key we know; {meant}" for key, meant, where in found)
+
+
+def _build(
+    home: Path, read: Reader, overrides: Overrides, server_cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]
+) -> Config:
+    cwd = _find_cwd(overrides.cwd, server_cwd, env)
+    providers = check_providers(read)
+    provider = _choose_provider(read, providers)
+    check_history(read)
+    scripted_model = read.text("understudy.scripted_model")
+    return Config(
+        home=home,
+        state_dir=state_dir(home),
+        cwd=cwd,
+        model=_choose_model(overrides, read, provider, home),
+        model_provider=provider,
+        provider_tables=providers,
+        openai_base_url=read.text("openai_base_url"),
+        model_reasoning_effort=read.choice("model_reasoning_effort", _EFFORTS) or "medium",
+        model_reasoning_summary=read.choice("model_reasoning_summary", _SUMMARIES) or "auto",
+        model_supports_reasoning_summaries=read.flag("model_supports_reasoning_summaries"),
+        model_verbosity=read.choice("model_verbosity", _VERBOSITIES),
+        model_context_window=read.count("model_context_window"),
+        approval_policy=overrides.approval_policy
+        or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
+        sandbox=read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env),
+        shell_environment=_read_shell_environment(read),
+        disable_response_storage=read.flag("disable_response_storage") or False,
+        notify=read.texts("notify") or (),
+        project_doc_max_bytes=_first(read.count("project_doc_max_bytes", "usize"), PROJECT_DOC_MAX_BYTES),
+        show_raw_agent_reasoning=read.flag("show_raw_agent_reasoning") or False,
+        hide_agent_reasoning=read.flag("hide_agent_reasoning") or False,
+        history_persistence=cast(HistoryPersistence, read.choice("history.persistence", ("save-all", "none")) or "save-all"),
+        base_instructions=_read_base_instructions(overrides, read, cwd, env),
+        developer_instructions=_first(overrides.developer_instructions, read.text("developer_instructions")),
+        compact_prompt=_first(overrides.compact_prompt, read.text("compact_prompt")),
+        include_plan_tool=overrides.include_plan_tool or False,
+        mcp_servers=check_mcp_servers(read),
+        policy_rules=read.tables("understudy.rules"),
+        projects=read.named_tables("projects"),
+        wire=cast(Wire, read.choice("understudy.wire", ("seed", "modern")) or "seed"),
+        events=cast(EventMethods, read.choice("understudy.events", ("both", "codex/event", "none")) or "both"),
+        scripted_model=expand(scripted_model, base=cwd, env=env) if scripted_model else None,
+        warnings=warnings,
+    )
+
+
+def _first(value: T | None, otherwise: T) -> T:
+    """`value` unless it is absent; an empty text or a zero is a choice."""
+    return otherwise if value is None else value
+
+
+def _find_cwd(named: str | None, server_cwd: Path, env: Mapping[str, str]) -> Path:
+    cwd = expand(named, base=server_cwd, env=env) if named else server_cwd
+    try:
+        if ".." in cwd.parts:
+            cwd = cwd.resolve(strict=True)
+        is_folder = S_ISDIR(os.stat(cwd).st_mode)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"cwd `{named or cwd}` cannot be used: {reason}. Name a folder that is there; a relative one starts at {server_cwd}."
+        ) from None
+    if not is_folder:
+        raise ConfigError(
+            f"cwd `{named or cwd}` is not a folder. Name a folder that is there; a relative one starts at {server_cwd}."
+        )
+    return cwd
+
+
+def _choose_provider(read: Reader, providers: Mapping[str, Tree]) -> str:
+    name = _first(read.text("model_provider"), "openai")
+    if name in BUILT_IN_PROVIDERS or name in providers:
+        return name
+    there = ", ".join(f"`{known}`" for known in dict.fromkeys((*BUILT_IN_PROVIDERS, *providers)))
+    raise ConfigError(
+        f"Model provider `{name}` not found\n`model_provider` should be one of {there}, or get a table [model_providers.{name}]."
+    )
+
+
+def _choose_model(overrides: Overrides, read: Reader, provider: str, home: Path) -> str:
+    model = _first(overrides.model, read.text("model"))
+    if model:
+        return model
+    if provider == "scripted":
+        return "scripted"
+    raise ConfigError(
+        f'no model is set\nPut `model = "NAME"` into {home / "config.toml"}, pass `model` with the call, or start with '
+        '`-c model=NAME`. To try things without a model service, set `model_provider = "scripted"`.'
+    )
+
+
+def _read_base_instructions(overrides: Overrides, read: Reader, cwd: Path, env: Mapping[str, str]) -> str | None:
+    if overrides.base_instructions is not None:
+        return overrides.base_instructions
+    named = read.text("experimental_instructions_file")
+    if named is None:
+        return None
+    path = expand(named, base=cwd, env=env)
+    where = "`experimental_instructions_file` should name a text file that replaces the built-in instructions."
+    try:
+        text = path.read_text(errors="replace").strip()
+    except (OSError, ValueError) as error:
+        reason = f"{error.strerror} (os error {error.errno})" if isinstance(error, OSError) else error
+        raise ConfigError(f"failed to read experimental instructions file {path}: {reason}\n{where}") from None
+    if not text:
+        raise ConfigError(f"experimental instructions file is empty: {path}\n{where}")
+    return text
+
+
+def _read_shell_environment(read: Reader) -> ShellEnvironment:
+    key = "shell_environment_policy"
+    return ShellEnvironment(
+        inherit=cast(Inherit, read.choice(f"{key}.inherit", ("core", "all", "none")) or "all"),
+        ignore_default_excludes=read.flag(f"{key}.ignore_default_excludes") or False,
+        exclude=read.texts(f"{key}.exclude") or (),
+        set=read.text_table(f"{key}.set"),
+        include_only=read.texts(f"{key}.include_only") or (),
+    )

@@ -1,0 +1,82 @@
+"""The configuration of one conversation, complete and immutable.
+
+Structs rather than dataclasses: these stand on the start-up path, and msgspec makes such classes many times faster.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.protocol.choices import ApprovalPolicy, NetworkMode, SandboxMode
+
+Inherit = Literal["all", "core", "none"]
+Wire = Literal["seed", "modern"]
+EventMethods = Literal["both", "codex/event", "none"]
+HistoryPersistence = Literal["save-all", "none"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one command may use. None: no limit of ours."""
+
+    seconds: int | None = None
+    processes: int | None = None
+    memory_mb: int | None = None
+    file_mb: int | None = None
+
+
+class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
+    mode: SandboxMode
+    writable_roots: tuple[Path, ...] = ()  # beside cwd; absolute
+    network: NetworkMode = "off"  # what holds in this mode
+    exclude_tmpdir_env_var: bool = False
+    exclude_slash_tmp: bool = False
+    mask: tuple[Path, ...] = ()  # absolute; unreadable for commands
+    protect: tuple[str, ...] = ()  # not written by commands or patches: a name within every writable root, or an absolute path
+    limits: Limits = Limits()
+
+
+class ShellEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """Which variables a command is given; `command_environment` applies it."""
+
+    inherit: Inherit = "all"
+    ignore_default_excludes: bool = False
+    exclude: tuple[str, ...] = ()
+    set: Mapping[str, str] | None = None
+    include_only: tuple[str, ...] = ()
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    home: Path
+    state_dir: Path
+    cwd: Path
+    model: str
+    model_provider: str
+    provider_tables: Mapping[str, Mapping[str, Any]]  # [model_providers] as written, types checked
+    openai_base_url: str | None
+    model_reasoning_effort: str
+    model_reasoning_summary: str
+    model_supports_reasoning_summaries: bool | None
+    model_verbosity: str | None
+    model_context_window: int | None
+    approval_policy: ApprovalPolicy
+    sandbox: SandboxSettings
+    shell_environment: ShellEnvironment
+    disable_response_storage: bool
+    notify: tuple[str, ...]
+    project_doc_max_bytes: int
+    show_raw_agent_reasoning: bool
+    hide_agent_reasoning: bool
+    history_persistence: HistoryPersistence
+    base_instructions: str | None  # None: our own, see `instructions.default_instructions`
+    developer_instructions: str | None
+    compact_prompt: str | None
+    include_plan_tool: bool
+    mcp_servers: Mapping[str, Mapping[str, Any]]  # [mcp_servers] as written, types checked
+    policy_rules: tuple[Mapping[str, Any], ...]  # [[understudy.rules]] as written
+    projects: Mapping[str, Mapping[str, Any]]  # [projects] as written
+    wire: Wire
+    events: EventMethods
+    scripted_model: Path | None
+    warnings: tuple[str, ...]

@@ -1,0 +1,89 @@
+"""Single settings laid over the file: `-c key=value`, and the keys of a call's `config` argument.
+
+Both become assignments (dotted key, TOML value), applied in the order given.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from understudy.config.schema import Tree
+from understudy.errors import ConfigError
+
+_LARGEST_INTEGER = 2**63 - 1
+_SMALLEST_INTEGER = -(2**63)
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    key: str
+    value: Any
+    origin: str  # who set it, for error texts
+
+
+def parse_flag(text: str) -> tuple[str, Any]:
+    """`key=value` of a `-c` flag. What is not a TOML value is taken as a string, so `model=o3` needs no quotes."""
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals:
+        raise ConfigError(f"`-c {text}` has no `=`: write -c key=value")
+    if not key:
+        raise ConfigError(f"`-c {text}` has no key before the `=`: write -c key=value")
+    return key, _parse_value(value.strip())
+
+
+def _parse_value(text: str) -> Any:
+    import tomllib
+
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        table = {}
+    if len(table) == 1:  # more would mean that the text went on behind its value
+        return table["value"]
+    return text.strip("\"'")
+
+
+def from_json(value: Any) -> Any:
+    """The TOML value a JSON value stands for. TOML has no null: it becomes the empty string."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return value
+        case int():
+            return value if _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER else float(value)
+        case list():
+            return [from_json(item) for item in cast(list[Any], value)]
+        case dict():
+            return {key: from_json(item) for key, item in cast(dict[str, Any], value).items()}
+        case _:
+            return value
+
+
+def assignments(pairs: Iterable[tuple[str, Any]], origin: str) -> list[Assignment]:
+    return [Assignment(key, from_json(value), origin) for key, value in pairs]
+
+
+def apply(tree: Tree, settings: Iterable[Assignment]) -> Tree:
+    """The tree with the settings made; `tree` itself, which may be shared, stays as it is."""
+    for setting in settings:
+        tree = _with_value(tree, setting.key.split("."), setting.value)
+    return tree
+
+
+def _with_value(tree: object, path: list[str], value: Any) -> Tree:
+    table = dict(cast(Tree, tree)) if isinstance(tree, Mapping) else {}  # what is no table gives way to one
+    first, *rest = path
+    table[first] = _with_value(table.get(first), rest, value) if rest else value
+    return table
+
+
+def merge(under: Tree, over: Tree) -> Tree:
+    """Two trees as one: tables are joined key by key, for anything else `over` holds."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        both_tables = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = merge(cast(Tree, below), cast(Tree, value)) if both_tables else value
+    return merged

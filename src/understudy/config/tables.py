@@ -1,0 +1,39 @@
+"""Tables that other layers read as written: here their types are checked, so that a slip is reported with its key."""
+
+from collections.abc import Mapping
+
+from understudy.config.schema import Mismatch, Reader, Tree
+
+_WIRES = ("responses", "chat")
+
+
+def check_providers(read: Reader) -> Mapping[str, Tree]:
+    tables = read.named_tables("model_providers")
+    for name, table in tables.items():
+        provider = Reader(table, f"model_providers.{name}")
+        for key in ("name", "base_url", "env_key", "env_key_instructions", "experimental_bearer_token"):
+            provider.text(key)
+        for key in ("query_params", "http_headers", "env_http_headers"):
+            provider.text_table(key)
+        for key in ("request_max_retries", "stream_max_retries", "stream_idle_timeout_ms"):
+            provider.count(key)
+        for key in ("requires_auth", "requires_openai_auth"):
+            provider.flag(key)
+        provider.choice("wire_api", _WIRES)
+    return tables
+
+
+def check_mcp_servers(read: Reader) -> Mapping[str, Tree]:
+    tables = read.named_tables("mcp_servers")
+    for name, table in tables.items():
+        server = Reader(table, f"mcp_servers.{name}")
+        if server.text("command") is None and server.text("url") is None:
+            raise Mismatch(f"mcp_servers.{name}", "missing field `command`", "a table with `command` (or `url`)")
+        server.texts("args")
+        server.text_table("env")
+    return tables
+
+
+def check_history(read: Reader) -> None:
+    if read.table("history") is not None and read.text("history.persistence") is None:
+        raise Mismatch("history", "missing field `persistence`", 'a table with `persistence = "save-all"` or `"none"`')
