@@ -104,6 +104,8 @@ class CommandApprovalAsked(msgspec.Struct, frozen=True, tag="command_approval_as
     command: tuple[str, ...]
     cwd: str
     reason: str | None = None
+    key: str | None = None  # what an approval for the session would cover
+    retries: bool = False  # the command has run contained and was refused something
 
 
 class PatchApprovalAsked(msgspec.Struct, frozen=True, tag="patch_approval_asked"):
@@ -119,6 +121,7 @@ class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided"):
     decision: Decision
     source: str  # who answered: "client", or the rule that answered for nobody
     effective: bool = True
+    key: str | None = None  # what an approval for the session covers
 
 
 class PlanStep(msgspec.Struct, frozen=True):
@@ -148,6 +151,8 @@ class Noticed(msgspec.Struct, frozen=True, tag="noticed"):
 class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended"):
     reason: Literal["completed", "failed", "interrupted"]
     message: str | None = None  # the last answer, or why it failed
+    unfinished: str | None = None  # what the model had said of an answer that was cut off: shown, so the model is reminded of it
+    asked_for: bool = False  # by an interrupt op, which took a submission number of its own
 
 
 Record = (

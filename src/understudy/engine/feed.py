@@ -1,0 +1,245 @@
+"""The live end of one conversation's log: assigns numbers, waits for the disk, and shows everyone the same order.
+
+An entry is shown once it is committed; a delta once every entry before it has been shown. Followers are called on the
+event loop and must not block.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from understudy.engine.fold import State
+from understudy.engine.said import Said
+from understudy.errors import AgentError, StoreError
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import (
+    CommandEnded,
+    Delta,
+    Entry,
+    ItemReceived,
+    Record,
+    TurnEnded,
+)
+from understudy.store.log import Batch, EventLog
+
+PARTIAL_SECONDS = 0.25  # how often the text so far is put beside the log
+
+
+class Shown:
+    """An entry on its way to viewers. `encoded` lets a codec keep its bytes, so that many viewers share one encoding."""
+
+    __slots__ = ("encoded", "entry")
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.encoded: dict[object, object] = {}
+
+
+class LiveDelta:
+    """A delta on its way to viewers, likewise encoded once."""
+
+    __slots__ = ("after", "delta", "encoded", "turn")
+
+    def __init__(self, delta: Delta, turn: str, after: int) -> None:
+        self.delta = delta
+        self.turn = turn
+        self.after = after  # the last record before it
+        self.encoded: dict[object, object] = {}
+
+
+class Follower(Protocol):
+    """A viewer that has caught up. `can_answer` tells whether a question may be put to it."""
+
+    @property
+    def can_answer(self) -> bool: ...
+
+    def show(self, shown: Shown) -> None: ...
+
+    def show_delta(self, live: LiveDelta) -> None: ...
+
+    def fail(self, error: AgentError) -> None:
+        """Nothing more will be shown: the log cannot be written."""
+        ...
+
+
+class Feed:
+    def __init__(self, conversation_id: ConversationId, log: EventLog, loop: asyncio.AbstractEventLoop) -> None:
+        self.conversation_id = conversation_id
+        self.state = State()
+        self.followers: list[Follower] = []
+        self.published = 0  # the last entry that followers have been shown
+        self.said = Said()
+        self._log = log
+        self._loop = loop
+        self._queue: deque[Shown | LiveDelta] = deque()  # in order; an entry waits for the disk, a delta for the entries before it
+        self._committed = 0
+        self._unwritten: list[Entry] = []
+        self._flushing = False
+        self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._on_committed: list[tuple[int, Callable[[], None]]] = []
+        self._epoch = 0
+        self._claims = False
+        self._creates = False
+        self._partial_timer: asyncio.TimerHandle | None = None
+        self._partial_saved = False
+        self._letters_taken = 0
+        self.failure: AgentError | None = None
+
+    # -- where the log stands
+
+    def begin(self) -> None:
+        """A new conversation, of which nothing is on disk."""
+        self._epoch, self._creates = 1, True
+
+    def load(self, state: State, epoch: int) -> None:
+        """Take over what the store holds. The next append raises the epoch."""
+        self.state = state
+        self._committed = state.last_seq
+        self._epoch, self._claims = epoch + 1, True
+        self.failure = None
+
+    @property
+    def idle(self) -> bool:
+        return not self._queue and not self._unwritten
+
+    # -- writing
+
+    def append(self, *records: Record, turn: str) -> None:
+        now = time.time()
+        for record in records:
+            entry = Entry(self.state.last_seq + 1, self.state.head, turn, now, record)
+            self.state.apply(entry)
+            self._unwritten.append(entry)
+            self._queue.append(Shown(entry))
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+
+    def take_letters(self, number: int) -> None:
+        """Letters up to `number` are part of what is appended next."""
+        self._letters_taken = number
+
+    def flush(self) -> None:
+        """Hand what was appended to the writer, as one batch."""
+        self._flushing = False
+        if not self._unwritten or self.failure:
+            return
+        entries = tuple(self._unwritten)
+        self._unwritten.clear()
+        clears = self._partial_saved and any(isinstance(entry.record, ItemReceived | CommandEnded | TurnEnded) for entry in entries)
+        batch = Batch(
+            self.conversation_id,
+            self._epoch,
+            entries[0].seq - 1,
+            entries,
+            self.state.summary(),
+            claims=self._claims,
+            creates=self._creates,
+            clears_partial=clears,
+            takes_letters=self._letters_taken,
+        )
+        self._claims = self._creates = False
+        self._letters_taken = 0
+        if clears:
+            self._partial_saved = False
+        last = entries[-1].seq
+        self._log.append(batch, lambda error: self._on_batch(last, error))
+
+    async def committed(self) -> None:
+        """Wait until all that was appended is on disk. Raises what kept it from getting there."""
+        self.flush()
+        if self.failure:
+            raise self.failure
+        if self._committed < self.state.last_seq:
+            waiter = self._loop.create_future()
+            self._barriers.append((self.state.last_seq, waiter))
+            await waiter
+
+    def when_committed(self, callback: Callable[[], None]) -> None:
+        """Call back once all that was appended so far is on disk, or cannot get there."""
+        self._on_committed.append((self.state.last_seq, callback))
+
+    def _on_batch(self, last: int, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
+            return
+        self._committed = last
+        self._publish()
+        while self._barriers and self._barriers[0][0] <= last:
+            _, waiter = self._barriers.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        self._call_back(last)
+
+    def _fail(self, error: AgentError) -> None:
+        if self.failure:
+            return
+        self.failure = error
+        self._queue.clear()
+        self._unwritten.clear()
+        for follower in tuple(self.followers):
+            follower.fail(error)
+        for _, waiter in self._barriers:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._barriers.clear()
+        self._call_back(self.state.last_seq)
+
+    def _call_back(self, last: int) -> None:
+        due = [callback for seq, callback in self._on_committed if seq <= last]
+        self._on_committed = [(seq, callback) for seq, callback in self._on_committed if seq > last]
+        for callback in due:
+            callback()
+
+    # -- showing
+
+    def emit(self, delta: Delta, turn: str) -> None:
+        live = LiveDelta(delta, turn, self.state.last_seq)
+        if self._queue:
+            self._queue.append(live)
+        else:
+            self._show_delta(live)
+
+    def publish_foreign(self, entries: Sequence[Entry]) -> None:
+        """Show what another process has written."""
+        for entry in entries:
+            self._show(Shown(entry))
+
+    def _publish(self) -> None:
+        queue = self._queue
+        while queue:
+            first = queue[0]
+            if isinstance(first, Shown):
+                if first.entry.seq > self._committed:
+                    return
+                queue.popleft()
+                self._show(first)
+            else:
+                queue.popleft()
+                self._show_delta(first)
+
+    def _show(self, shown: Shown) -> None:
+        self.published = shown.entry.seq
+        self.said.finish(shown.entry.record)
+        for follower in tuple(self.followers):
+            follower.show(shown)
+
+    def _show_delta(self, live: LiveDelta) -> None:
+        self.said.add(live.delta)
+        for follower in tuple(self.followers):
+            follower.show_delta(live)
+        if self._partial_timer is None:
+            self._partial_timer = self._loop.call_later(PARTIAL_SECONDS, self._save_partial)
+
+    def _save_partial(self) -> None:
+        self._partial_timer = None
+        if self.failure is None and self.said and self.state.turn is not None:
+            self._log.save_partial(self.conversation_id, self.said.partial(self.published))
+            self._partial_saved = True
+
+    def close(self) -> None:
+        if self._partial_timer is not None:
+            self._partial_timer.cancel()
+            self._partial_timer = None

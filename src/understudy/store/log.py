@@ -1,0 +1,136 @@
+"""What the rest asks of a store of conversations: append with an epoch, read, list. SQLite answers it; a server database could.
+
+An idle conversation has no owner. Whoever runs a turn holds its claim: a lock that the kernel drops when the process
+dies, and an epoch that every append must match, so that a process that was overtaken cannot write.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry, UserMessage
+
+Status = Literal["running", "waiting", "idle"]
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a list shows of a conversation. Derived from its log, and stored beside it so that listing reads no log."""
+
+    title: str
+    status: Status
+    message_count: int
+    cwd: str
+    model: str
+    pending: tuple[str, ...] = ()  # call ids of open questions
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """One row of a list."""
+
+    conversation_id: ConversationId
+    created_at: float
+    updated_at: float
+    summary: Summary
+    archived: bool = False
+
+
+class Page(msgspec.Struct, frozen=True):
+    rows: tuple[Listed, ...]
+    next_cursor: str | None
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a conversation's log stands."""
+
+    epoch: int
+    last_seq: int
+
+
+class Partial(msgspec.Struct, frozen=True):
+    """What has been said of an item that is not finished. `after` is the last record before it."""
+
+    after: int
+    text: str = ""
+    reasoning: str = ""
+    raw_reasoning: str = ""
+    outputs: tuple[tuple[str, str, bytes], ...] = ()  # call id, stream, the end of what was printed
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Entries to append together. The first batch of a claim raises the epoch; the first of all makes the conversation."""
+
+    conversation_id: ConversationId
+    epoch: int
+    previous_seq: int
+    entries: tuple[Entry, ...]
+    summary: Summary
+    claims: bool = False
+    creates: bool = False
+    clears_partial: bool = False
+    takes_letters: int = 0  # letters up to this number have been accepted with this batch
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """An op for a conversation whose turn another process runs."""
+
+    number: int
+    op: "LetterOp"
+
+
+class SendLetter(msgspec.Struct, frozen=True, tag="send"):
+    message: UserMessage
+
+
+class InterruptLetter(msgspec.Struct, frozen=True, tag="interrupt"):
+    pass
+
+
+class DecideLetter(msgspec.Struct, frozen=True, tag="decide"):
+    call_id: str
+    decision: Literal["approved", "approved_for_session", "denied", "abort"]
+    source: str
+
+
+LetterOp = SendLetter | InterruptLetter | DecideLetter
+
+Committed = Callable[[BaseException | None], None]
+
+
+class Claim(Protocol):
+    """The right to append to one conversation."""
+
+    def release(self) -> None: ...
+
+
+class EventLog(Protocol):
+    def append(self, batch: Batch, done: Committed) -> None:
+        """Queue a batch. `done` is called on the event loop once it is on disk, or with the reason why it is not."""
+        ...
+
+    def claim(self, conversation_id: ConversationId) -> Claim | None:
+        """Take the conversation for a turn. `None`: another process has it."""
+        ...
+
+    def is_claimed(self, conversation_id: ConversationId) -> bool: ...
+
+    def position(self, conversation_id: ConversationId) -> Position | None: ...
+
+    def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]: ...
+
+    def partial(self, conversation_id: ConversationId) -> Partial | None: ...
+
+    def save_partial(self, conversation_id: ConversationId, said: Partial) -> None: ...
+
+    def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
+        """Leave an op for the process that runs the conversation's turn."""
+        ...
+
+    def letters(self, conversation_id: ConversationId) -> Sequence[Letter]: ...
+
+    def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page: ...
+
+    def changes(self) -> int:
+        """A number that differs from the last one when another process has written."""
+        ...

@@ -1,0 +1,58 @@
+"""Where the store lies, and whether SQLite's write-ahead log is safe there.
+
+Several processes share the log through shared memory, which network file systems do not give.
+"""
+
+from pathlib import Path
+
+from understudy.errors import StoreError
+
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ncpfs", "ocfs2", "gfs2", "davfs"}
+    | {f"fuse.{kind}" for kind in ("glusterfs", "sshfs", "s3fs", "davfs", "rclone")}
+)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder for our state, readable by its owner only. Raises `StoreError` where that fails."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise StoreError(
+            f"cannot use {folder} for conversations: {error.strerror}; set CODEX_HOME to a folder you can write to"
+        ) from error
+
+
+def refuse_network_file_system(folder: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
+    try:
+        kind = file_system_of(folder.resolve(), mountinfo.read_text(encoding="utf-8", errors="surrogateescape"))
+    except OSError:
+        return  # no such table on this platform
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise StoreError(
+            f"{folder} is on a network file system ({kind}), where conversations could be damaged; "
+            "set CODEX_HOME to a folder on a local disk"
+        )
+
+
+def file_system_of(path: Path, mountinfo: str) -> str | None:
+    """The type of the file system that holds `path`, by the kernel's table of mounts."""
+    best, kind = -1, None
+    text = str(path)
+    for line in mountinfo.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields = before.split()
+        if not separator or len(fields) < 5:
+            continue
+        mount = _unescape(fields[4])
+        inside = text == mount or text.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= best:  # a later mount on the same point hides the earlier one
+            best, kind = len(mount), after.split()[0]
+    return kind
+
+
+def _unescape(field: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        field = field.replace(code, character)
+    return field

@@ -1,0 +1,59 @@
+"""The tables, and how an older store becomes a newer one."""
+
+import sqlite3
+
+from understudy.errors import StoreError
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE conversations(
+        number INTEGER PRIMARY KEY,      -- 63 bits of the id: the key of the other tables, and the byte that is locked
+        id TEXT NOT NULL UNIQUE,
+        epoch INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        updated_at REAL NOT NULL,
+        archived INTEGER NOT NULL DEFAULT 0,
+        summary BLOB NOT NULL
+    );
+    CREATE INDEX conversations_by_activity ON conversations(archived, updated_at, number);
+    CREATE TABLE records(
+        conversation INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        parent INTEGER NOT NULL,
+        turn TEXT NOT NULL,
+        at REAL NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY(conversation, seq)
+    ) WITHOUT ROWID;
+    CREATE TABLE partials(conversation INTEGER PRIMARY KEY, data BLOB NOT NULL);
+    CREATE TABLE inbox(number INTEGER PRIMARY KEY AUTOINCREMENT, conversation INTEGER NOT NULL, op BLOB NOT NULL);
+    CREATE INDEX inbox_by_conversation ON inbox(conversation, number);
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring the store to the newest version, in one transaction. Raises `StoreError` for a store from the future."""
+    version = _version(connection)
+    if version == len(MIGRATIONS):
+        return
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} was written by a newer understudy (version {version}, this one knows {len(MIGRATIONS)}); upgrade understudy"
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number in range(_version(connection), len(MIGRATIONS)):  # read again: another process may have been first
+            for statement in MIGRATIONS[number].split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

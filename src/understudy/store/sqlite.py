@@ -1,0 +1,272 @@
+"""The event log on SQLite: one file, a write-ahead log, one writer thread, readers anywhere."""
+
+import asyncio
+import base64
+import os
+import sqlite3
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from understudy.errors import BadRequest, Fenced, StoreError
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry, Record
+from understudy.store.locks import ConversationLocks
+from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
+from understudy.store.place import prepare_folder, refuse_network_file_system
+from understudy.store.schema import migrate
+from understudy.store.writer import Job, Writer, explain
+
+BUSY_SECONDS = 5.0
+
+_encode = msgspec.json.Encoder().encode
+_decode_record = msgspec.json.Decoder(Record).decode
+_decode_summary = msgspec.json.Decoder(Summary).decode
+_decode_partial = msgspec.json.Decoder(Partial).decode
+_decode_op = msgspec.json.Decoder(LetterOp).decode
+
+
+class _Cursor(msgspec.Struct, frozen=True, array_like=True):
+    as_of: float  # when the first page was read: later pages leave out what changed since
+    updated_at: float
+    number: int
+
+
+def number_of(conversation_id: str) -> int:
+    """63 bits of the UUID: key of the rows, and the byte of the lock file."""
+    return int(conversation_id.replace("-", "")[:16], 16) >> 1
+
+
+class SqliteClaim:
+    def __init__(self, locks: ConversationLocks, number: int) -> None:
+        self._locks = locks
+        self._number: int | None = number
+
+    def release(self) -> None:
+        if self._number is not None:
+            self._locks.unlock(self._number)
+            self._number = None
+
+
+class SqliteLog:
+    """Raises `StoreError` with a text for people whenever SQLite cannot do what is asked."""
+
+    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        prepare_folder(folder)
+        refuse_network_file_system(folder)
+        self.path = folder / "conversations.db"
+        self._loop = loop
+        with self._explained():
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            writing = self._connect()
+            writing.execute("PRAGMA journal_mode = WAL")
+            writing.execute("PRAGMA synchronous = FULL")
+            migrate(writing, str(self.path))
+            self._reader = self._connect()
+            self._reader.execute("PRAGMA query_only = 1")
+        self._locks = ConversationLocks(folder / "locks")
+        self._writer = Writer(writing, self._deliver, str(self.path))
+
+    def close(self, timeout: float = 5.0) -> bool:
+        flushed = self._writer.close(timeout)
+        self._reader.close()
+        self._locks.close()
+        return flushed
+
+    # -- writing
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        self._writer.submit(Job(partial(_append, batch), done))
+
+    def save_partial(self, conversation_id: ConversationId, said: Partial) -> None:
+        row = (number_of(conversation_id), _encode(said))
+        self._submit("INSERT OR REPLACE INTO partials VALUES (?, ?)", row)
+
+    def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
+        self._submit("INSERT INTO inbox(conversation, op) VALUES (?, ?)", (number_of(conversation_id), _encode(op)), done)
+
+    def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
+        self._submit("UPDATE conversations SET archived = ? WHERE number = ?", (int(archived), number_of(conversation_id)), done)
+
+    def delete(self, conversation_id: ConversationId, done: Committed) -> None:
+        """Forget the conversation. The caller holds its claim."""
+        number = number_of(conversation_id)
+
+        def run(connection: sqlite3.Connection) -> None:
+            for table, key in (
+                ("conversations", "number"),
+                ("records", "conversation"),
+                ("partials", "conversation"),
+                ("inbox", "conversation"),
+            ):
+                connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (number,))
+
+        self._writer.submit(Job(run, done))
+
+    def _submit(self, statement: str, row: tuple[Any, ...], done: Committed | None = None) -> None:
+        self._writer.submit(Job(partial(_execute, statement, row), done))
+
+    def _deliver(self, answers: list[tuple[Committed, BaseException | None]]) -> None:
+        def tell() -> None:
+            for done, error in answers:
+                done(error)
+
+        if self._loop is None:
+            tell()
+            return
+        try:
+            self._loop.call_soon_threadsafe(tell)
+        except RuntimeError:  # the loop has ended: nobody waits any more, and the records are on disk
+            return
+
+    # -- claims
+
+    def claim(self, conversation_id: ConversationId) -> SqliteClaim | None:
+        number = number_of(conversation_id)
+        return SqliteClaim(self._locks, number) if self._locks.try_lock(number) else None
+
+    def is_claimed(self, conversation_id: ConversationId) -> bool:
+        """By another process. Our own claims are known to their holders."""
+        return self._locks.locked_elsewhere(number_of(conversation_id))
+
+    # -- reading
+
+    def position(self, conversation_id: ConversationId) -> Position | None:
+        with self._explained():
+            row = self._reader.execute("SELECT epoch, last_seq FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+        return Position(*row) if row else None
+
+    def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+        with self._explained():
+            rows = self._reader.execute(
+                "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
+                (number_of(conversation_id), after, -1 if limit is None else limit),
+            ).fetchall()
+        try:
+            return [Entry(seq, parent, turn, at, _decode_record(data)) for seq, parent, turn, at, data in rows]
+        except msgspec.MsgspecError as error:
+            raise StoreError(f"conversation store: a record of {conversation_id} cannot be read: {error}") from error
+
+    def partial(self, conversation_id: ConversationId) -> Partial | None:
+        with self._explained():
+            row = self._reader.execute("SELECT data FROM partials WHERE conversation = ?", (number_of(conversation_id),)).fetchone()
+        return _decode_partial(row[0]) if row else None
+
+    def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
+        with self._explained():
+            rows = self._reader.execute(
+                "SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", (number_of(conversation_id),)
+            ).fetchall()
+        return [Letter(number, _decode_op(op)) for number, op in rows]
+
+    def find(self, conversation_id: ConversationId) -> Listed | None:
+        with self._explained():
+            row = self._reader.execute(
+                "SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", (conversation_id,)
+            ).fetchone()
+        return self._listed(*row) if row else None
+
+    def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+        now = time.time()
+        place = _read_cursor(cursor) if cursor is not None else _Cursor(now, now, (1 << 63) - 1)
+        if limit <= 0:
+            return Page((), None)
+        with self._explained():
+            rows = self._reader.execute(
+                "SELECT id, created_at, updated_at, summary, archived, number FROM conversations WHERE archived = ?"
+                " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
+                (int(archived), place.as_of, place.updated_at, place.number, limit + 1),
+            ).fetchall()
+        listed = tuple(self._listed(*row[:5]) for row in rows[:limit])
+        if len(rows) <= limit:
+            return Page(listed, None)
+        last = rows[limit - 1]
+        return Page(listed, _write_cursor(_Cursor(place.as_of, last[2], last[5])))
+
+    def _listed(self, conversation_id: str, created_at: float, updated_at: float, summary: bytes, archived: int) -> Listed:
+        return Listed(ConversationId(conversation_id), created_at, updated_at, _decode_summary(summary), bool(archived))
+
+    def changes(self) -> int:
+        with self._explained():
+            return int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+
+    def check(self) -> str:
+        """SQLite's own integrity check: `ok`, or what is damaged."""
+        with self._explained():
+            return "\n".join(str(row[0]) for row in self._reader.execute("PRAGMA integrity_check(20)"))
+
+    def backup(self, target: Path) -> None:
+        """A whole, consistent copy, while others write."""
+        with self._explained():
+            os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            copy = sqlite3.connect(target)
+            try:
+                self._reader.backup(copy, pages=256)
+            finally:
+                copy.close()
+
+    def count(self) -> int:
+        with self._explained():
+            return int(self._reader.execute("SELECT count(*) FROM conversations").fetchone()[0])
+
+    def size(self) -> int:
+        """Bytes on disk, the write-ahead log included."""
+        return sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*"))
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise explain(error, str(self.path)) from error
+        except OSError as error:
+            raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
+
+
+def _execute(statement: str, row: tuple[Any, ...], connection: sqlite3.Connection) -> None:
+    connection.execute(statement, row)
+
+
+def _append(batch: Batch, connection: sqlite3.Connection) -> None:
+    number = number_of(batch.conversation_id)
+    last = batch.entries[-1]
+    if batch.creates:
+        connection.execute(
+            "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, batch.conversation_id, batch.epoch, last.seq, batch.entries[0].at, last.at, _encode(batch.summary)),
+        )
+    else:
+        changed = connection.execute(
+            "UPDATE conversations SET epoch = ?, last_seq = ?, updated_at = max(?, updated_at), summary = ?"
+            " WHERE number = ? AND epoch = ? AND last_seq = ?",
+            (batch.epoch, last.seq, last.at, _encode(batch.summary), number, batch.epoch - int(batch.claims), batch.previous_seq),
+        )
+        if changed.rowcount != 1:
+            raise Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
+    connection.executemany(
+        "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
+        [(number, entry.seq, entry.parent, entry.turn, entry.at, _encode(entry.record)) for entry in batch.entries],
+    )
+    if batch.clears_partial:
+        connection.execute("DELETE FROM partials WHERE conversation = ?", (number,))
+    if batch.takes_letters:
+        connection.execute("DELETE FROM inbox WHERE conversation = ? AND number <= ?", (number, batch.takes_letters))
+
+
+def _write_cursor(cursor: _Cursor) -> str:
+    return base64.urlsafe_b64encode(_encode(cursor)).decode().rstrip("=")
+
+
+def _read_cursor(text: str) -> _Cursor:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Cursor)
+    except (ValueError, msgspec.MsgspecError):
+        raise BadRequest("invalid cursor") from None

@@ -1,0 +1,112 @@
+"""The one thread that writes: jobs that wait together are committed together."""
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from understudy.errors import AgentError, StoreError
+from understudy.store.log import Committed
+
+logger = logging.getLogger(__name__)
+
+MOST_IN_ONE_COMMIT = 512
+
+
+class Job(NamedTuple):
+    run: Callable[
+        [sqlite3.Connection], None
+    ]  # raises an AgentError before it has written anything, or a sqlite3.Error at any point
+    done: Committed | None
+
+
+class Writer:
+    """Owns the writing connection. `deliver` brings outcomes back to the event loop; it is called from this thread."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, deliver: Callable[[list[tuple[Committed, BaseException | None]]], None], path: str
+    ) -> None:
+        self._connection = connection
+        self._deliver = deliver
+        self._path = path
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        self._jobs.put(job)
+
+    def close(self, timeout: float) -> bool:
+        """Write what is queued, then stop. False when the disk did not keep up within `timeout`."""
+        self._jobs.put(None)
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        closing = False
+        while not closing:
+            group: list[Job] = []
+            job = self._jobs.get()
+            while True:
+                if job is None:
+                    closing = True
+                    break
+                group.append(job)
+                if len(group) >= MOST_IN_ONE_COMMIT or self._jobs.empty():
+                    break
+                job = self._jobs.get()
+            if group:
+                outcomes = self._commit(group)
+                answers = [(job.done, error) for job, error in zip(group, outcomes, strict=True) if job.done is not None]
+                if answers:
+                    self._deliver(answers)
+        self._connection.close()
+
+    def _commit(self, group: list[Job]) -> list[BaseException | None]:
+        try:
+            return self._commit_together(group)
+        except sqlite3.Error as error:
+            if len(group) > 1:  # one bad job must not take the others with it
+                return [outcome for job in group for outcome in self._commit([job])]
+            logger.error("a write to %s failed: %s", self._path, error)
+            return [explain(error, self._path)]
+
+    def _commit_together(self, group: list[Job]) -> list[BaseException | None]:
+        outcomes: list[BaseException | None] = []
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            for job in group:
+                try:
+                    job.run(self._connection)
+                    outcomes.append(None)
+                except AgentError as error:
+                    outcomes.append(error)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        return outcomes
+
+
+def explain(error: sqlite3.Error, path: str) -> StoreError:
+    """SQLite's word for a failure, in ours: what is wrong and what to do."""
+    text = str(error)
+    match getattr(error, "sqlite_errorname", ""):
+        case "SQLITE_FULL":
+            reason = f"the disk that holds {path} is full; free some space and try again"
+        case name if name.startswith("SQLITE_READONLY"):
+            reason = f"{path} cannot be written to (read-only); check the disk and the file's permissions"
+        case name if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            reason = f"{path} is locked by another program; close what holds it and try again"
+        case name if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            reason = f"{path} is damaged ({text}); `understudy doctor` checks it, and a backup can be put in its place"
+        case name if name.startswith("SQLITE_CANTOPEN"):
+            reason = f"{path} cannot be opened; check the folder's permissions"
+        case name if name.startswith("SQLITE_IOERR"):
+            reason = f"the disk that holds {path} reports an error ({text})"
+        case _:
+            reason = f"{path}: {text}"
+    return StoreError(f"conversation store: {reason}")

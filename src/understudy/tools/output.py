@@ -1,0 +1,122 @@
+"""What is kept of a command's output: all of it while it is short, else its head and its tail with a mark between."""
+
+from collections import deque
+
+MODEL_BYTES = 10 * 1024
+MODEL_LINES = 256
+EVENT_BYTES = 48 * 1024
+LIVE_BYTES = 1024 * 1024
+DELTA_BYTES = 8 * 1024
+
+
+class HeadTail:
+    """Keeps at most `limit` bytes: the first half of it, and the last."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = limit // 2
+        self._limit = limit
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_length = 0
+        self.length = 0
+        self.lines = 0
+
+    def feed(self, chunk: bytes) -> None:
+        self.length += len(chunk)
+        self.lines += chunk.count(b"\n")
+        room = self._limit - len(self._head)
+        if room > 0 and not self._tail:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        if not chunk:
+            return
+        self._tail.append(chunk[-self._limit :])
+        self._tail_length += len(self._tail[-1])
+        while self._tail_length - len(self._tail[0]) >= self._limit:
+            self._tail_length -= len(self._tail.popleft())
+
+    @property
+    def whole(self) -> bool:
+        return self.length <= self._limit
+
+    def head(self) -> bytes:
+        """The first bytes, up to the limit."""
+        return bytes(self._head)
+
+    def tail(self) -> bytes:
+        """The last bytes, up to the limit."""
+        if self.length <= self._limit:
+            return bytes(self._head)
+        kept = b"".join(self._tail)
+        missing = self._limit - len(kept)
+        return (bytes(self._head[-missing:]) if missing > 0 else b"") + kept[-self._limit :]
+
+    def text(self) -> str:
+        """For people: whole, or head, mark and tail within the limit."""
+        if self.whole:
+            return self._head.decode("utf-8", "replace")
+        omitted = self.length - 2 * self._half
+        head = self._head[: self._half].decode("utf-8", "replace")
+        tail = self.tail()[-self._half :].decode("utf-8", "replace")
+        return f"{head}\n[... omitted {omitted} of {self.length} bytes ...]\n{tail}"
+
+
+class ForModel:
+    """The output as a model is given it: both streams in the order read, within 10 KiB and 256 lines."""
+
+    def __init__(self) -> None:
+        self._kept = HeadTail(MODEL_BYTES)
+
+    def feed(self, chunk: bytes) -> None:
+        self._kept.feed(chunk)
+
+    def text(self) -> str:
+        kept = self._kept
+        total_lines = kept.lines + int(not kept.tail().endswith(b"\n") and kept.length > 0)
+        if kept.whole and total_lines <= MODEL_LINES:
+            return kept.head().decode("utf-8", "replace")
+        return _head_mark_tail(kept, total_lines)
+
+
+def _head_mark_tail(kept: HeadTail, total_lines: int) -> str:
+    half_lines = MODEL_LINES // 2
+    head = _cut_to_characters(b"".join(kept.head().splitlines(keepends=True)[:half_lines]), MODEL_BYTES // 2, from_end=False)
+    tail_lines = kept.tail().splitlines(keepends=True)[-half_lines:]
+    omitted_lines = total_lines - 2 * half_lines
+    mark = _mark(omitted_lines, total_lines) if omitted_lines > 0 else ""
+    room = MODEL_BYTES - len(head.encode()) - 80  # the mark and its blank lines
+    tail = _cut_to_characters(b"".join(tail_lines), room, from_end=True)
+    if not mark:
+        mark = f"[... omitted {kept.length - len(head.encode()) - len(tail.encode())} of {kept.length} bytes ...]"
+    return f"{head.rstrip(chr(10))}\n{mark}\n\n{tail}"
+
+
+def _mark(omitted: int, total: int) -> str:
+    return f"[... omitted {omitted} of {total} lines ...]"
+
+
+def _cut_to_characters(raw: bytes, limit: int, *, from_end: bool) -> str:
+    """Decode, at most `limit` bytes in UTF-8, with no character cut in half at the cut."""
+    cut = raw[-limit:] if from_end else raw[:limit]
+    if len(cut) < len(raw):
+        if from_end:
+            while cut and cut[0] & 0xC0 == 0x80:
+                cut = cut[1:]
+        else:
+            cut = cut[: _whole_prefix(cut)]
+    decoded = cut.decode("utf-8", "replace")
+    while len(decoded.encode()) > limit:  # replacement characters are longer than the bytes they stand for
+        excess = max(1, (len(decoded.encode()) - limit) // 3)
+        decoded = decoded[excess:] if from_end else decoded[:-excess]
+    return decoded
+
+
+def _whole_prefix(raw: bytes) -> int:
+    """How much of `raw` remains when a character that was cut off at its end is left out."""
+    for back in range(1, min(4, len(raw)) + 1):
+        byte = raw[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4 if byte >> 3 == 0b11110 else 1
+        return len(raw) - back if needed > back else len(raw)
+    return len(raw)

@@ -1,0 +1,80 @@
+"""What a tool is, and what it may ask of the turn that runs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
+from understudy.protocol.items import FunctionCall
+from understudy.protocol.records import CommandApprovalAsked, Delta, PatchApprovalAsked, Record
+from understudy.sandbox.spec import Command, CommandResult, Containment
+from understudy.tools.patch.turn_diff import TurnDiff
+
+Question = CommandApprovalAsked | PatchApprovalAsked
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What the model is given for a call."""
+
+    text: str
+    success: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """What the user decided. The model chooses none of it."""
+
+    cwd: str
+    approval_policy: ApprovalPolicy
+    sandbox_mode: SandboxMode
+    containment: Containment | None  # None: danger-full-access
+    environment: dict[str, str]
+    rules: Sequence[Any]
+    protected: tuple[str, ...]
+    default_timeout: float = 10.0
+
+
+class RunsCommands(Protocol):
+    async def run(self, command: Command, on_output: Any) -> CommandResult: ...
+
+
+class ToolContext(Protocol):
+    """The turn, as a tool sees it."""
+
+    @property
+    def settings(self) -> ToolSettings: ...
+
+    @property
+    def sandbox(self) -> RunsCommands: ...
+
+    @property
+    def diff(self) -> TurnDiff: ...
+
+    def record(self, *records: Record) -> None:
+        """Append to the log."""
+        ...
+
+    async def committed(self) -> None:
+        """Wait until what was recorded is on disk: an act may follow."""
+        ...
+
+    def emit(self, delta: Delta) -> None: ...
+
+    async def ask(self, question: Question) -> Decision:
+        """Put a question to whoever may answer. Raises when the answer ends the turn."""
+        ...
+
+    def open_question(self, call_id: str) -> Question | None:
+        """A question about this call that was open when the process that asked it ended."""
+        ...
+
+    def is_approved(self, key: str) -> bool:
+        """For the rest of the session, by an earlier answer."""
+        ...
+
+
+class Tool(Protocol):
+    name: str
+
+    async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput: ...
