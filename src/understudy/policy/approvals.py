@@ -1,0 +1,26 @@
+"""What an approval for the session covers: one exact command, in one place, with one environment, in one mode."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from understudy.policy.words import Words
+from understudy.protocol.choices import SandboxMode
+
+
+def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode) -> str:
+    """Equal for two calls only if everything about them is; `environment` is its digest."""
+    return _digest((mode, cwd, environment, *argv))
+
+
+def environment_digest(variables: Mapping[str, str]) -> str:
+    """Stands for the variables in a key without telling them: it is a keyless hash of all of them at once."""
+    return _digest(part for name in sorted(variables) for part in (name, variables[name]))
+
+
+def _digest(parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(raw))  # lengths, so that no two lists of parts run together into the same bytes
+        digest.update(raw)
+    return digest.hexdigest()
