@@ -1,0 +1,102 @@
+"""Keys: where they come from, whom they are for, and that they are never shown.
+
+A key goes only to the provider that names it. OpenAI's own (`OPENAI_API_KEY`, `auth.json`) goes only where
+`requires_openai_auth` says so.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from understudy.errors import MissingKey
+from understudy.models.providers import Provider, is_header
+
+OPENAI_KEY = "OPENAI_API_KEY"
+SHORTEST_REDACTED = 8  # shorter ones are stand-ins such as "none", and hiding them would only garble words
+
+
+class Secret:
+    """A value that does not show itself."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    __str__ = __repr__
+
+    def reveal(self) -> str:
+        return self._value
+
+
+class Credentials:
+    """What this process may say about itself to providers."""
+
+    def __init__(self, env: Mapping[str, str], home: Path) -> None:
+        self._env = env
+        self._home = home
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"
+
+    def key_for(self, provider: Provider) -> Secret | None:
+        """The provider's key, or None if it wants none. Raises MissingKey."""
+        if provider.env_key is None and not provider.requires_openai_auth:
+            return None
+        key = self._set(provider.env_key) if provider.env_key else None
+        if key is None and provider.requires_openai_auth:
+            key = self._set(OPENAI_KEY) or self._key_in_file()
+        if key is None:
+            raise self._missing(provider)
+        if not is_header("Authorization", key):
+            raise MissingKey(f"the key for {provider.name} has characters in it that cannot be sent")
+        return Secret(key)
+
+    def headers_for(self, provider: Provider) -> dict[str, Secret]:
+        """Headers whose value is in a variable; those without one are left out."""
+        values = {name: self._set(variable) for name, variable in provider.env_http_headers.items()}
+        return {name: Secret(value) for name, value in values.items() if value and is_header(name, value)}
+
+    def _set(self, name: str) -> str | None:
+        return self._env.get(name, "").strip() or None
+
+    def _missing(self, provider: Provider) -> MissingKey:
+        hint = provider.env_key_instructions
+        if provider.requires_openai_auth and self._has_login():
+            hint = f"{self._home / 'auth.json'} holds a ChatGPT login, and only API keys are supported: set the variable to one."
+        elif provider.requires_openai_auth and not hint:
+            hint = f"Set it to an API key, or keep the key under that name in {self._home / 'auth.json'}."
+        return MissingKey(f"Missing environment variable: `{provider.env_key or OPENAI_KEY}`." + (f" {hint}" if hint else ""))
+
+    def _key_in_file(self) -> str | None:
+        key = self._auth_file().get(OPENAI_KEY)
+        return (key.strip() or None) if isinstance(key, str) else None
+
+    def _has_login(self) -> bool:
+        return bool(self._auth_file().get("tokens"))
+
+    def _auth_file(self) -> dict[str, Any]:
+        try:
+            value = msgspec.json.decode((self._home / "auth.json").read_bytes())
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise MissingKey(f"cannot read {self._home / 'auth.json'}: {error.strerror}") from None
+        except msgspec.DecodeError:
+            raise MissingKey(f"{self._home / 'auth.json'} is not valid JSON") from None
+        return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def redacted(text: str, secrets: Iterable[Secret]) -> str:
+    """Without the secrets, for texts of others that may repeat them."""
+    for secret in secrets:
+        if len(value := secret.reveal()) >= SHORTEST_REDACTED:
+            text = text.replace(value, "[hidden]")
+        else:
+            text = text.replace(f"Bearer {value}", "Bearer [hidden]")
+    return text

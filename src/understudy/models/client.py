@@ -1,0 +1,226 @@
+"""Models behind HTTP: puts a request, again where that may help, and turns the stream that answers into model events."""
+
+import asyncio
+import logging
+from collections import deque
+
+from understudy import __version__
+from understudy.errors import ConfigError, ModelRefused, ModelUnavailable
+from understudy.models.auth import Credentials, Secret, redacted
+from understudy.models.chat import ChatWire
+from understudy.models.events import Answer, Model, ModelEvent
+from understudy.models.faults import STREAM_CLOSED, STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
+from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
+from understudy.models.http.proxy import basic_authorization
+from understudy.models.prompt import ModelSettings, Prompt
+from understudy.models.providers import Provider
+from understudy.models.retry import backoff, is_transient, retry_after
+from understudy.models.sse import EVENT_LIMIT, EventTooLarge, SseSplitter
+from understudy.models.wire import Wire
+
+logger = logging.getLogger(__name__)
+
+USAGE_SECONDS = 1.0  # how long a finished answer is held open for its token counts
+ERROR_BODY_SECONDS = 10.0
+ERROR_BODY_LIMIT = 64 * 1024
+
+
+def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: HttpClient) -> Model:
+    """Nothing is sent, and no key is looked for, before an answer is first read. Raises ConfigError."""
+    url = request_url(provider, ChatWire.path)
+    return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http)
+
+
+def request_url(provider: Provider, path: str) -> Url:
+    query = ""
+    if provider.query_params:
+        from urllib.parse import quote, urlencode
+
+        query = "?" + urlencode(provider.query_params, quote_via=quote)
+    base, _, base_query = provider.base_url.strip().partition("?")
+    if base_query:
+        query = f"?{base_query}" + query.replace("?", "&", 1)
+    try:
+        return parse_url(base.rstrip("/") + path + query)
+    except ValueError as error:
+        raise ConfigError(f"the base_url of model provider `{provider.id}` is {error}, such as https://host/v1") from None
+
+
+class HttpModel:
+    def __init__(self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: HttpClient) -> None:
+        self._provider = provider
+        self._wire = wire
+        self._url = url
+        self._credentials = credentials
+        self._http = http
+
+    def stream(self, prompt: Prompt) -> Answer:
+        return HttpAnswer(self, self._wire, prompt, self._provider.stream_idle_timeout_ms / 1000)
+
+    async def request(self, prompt: Prompt) -> Response:
+        """An answer that promises a stream. Raises ModelError."""
+        attempt = 0
+        while True:
+            attempt += 1
+            key = self._credentials.key_for(self._provider)
+            secrets = self._credentials.headers_for(self._provider)
+            headers = self._headers(prompt, key, secrets)
+            hidden = [*secrets.values(), *([key] if key else [])]
+            try:
+                response = await self._http.post(self._url, headers, self._wire.body(prompt), seconds=self._idle_seconds)
+            except AnswerSilent:
+                raise stream_lost(STREAM_IDLE) from None  # told to the user, who has waited long enough in silence
+            except HttpFailure as failure:
+                if not failure.transient or attempt > self._provider.request_max_retries:
+                    raise ModelUnavailable(redacted(str(failure), hidden)) from None
+                delay = backoff(attempt)
+                logger.debug("request %d failed: %s; again in %.3fs", attempt, failure, delay)
+            else:
+                if 200 <= response.status < 300:
+                    return response
+                body = redacted(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT), hidden)
+                if self._wire.gives_way(response.status, body):
+                    attempt -= 1
+                    continue
+                delay = self._delay_or_raise(response, body, attempt)
+                logger.debug("request %d got status %d; again in %.3fs", attempt, response.status, delay)
+            await asyncio.sleep(delay)
+
+    @property
+    def _idle_seconds(self) -> float:
+        return self._provider.stream_idle_timeout_ms / 1000
+
+    def _headers(self, prompt: Prompt, key: Secret | None, from_env: dict[str, Secret]) -> list[tuple[str, str]]:
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "User-Agent": f"understudy/{__version__}"}
+        headers.update(self._wire.headers(prompt))
+        headers.update(self._provider.http_headers)
+        headers.update({name: value.reveal() for name, value in from_env.items()})
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key.reveal()}"
+        elif self._url.user is not None:
+            headers["Authorization"] = basic_authorization(self._url.user, self._url.password or "")
+        unique = {name.lower(): (name, value) for name, value in headers.items()}  # the last one given counts
+        return list(unique.values())
+
+    def _delay_or_raise(self, response: Response, body: str, attempt: int) -> float:
+        fault = fault_in_body(body)
+        status = f"{response.status} {response.reason}".strip()
+        if 300 <= response.status < 400:
+            raise ModelRefused(_redirected(status, response))
+        if not is_transient(response.status) or (response.status == 429 and fault.final):
+            raise ModelRefused(_refusal(response.status, status, fault, body))
+        if attempt > self._provider.request_max_retries:
+            words = clipped(fault.message)
+            raise ModelUnavailable(f"exceeded retry limit, last status: {status}" + (f": {words}" if words else ""))
+        delay = retry_after(response.headers)
+        if delay is None and response.status == 429:
+            delay = wait_in_text(fault.message)
+        return backoff(attempt) if delay is None else delay
+
+
+def _refusal(code: int, status: str, fault: Fault, body: str) -> str:
+    if code == 429:
+        return described(fault)
+    return f"unexpected status {status}: {clipped(body)}"
+
+
+def _redirected(status: str, response: Response) -> str:
+    """Not followed: the key was meant for the address that was configured."""
+    try:
+        place = str(parse_url(response.headers.get("location", "")))
+    except ValueError:
+        place = "another address"
+    return f"unexpected status {status}: the provider redirects to {place}; if that is right, set base_url to it"
+
+
+class _WholeBody:
+    """Takes a body for a single event."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        self._pieces.append(chunk)
+        self._size += len(chunk)
+        if self._size > EVENT_LIMIT:
+            raise EventTooLarge(f"an answer of more than {EVENT_LIMIT} bytes")
+        return []
+
+    def close(self) -> list[bytes]:
+        return [b"".join(self._pieces)]
+
+
+class HttpAnswer(Answer):
+    def __init__(self, model: HttpModel, wire: Wire, prompt: Prompt, idle_seconds: float) -> None:
+        super().__init__()
+        self._model = model
+        self._prompt = prompt
+        self._idle_seconds = idle_seconds
+        self._response: Response | None = None
+        self._wire = wire
+        self._decoder = wire.decoder()
+        self._splitter: SseSplitter | _WholeBody = SseSplitter()
+
+    async def _fill(self, ready: deque[ModelEvent]) -> bool:
+        if self._response is None:
+            self._response = await self._begin()
+        decoder = self._decoder
+        while not ready and not decoder.ended:
+            data = await self._read(self._response)
+            if data:
+                decoder.feed(self._split(data), ready)
+            else:
+                self._take_end(ready)
+        return not decoder.ended
+
+    def _take_end(self, ready: deque[ModelEvent]) -> None:
+        self._decoder.feed(self._splitter.close(), ready)
+        self._decoder.close(ready)
+
+    async def _begin(self) -> Response:
+        response = await self._model.request(self._prompt)
+        self._decoder = self._wire.decoder()  # only now is it known what was asked for
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "application/json":
+            self._splitter = _WholeBody()  # some servers answer in one piece, whatever was asked
+        elif kind == "text/html":
+            page = clipped(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
+            raise ModelRefused(f"the provider answered with a web page instead of a stream: {page}")
+        return response
+
+    async def _read(self, response: Response) -> bytes:
+        """`b""` also when the only thing missing does not come."""
+        try:
+            if self._decoder.nearly_ended:
+                return await self._read_rest(response)
+            return await response.read(self._idle_seconds)
+        except AnswerSilent:
+            raise stream_lost(STREAM_IDLE) from None
+        except AnswerCut as cut:
+            if "reset" in str(cut):
+                raise stream_lost(str(cut)) from None
+            raise stream_lost(STREAM_CLOSED) from None
+        except HttpFailure as failure:
+            raise stream_lost(str(failure)) from None
+
+    async def _read_rest(self, response: Response) -> bytes:
+        try:
+            return await response.read(min(USAGE_SECONDS, self._idle_seconds))
+        except HttpFailure:
+            return b""
+
+    def _split(self, data: bytes) -> list[bytes]:
+        try:
+            return self._splitter.feed(data)
+        except EventTooLarge as error:
+            raise ModelRefused(f"the provider sent {error}") from None
+
+    async def _stop(self) -> None:
+        response, self._response = self._response, None
+        if response is None:
+            return
+        if self._decoder.ended:
+            response.finish()
+        else:
+            response.abort()

@@ -1,0 +1,94 @@
+"""Histories as JSON. A long one is encoded once and only added to, since it goes out whole with every request."""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+
+from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item
+
+ItemEncoder = Callable[[Item], bytes]  # empty: not sent at all
+
+CACHED_BYTES = 8 * 1024 * 1024
+
+
+class EncodedHistory:
+    """The items of one conversation with what they were encoded to. A memo: it changes how fast, never what."""
+
+    def __init__(self) -> None:
+        self._items: list[Item] = []
+        self._parts: list[bytes] = []
+        self.size = 0
+
+    def encode(self, items: Sequence[Item], encoder: ItemEncoder) -> bytes:
+        """The items, comma-separated."""
+        wanted = list(items)
+        if wanted[: len(self._items)] != self._items:
+            self._forget_from(_common(wanted, self._items))
+        known = len(self._items)
+        for item in wanted[known:]:
+            part = encoder(item)
+            self._parts.append(part)
+            self.size += len(part)
+        self._items = wanted
+        return b",".join(filter(None, self._parts))
+
+    def _forget_from(self, index: int) -> None:
+        del self._items[index:], self._parts[index:]
+        self.size = sum(map(len, self._parts))
+
+
+class HistoryCache:
+    """Encoded histories of the conversations used last, bounded by their size."""
+
+    def __init__(self, limit: int = CACHED_BYTES) -> None:
+        self._limit = limit
+        self._histories: OrderedDict[tuple[str, str], EncodedHistory] = OrderedDict()
+        self._size = 0
+
+    def encode(self, wire: str, conversation_id: str, items: Sequence[Item], encoder: ItemEncoder) -> bytes:
+        key = (wire, conversation_id)
+        history = self._histories.pop(key, None) or EncodedHistory()
+        self._size -= history.size
+        encoded = history.encode(items, encoder)
+        if history.size <= self._limit:
+            self._histories[key] = history
+            self._size += history.size
+        while self._size > self._limit:
+            _, oldest = self._histories.popitem(last=False)
+            self._size -= oldest.size
+        return encoded
+
+
+HISTORIES = HistoryCache()
+
+
+def outputs_after_calls(items: Sequence[Item]) -> Sequence[Item]:
+    """Each output right behind its call, as the Chat wire demands; the same sequence where that is so already."""
+    if all(_is_answered(items, index) for index, item in enumerate(items) if type(item) is FunctionCall):
+        return items
+    outputs: dict[str, deque[FunctionCallOutput]] = {}  # an id may come again: some providers count anew in each answer
+    for item in items:
+        if isinstance(item, FunctionCallOutput):
+            outputs.setdefault(item.call_id, deque()).append(item)
+    ordered: list[Item] = []
+    placed: set[int] = set()
+    for item in items:
+        if id(item) in placed:
+            continue
+        ordered.append(item)
+        if isinstance(item, FunctionCall) and outputs.get(item.call_id):
+            output = outputs[item.call_id].popleft()
+            placed.add(id(output))
+            ordered.append(output)
+    return ordered
+
+
+def _is_answered(items: Sequence[Item], index: int) -> bool:
+    call, following = items[index], items[index + 1] if index + 1 < len(items) else None
+    return isinstance(call, FunctionCall) and isinstance(following, FunctionCallOutput) and following.call_id == call.call_id
+
+
+def _common(left: Sequence[Item], right: Sequence[Item]) -> int:
+    for index, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one is not other and one != other:
+            return index
+    return min(len(left), len(right))

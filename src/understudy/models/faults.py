@@ -1,0 +1,104 @@
+"""A provider's own words on what went wrong, in the many shapes they come in, and the error they mean to us."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from understudy.errors import ModelError, ModelRefused, StreamLost
+from understudy.models.retry import FINAL_CODES, LONGEST_WAIT, is_transient
+
+SHOWN_CHARACTERS = 4000
+STREAM_CLOSED = "stream closed before response.completed"
+STREAM_IDLE = "idle timeout waiting for SSE"
+
+
+@dataclass(frozen=True)
+class Fault:
+    message: str
+    codes: tuple[str, ...] = ()  # `code` and `type`, whichever the provider gave
+    status: int | None = None
+    resets_in: float | None = None  # seconds
+
+    @property
+    def final(self) -> bool:
+        if self.status is not None and self.status >= 400 and not is_transient(self.status):
+            return True
+        return not FINAL_CODES.isdisjoint(self.codes)
+
+
+def stream_lost(why: str, *, retry_after: float | None = None) -> StreamLost:
+    return StreamLost(f"stream disconnected before completion: {why}", retry_after=retry_after)
+
+
+def error_in_stream(value: Any) -> ModelError:
+    """The error that a stream carries instead of an answer."""
+    fault = read_fault(value)
+    if fault.final:
+        return ModelRefused(described(fault))
+    return stream_lost(clipped(fault.message), retry_after=wait_in_text(fault.message))
+
+
+def described(fault: Fault) -> str:
+    when = f" (resets in {_duration(fault.resets_in)})" if fault.resets_in else ""
+    return clipped(fault.message) + when
+
+
+def fault_in_body(body: str) -> Fault:
+    """Of the body of an error answer; the whole text where it has no shape we know."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return Fault(body.strip())
+    if isinstance(value, list) and value:
+        value = cast(list[Any], value)[0]
+    if isinstance(value, dict):
+        table = cast(dict[str, Any], value)
+        for key in ("error", "message", "detail"):
+            if table.get(key):
+                return read_fault(table if key == "message" else table[key])
+    return Fault(body.strip())
+
+
+def read_fault(value: Any) -> Fault:
+    if not isinstance(value, dict):
+        return Fault(value if isinstance(value, str) else _as_text(value))
+    table = cast(dict[str, Any], value)
+    message = table.get("message")
+    codes = tuple(code for code in (table.get("code"), table.get("type")) if isinstance(code, str))
+    status = next((code for code in (table.get("status"), table.get("code")) if isinstance(code, int)), None)
+    resets = table.get("resets_in_seconds")
+    return Fault(
+        message if isinstance(message, str) and message else _as_text(table),
+        codes,
+        status,
+        float(resets) if isinstance(resets, int | float) else None,
+    )
+
+
+def clipped(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
+
+
+def wait_in_text(text: str) -> float | None:
+    """Seconds from words such as "try again in 1.3s", "in 250ms", "in 1m2s", "in 20 seconds"."""
+    import re
+
+    number = r"(\d+(?:\.\d+)?)"
+    length = rf"(?:{number}\s*ms\b|(?:(\d+)\s*m(?:in(?:utes?)?)?\s*)?(?:{number}\s*s)?)"
+    found = re.search(rf"(?:try|retry) again in\s+{length}", text, re.IGNORECASE)
+    if found is None:
+        return None
+    milliseconds, minutes, seconds = (float(group) if group else 0.0 for group in found.groups())
+    total = milliseconds / 1000 + minutes * 60 + seconds
+    return min(total, LONGEST_WAIT) if total else None
+
+
+def _as_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60}h {minutes % 60}m" if minutes >= 60 else f"{minutes}m" if minutes else f"{round(seconds)}s"

@@ -1,0 +1,130 @@
+"""Requests over pooled connections. One client serves every conversation of a process."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from understudy.models.http.connect import open_connection
+from understudy.models.http.connection import Connection
+from understudy.models.http.failures import AnswerCut
+from understudy.models.http.proxy import proxy_authorization, proxy_for
+from understudy.models.http.response import Response
+from understudy.models.http.url import Url
+
+if TYPE_CHECKING:
+    import ssl
+
+CONNECT_SECONDS = 15.0
+KEEP_SECONDS = 55.0  # servers and balancers commonly let go of a silent connection after 60
+KEEP_PER_PLACE = 64
+
+Place = tuple[Url | None, str, str, int]  # proxy, scheme, host, port: what a connection leads to
+
+
+class HttpClient:
+    def __init__(self, env: Mapping[str, str] | None = None, *, connect_seconds: float = CONNECT_SECONDS) -> None:
+        self._env = os.environ if env is None else env
+        self._connect_seconds = connect_seconds
+        self._idle: dict[Place, list[Connection]] = {}
+        self._open: set[Connection] = set()
+        self._context: ssl.SSLContext | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: bytes, *, seconds: float) -> Response:
+        """The answer, its head complete within `seconds`. Raises HttpFailure; when cancelled, the connection is closed."""
+        proxy = proxy_for(url, self._env)
+        place: Place = (proxy, url.scheme, url.host, url.port)
+        request = _request(url, proxy, headers, body)
+        connection = self._take_idle(place)
+        if connection is not None:
+            try:
+                return await _exchange(connection, request, seconds)
+            except AnswerCut as cut:
+                if not cut.untouched:  # else it went stale in the pool, and the request was never looked at
+                    raise
+        connection = Connection(lambda free: self._keep(place, free), self._open.discard)
+        self._open.add(connection)
+        try:
+            await open_connection(connection, url, proxy=proxy, tls=self._tls, seconds=self._connect_seconds)
+        except BaseException:
+            self._open.discard(connection)
+            raise
+        return await _exchange(connection, request, seconds)
+
+    async def aclose(self) -> None:
+        """Every connection ends, also those in use."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        self._idle.clear()
+        for connection in tuple(self._open):
+            connection.abort()
+        await asyncio.sleep(0)  # lets the transports close their sockets
+
+    def _tls(self) -> "ssl.SSLContext":
+        if self._context is None:
+            from understudy.models.http.tls import client_context
+
+            self._context = client_context(self._env)
+        return self._context
+
+    def _take_idle(self, place: Place) -> Connection | None:
+        oldest = asyncio.get_running_loop().time() - KEEP_SECONDS
+        connections = self._idle.get(place)
+        while connections:
+            connection = connections.pop()
+            if connection.usable and connection.freed_at > oldest:
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, place: Place, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        connections = self._idle.setdefault(place, [])
+        if len(connections) >= KEEP_PER_PLACE:
+            connection.close()
+            return
+        connection.freed_at = loop.time()
+        connections.append(connection)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(KEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Closes what nobody has used for a while; runs only as long as something is kept."""
+        self._sweeper = None
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - KEEP_SECONDS
+        for place, connections in list(self._idle.items()):
+            kept = [connection for connection in connections if connection.usable and connection.freed_at > oldest]
+            for connection in connections:
+                if connection not in kept:
+                    connection.close()
+            if kept:
+                self._idle[place] = kept
+            else:
+                del self._idle[place]
+        if self._idle:
+            self._sweeper = loop.call_later(KEEP_SECONDS / 4, self._sweep)
+
+
+async def _exchange(connection: Connection, request: bytes, seconds: float) -> Response:
+    try:
+        connection.send(request)
+        await connection.wait_for_head(seconds)
+        return Response(connection)
+    except BaseException:
+        connection.abort()
+        raise
+
+
+def _request(url: Url, proxy: Url | None, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
+    absolute = proxy is not None and url.scheme == "http"
+    target = f"http://{url.authority}{url.target}" if absolute else url.target
+    lines = [f"POST {target} HTTP/1.1", f"Host: {url.authority}"]
+    if absolute and proxy is not None and (authorization := proxy_authorization(proxy)):
+        lines.append(f"Proxy-Authorization: {authorization}")
+    lines.extend(f"{name}: {value}" for name, value in headers)
+    lines.append("Accept-Encoding: identity")
+    lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body

@@ -1,0 +1,35 @@
+"""What can go wrong between us and a server, in words for a person.
+
+HttpFailure             anything below
+├── Unreachable         no connection could be made
+├── AnswerCut           the server closed or broke the connection
+├── AnswerSilent        the server sent nothing for too long
+└── BadAnswer           what came is not HTTP, or is beyond our limits
+
+No text here holds a credential: addresses are shown without user, password and query.
+"""
+
+
+class HttpFailure(Exception):
+    def __init__(self, message: str, *, transient: bool = True) -> None:
+        super().__init__(message)
+        self.transient = transient  # whether asking again may help
+
+
+class Unreachable(HttpFailure):
+    pass
+
+
+class AnswerCut(HttpFailure):
+    def __init__(self, message: str, *, untouched: bool = False) -> None:
+        super().__init__(message)
+        self.untouched = untouched  # not one byte of an answer had come
+
+
+class AnswerSilent(HttpFailure):
+    pass
+
+
+class BadAnswer(HttpFailure):
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=False)

@@ -1,0 +1,74 @@
+"""An answer whose head has arrived and whose body is read as it comes."""
+
+import zlib
+from typing import Protocol
+
+from understudy.models.http.connection import Connection
+from understudy.models.http.failures import BadAnswer, HttpFailure
+
+INFLATE_STEP = 1024 * 1024  # a small body may unpack to a huge one, so it is unpacked in bounded steps
+
+
+class Response:
+    def __init__(self, connection: Connection) -> None:
+        self.status = connection.status
+        self.reason = connection.reason
+        self.headers = connection.headers
+        self._connection: Connection | None = connection
+        coding = self.headers.get("content-encoding", "identity").lower()
+        self._unpacker = _unpacker(coding) if coding not in ("", "identity") else None
+
+    async def read(self, seconds: float) -> bytes:
+        """More of the body, `b""` at its end. Raises HttpFailure."""
+        if self._connection is None:
+            return b""
+        if self._unpacker is None:
+            return await self._connection.read(seconds)
+        while True:
+            data = self._unpacker.unconsumed_tail or await self._connection.read(seconds)
+            if not data:
+                return b""
+            try:
+                unpacked = self._unpacker.decompress(data, INFLATE_STEP)
+            except zlib.error:
+                raise BadAnswer("the server's compressed answer cannot be unpacked") from None
+            if unpacked:
+                return unpacked
+
+    async def read_text(self, seconds: float, limit: int) -> str:
+        """The body as text, cut at `limit` bytes; what came of it if it breaks off."""
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            while size < limit and (piece := await self.read(seconds)):
+                pieces.append(piece)
+                size += len(piece)
+        except HttpFailure:
+            self.abort()
+        else:
+            self.finish()
+        return b"".join(pieces)[:limit].decode("utf-8", "replace")
+
+    def finish(self) -> None:
+        """No more is wanted; the connection may serve again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.finish()
+
+    def abort(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+
+
+class _Unpacker(Protocol):
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _unpacker(coding: str) -> _Unpacker:
+    """For servers that compress although we ask them not to."""
+    if coding in ("gzip", "x-gzip", "deflate"):
+        return zlib.decompressobj(zlib.MAX_WBITS | 32)
+    raise BadAnswer(f"the server's answer is encoded as {coding[:40]!r}, which was not asked for")

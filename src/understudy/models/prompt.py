@@ -1,0 +1,38 @@
+"""What a model is asked: instructions, history and tools; and how the user wants it asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.protocol.items import Item
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    name: str
+    description: str
+    parameters: dict[str, Any]  # JSON schema
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Prompt:
+    instructions: str
+    items: Sequence[Item]
+    tools: Sequence[ToolSpec]
+    conversation_id: str
+    request_index: int | None = None  # requests this conversation has made before; only the scripted model wants to know
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    model: str
+    reasoning_effort: str | None = None
+    reasoning_summary: str | None = None
+    supports_reasoning_summaries: bool | None = None  # None: by the model's name
+    verbosity: str | None = None
+    store: bool = True  # whether the provider may keep the response
+    originator: str = "understudy"
+    show_raw: bool = False  # pass raw reasoning on as it arrives
+    script: Path | None = None  # what the scripted model plays

@@ -1,0 +1,65 @@
+"""Which failures time may mend, and how long to wait before asking again."""
+
+import math
+import random
+import time
+from collections.abc import Mapping
+
+FIRST_DELAY = 0.2
+LONGEST_BACKOFF = 60.0
+LONGEST_WAIT = 60.0  # however long a provider would have us wait, a person is waiting too
+
+TRANSIENT_STATUSES = frozenset({408, 409, 429})
+FINAL_CODES = frozenset(
+    {
+        "context_length_exceeded",
+        "invalid_prompt",
+        "insufficient_quota",
+        "usage_limit_reached",
+        "usage_not_included",
+        "invalid_api_key",
+        "model_not_found",
+    }
+)
+
+
+def backoff(attempt: int) -> float:
+    """Seconds before try `attempt + 1`, where the first attempt is 1: doubling, with some jitter."""
+    return min(FIRST_DELAY * 2 ** min(attempt - 1, 30), LONGEST_BACKOFF) * random.uniform(0.9, 1.1)
+
+
+def is_transient(status: int) -> bool:
+    return status in TRANSIENT_STATUSES or status >= 500
+
+
+def format_delay(seconds: float) -> str:
+    """`195ms`, `1.752s`."""
+    milliseconds = round(seconds * 1000)
+    return f"{milliseconds}ms" if milliseconds < 1000 else f"{milliseconds / 1000:g}s"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """What a provider asks us to wait, in seconds: from a number, with a fraction or not, or an HTTP date."""
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return min(milliseconds / 1000, LONGEST_WAIT)
+    value = headers.get("retry-after")
+    if (seconds := _number(value)) is not None:
+        return min(seconds, LONGEST_WAIT)
+    return None if value is None else _until(value)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        return None
+    return None if number is None or not math.isfinite(number) else max(number, 0.0)
+
+
+def _until(date: str) -> float | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return min(max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0), LONGEST_WAIT)
+    except ValueError:
+        return None

@@ -1,0 +1,37 @@
+"""Token counts, as either wire spells them."""
+
+from typing import Any, cast
+
+from understudy.protocol.items import Usage
+
+
+def read_usage(value: Any) -> Usage | None:
+    """None where the numbers are missing."""
+    if not isinstance(value, dict):
+        return None
+    usage = cast(dict[str, Any], value)
+    sent = _count(usage, "prompt_tokens", "input_tokens")
+    received = _count(usage, "completion_tokens", "output_tokens")
+    if sent is None and received is None:
+        return None
+    cached = _details(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
+    reasoning = _details(usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens")
+    total = _count(usage, "total_tokens")
+    return Usage(
+        input_tokens=sent or 0,
+        output_tokens=received or 0,
+        total_tokens=(sent or 0) + (received or 0) if total is None else total,
+        cached_input_tokens=cached,
+        reasoning_output_tokens=reasoning,
+    )
+
+
+def _details(usage: dict[str, Any], keys: tuple[str, ...], name: str) -> int | None:
+    for key in keys:
+        if isinstance(details := usage.get(key), dict):
+            return _count(cast(dict[str, Any], details), name)
+    return None
+
+
+def _count(table: dict[str, Any], *names: str) -> int | None:
+    return next((int(value) for name in names if isinstance(value := table.get(name), int | float)), None)

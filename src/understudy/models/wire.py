@@ -1,0 +1,37 @@
+"""What the two wires have in common: how a request is put and how its answer is read."""
+
+from typing import Protocol
+
+from understudy.models.events import ModelEvent
+from understudy.models.prompt import Prompt
+
+
+class Sink(Protocol):
+    def append(self, event: ModelEvent, /) -> None: ...
+
+
+class Decoder(Protocol):
+    """Reads one answer. Events go to `sink` as they are known; raises ModelError when the answer fails."""
+
+    ended: bool  # `Completed` was given
+    nearly_ended: bool  # all is said; only the bill is missing
+
+    def feed(self, payloads: list[bytes], sink: Sink) -> None: ...
+
+    def close(self, sink: Sink, *, patience_over: bool = False) -> None:
+        """No more will come. Raises StreamLost unless the answer was whole."""
+        ...
+
+
+class Wire(Protocol):
+    path: str
+
+    def headers(self, prompt: Prompt) -> list[tuple[str, str]]: ...
+
+    def body(self, prompt: Prompt) -> bytes: ...
+
+    def decoder(self) -> Decoder: ...
+
+    def gives_way(self, status: int, body: str) -> bool:
+        """After a refusal: whether the next body leaves out what the provider may have stumbled over."""
+        ...

@@ -1,0 +1,302 @@
+"""The Chat Completions wire against a real server: what is sent, and what is made of what comes."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.models.loopback import (
+    BOUND,
+    COUNTED,
+    HANG,
+    LAST_CHUNK,
+    STREAM_HEAD,
+    USAGE,
+    call_delta,
+    chunk,
+    delta,
+    event,
+    loopback,
+    opened,
+    prompt,
+    said,
+    status,
+    stream,
+    user,
+)
+from understudy.errors import ModelRefused, StreamLost
+from understudy.models.events import Completed, ItemDone, ModelEvent
+from understudy.models.prompt import ModelSettings, ToolSpec
+from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, InputText, Message, Reasoning, ReasoningText
+from understudy.protocol.records import ReasoningDelta, TextDelta
+
+CLOSED = "stream disconnected before completion: stream closed before response.completed"
+
+
+async def answer_to(*values: Any, done: bool = True, settings: ModelSettings | None = None) -> list[ModelEvent]:
+    async with loopback(stream(*values, done=done)) as server, opened(server.url, settings=settings) as model:
+        return await model.answer()
+
+
+async def test_text_arrives_in_deltas_then_whole_then_with_its_usage() -> None:
+    events = await answer_to(delta(content="Hel"), delta(content="lo"), delta("stop"), {"choices": [], "usage": USAGE})
+    assert events == [TextDelta("Hel"), TextDelta("lo"), ItemDone(said("Hello")), Completed(COUNTED)]
+
+
+async def test_the_request_has_the_shape_that_providers_expect() -> None:
+    tool = ToolSpec("shell", "Runs a command.", {"type": "object", "properties": {}})
+    items = (
+        user("look"),
+        said("I will"),
+        Reasoning(content=(ReasoningText("hm"),)),
+        FunctionCall("shell", '{"command": ["ls"]}', "call1", id="fc_1"),
+        FunctionCallOutput("call1", "files"),
+        Message("developer", (InputText("be kind"),)),
+        Message("user", (InputText("see"), InputImage("data:image/png;base64,AA=="))),
+    )
+    async with loopback(stream(delta("stop", content="ok"))) as server, opened(server.url) as model:
+        await model.answer(prompt(*items, tools=[tool]))
+    request = server.requests[0]
+    assert (request.method, request.target) == ("POST", "/v1/chat/completions")
+    assert request.headers["accept"] == "text/event-stream"
+    assert request.headers["content-type"] == "application/json"
+    assert request.json == {
+        "model": "mock-model",
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "look"},
+            {"role": "assistant", "content": "I will"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "call1", "type": "function", "function": {"name": "shell", "arguments": '{"command": ["ls"]}'}}
+                ],
+            },
+            {"role": "tool", "tool_call_id": "call1", "content": "files"},
+            {"role": "system", "content": "be kind"},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "see"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+                ],
+            },
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "shell",
+                    "description": "Runs a command.",
+                    "strict": False,
+                    "parameters": {"type": "object", "properties": {}},
+                },
+            }
+        ],
+    }
+
+
+async def test_each_output_is_sent_right_behind_its_call() -> None:
+    calls = (FunctionCall("shell", "{}", "a"), FunctionCall("shell", "{}", "b"))
+    outputs = (FunctionCallOutput("a", "1"), FunctionCallOutput("b", "2"))
+    async with loopback(stream(delta("stop", content="ok"))) as server, opened(server.url) as model:
+        await model.answer(prompt(user("go"), *calls, *outputs))
+    shapes = [
+        (message["role"], message.get("tool_call_id") or message.get("tool_calls", [{}])[0].get("id"))
+        for message in server.requests[0].json["messages"][2:]
+    ]
+    assert shapes == [("assistant", "a"), ("tool", "a"), ("assistant", "b"), ("tool", "b")]
+
+
+async def test_several_calls_split_over_many_chunks_each_become_whole() -> None:
+    events = await answer_to(
+        delta(content="I will look"),
+        delta(tool_calls=[call_delta(0, "call1", "shell", "")]),
+        delta(tool_calls=[call_delta(0, None, None, '{"command": ')]),
+        delta(tool_calls=[call_delta(0, None, None, '["ls"]}')]),
+        delta(tool_calls=[call_delta(1, "call2", "shell", '{"command"')]),
+        delta(tool_calls=[call_delta(1, None, None, ': ["pwd"]}')]),
+        delta("tool_calls"),
+        {"choices": [], "usage": USAGE},
+    )
+    assert events == [
+        TextDelta("I will look"),
+        ItemDone(said("I will look")),
+        ItemDone(FunctionCall("shell", '{"command": ["ls"]}', "call1")),
+        ItemDone(FunctionCall("shell", '{"command": ["pwd"]}', "call2")),
+        Completed(COUNTED),
+    ]
+
+
+async def test_a_call_is_given_as_soon_as_the_next_begins() -> None:
+    actions = [
+        STREAM_HEAD,
+        chunk(event(delta(tool_calls=[call_delta(0, "call1", "shell", "{}")]))),
+        chunk(event(delta(tool_calls=[call_delta(1, "call2", "shell", "{")]))),
+        HANG,
+    ]
+    async with loopback(actions) as server, opened(server.url) as model, asyncio.timeout(BOUND):
+        async with model.model.stream(prompt()) as answer:
+            assert await anext(answer) == ItemDone(FunctionCall("shell", "{}", "call1"))
+        await server.hung_up.wait()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [call_delta(None, "a", "shell", '{"n":1}'), call_delta(None, "b", "shell", '{"n":2}')],
+        [call_delta(0, "a", "shell", '{"n":1}'), call_delta(0, "b", "shell", '{"n":2}')],
+        [call_delta(0, "a", "shell", '{"n":1'), call_delta(1, "b", "shell", '{"n":2}'), call_delta(0, None, None, "}")],
+        [call_delta(0, "a", "shell", '{"n":1'), call_delta(0, "", "", "}"), call_delta(1, "b", "shell", '{"n":2}')],
+    ],
+    ids=["by id", "all numbered 0", "written side by side", "empty id in fragments"],
+)
+async def test_calls_are_told_apart_however_a_provider_numbers_them(parts: list[dict[str, Any]]) -> None:
+    events = await answer_to(*(delta(tool_calls=[part]) for part in parts), delta("tool_calls"))
+    assert events == [
+        ItemDone(FunctionCall("shell", '{"n":1}', "a")),
+        ItemDone(FunctionCall("shell", '{"n":2}', "b")),
+        Completed(None),
+    ]
+
+
+async def test_calls_without_ids_get_their_own() -> None:
+    parts = [call_delta(0, None, "shell", '{"n":1}'), call_delta(1, None, "plan", ""), call_delta(2, "same", "x", "{}")]
+    events = await answer_to(delta(tool_calls=parts), delta("stop", tool_calls=[call_delta(3, "same", "y", "{}")]))
+    calls = [event.item for event in events if isinstance(event, ItemDone) and isinstance(event.item, FunctionCall)]
+    assert [(call.name, call.arguments) for call in calls] == [("shell", '{"n":1}'), ("plan", "{}"), ("x", "{}"), ("y", "{}")]
+    assert len({call.call_id for call in calls if call.call_id}) == 4
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"reasoning": "think"}, {"reasoning": {"text": "ing"}}),
+        ({"reasoning_content": "think", "content": ""}, {"reasoning_content": "ing", "content": None}),
+        ({"reasoning": {"content": "think"}}, {"reasoning": {"content": "ing"}}),
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "think"}]}, {"reasoning_details": [{"summary": "ing"}]}),
+        ({"reasoning": "think", "reasoning_content": "think"}, {"reasoning": "ing", "reasoning_details": [{"text": "ing"}]}),
+    ],
+)
+async def test_reasoning_is_understood_in_every_spelling(first: dict[str, Any], second: dict[str, Any]) -> None:
+    settings = ModelSettings("m", show_raw=True)
+    events = await answer_to(delta(**first), delta(**second), delta("stop", content="Hi"), settings=settings)
+    assert events == [
+        ReasoningDelta("think", raw=True),
+        ReasoningDelta("ing", raw=True),
+        ItemDone(Reasoning(content=(ReasoningText("thinking"),))),
+        TextDelta("Hi"),
+        ItemDone(said("Hi")),
+        Completed(None),
+    ]
+
+
+async def test_raw_reasoning_is_not_shown_unless_wanted_but_kept() -> None:
+    events = await answer_to(delta(reasoning="hm"), delta("stop", content="Hi"))
+    assert events == [
+        ItemDone(Reasoning(content=(ReasoningText("hm"),))),
+        TextDelta("Hi"),
+        ItemDone(said("Hi")),
+        Completed(None),
+    ]
+
+
+async def test_content_may_come_in_parts() -> None:
+    events = await answer_to(delta("stop", content=[{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]))
+    assert events == [TextDelta("Hello"), ItemDone(said("Hello")), Completed(None)]
+
+
+async def test_an_answer_in_one_piece_is_an_answer_too() -> None:
+    body = {"choices": [{"message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}], "usage": USAGE}
+    async with (
+        loopback(status(200, "OK", json.dumps(body), Content_Type="application/json")) as server,
+        opened(server.url) as model,
+    ):
+        assert await model.answer() == [TextDelta("Hello"), ItemDone(said("Hello")), Completed(COUNTED)]
+
+
+async def test_odd_chunks_are_passed_over() -> None:
+    oddities: list[Any] = ["not json", {"choices": []}, {"choices": None}, {"choices": [{"delta": None}]}, {"id": 1}, "[1]"]
+    assert await answer_to(*oddities, delta("stop", content="ok")) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
+
+
+async def test_done_ends_an_answer_that_gave_no_reason() -> None:
+    assert await answer_to(delta(content="ok")) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
+
+
+async def test_the_end_of_the_stream_after_a_reason_ends_the_answer() -> None:
+    assert await answer_to(delta("stop", content="ok"), done=False) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
+
+
+async def test_a_finished_answer_does_not_wait_for_a_usage_that_never_comes() -> None:
+    actions = [STREAM_HEAD, chunk(event(delta("stop", content="ok"))), HANG]
+    async with loopback(actions) as server, opened(server.url) as model:
+        assert await model.answer() == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
+
+
+async def test_a_finished_answer_does_not_wait_for_done_once_it_has_its_usage() -> None:
+    actions = [STREAM_HEAD, chunk(event({**delta("stop", content="ok"), "usage": USAGE})), HANG]
+    async with loopback(actions) as server, opened(server.url) as model:
+        assert await model.answer() == [TextDelta("ok"), ItemDone(said("ok")), Completed(COUNTED)]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [[LAST_CHUNK], ["close"], [b"5\r\nda", "close"]],
+    ids=["in good order", "without the last chunk", "inside a chunk"],
+)
+async def test_a_stream_that_closes_early_is_lost_and_its_half_call_is_not_given(end: list[Any]) -> None:
+    calls = [call_delta(0, "a", "shell", "{}"), call_delta(1, "b", "shell", "{}")]
+    start = [chunk(event(delta(content="par"))), chunk(event(delta(tool_calls=calls)))]
+    async with loopback([STREAM_HEAD, *start, *end]) as server, opened(server.url) as model:
+        seen, lost = await model.failing_answer()
+    assert isinstance(lost, StreamLost)
+    assert str(lost) == CLOSED
+    assert seen == [TextDelta("par"), ItemDone(said("par")), ItemDone(FunctionCall("shell", "{}", "a"))]
+
+
+@pytest.mark.parametrize(("reason", "word"), [("length", "output limit"), ("content_filter", "content filter")])
+async def test_an_answer_that_was_cut_off_keeps_its_text_and_fails(reason: str, word: str) -> None:
+    half = call_delta(0, "a", "shell", '{"comm')
+    async with loopback(stream(delta(content="par"), delta(reason, tool_calls=[half]))) as server, opened(server.url) as model:
+        seen, refused = await model.failing_answer()
+    assert seen == [TextDelta("par"), ItemDone(said("par"))]
+    assert isinstance(refused, ModelRefused)
+    assert word in str(refused)
+
+
+async def test_an_error_in_the_stream_is_told_in_the_providers_words() -> None:
+    with pytest.raises(StreamLost, match=r"^stream disconnected before completion: overloaded$"):
+        await answer_to(delta(content="par"), {"error": {"message": "overloaded", "code": 502}})
+    with pytest.raises(StreamLost) as lost:
+        await answer_to({"error": {"message": "Rate limit reached. Please try again in 1.3s.", "code": "rate_limit_exceeded"}})
+    assert lost.value.retry_after == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize("code", ["context_length_exceeded", 400])
+async def test_an_error_in_the_stream_that_time_does_not_mend_is_final(code: str | int) -> None:
+    with pytest.raises(ModelRefused, match=r"^too long$"):
+        await answer_to({"error": {"message": "too long", "code": code}})
+
+
+async def test_a_provider_that_refuses_stream_options_is_asked_without_and_remembered() -> None:
+    refusal = status(400, "Bad Request", '{"error":{"message":"Unknown parameter: stream_options"}}')
+    answers = [stream(delta("stop", content="ok")), stream(delta("stop", content="ok"))]
+    async with loopback(refusal, *answers) as server, opened(server.url) as model:
+        await model.answer()
+        await model.answer()
+    assert ["stream_options" in request.json for request in server.requests] == [True, False, False]
+
+
+async def test_a_long_history_is_sent_whole_however_it_changes() -> None:
+    history = [user(f"message {number}") for number in range(5)]
+    histories = [history[:2], history[:4], [history[0], user("other way")], history]
+    async with loopback(*(stream(delta("stop", content="ok")) for _ in histories)) as server, opened(server.url) as model:
+        for items in histories:
+            await model.answer(prompt(*items))
+    sent = [[message["content"] for message in request.json["messages"][1:]] for request in server.requests]
+    assert sent == [[item.text() for item in items] for items in histories]
