@@ -1,0 +1,281 @@
+"""Changes to files, all of them or none.
+
+Everything is written beside its place first. Then each new file is renamed over the old one, whose content stays at hand
+under a hidden name until all are in place; any failure before that puts back what was. Data reaches the disk before the
+rename, so a power cut leaves the old file or the new one, never an empty one. The directories are not flushed as well:
+that doubles the cost and guards only against losing the rename itself. A process killed between two renames leaves
+the files before them changed: the log says that the patch began, and not that it ended.
+"""
+
+import errno
+import logging
+import os
+import stat
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from understudy.errors import PatchError
+
+from .door import Door, FileState, NotPlain, identity_of
+from .paths import Spot, os_text
+
+logger = logging.getLogger(__name__)
+
+_WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
+_CHANGED = "it has changed since the patch was checked"
+
+_flush = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path, from what it held when the patch was checked to what it shall hold."""
+
+    spot: Spot
+    before: FileState | None
+    after: bytes | None
+    like: str | None = None  # real path of the file whose permissions it takes; None for a file that is new
+    moved: bool = False  # its content goes on elsewhere
+
+    @property
+    def failure(self) -> str:
+        if self.after is not None:
+            return f"Failed to write file {self.spot.written}"
+        return f"Failed to {'remove original' if self.moved else 'delete file'} {self.spot.written}"
+
+
+def commit_changes(changes: Sequence[Change]) -> None:
+    """Raises `PatchError` with the reason on one line, and then nothing has changed."""
+    with Door() as door:
+        work = _Transaction(door)
+        try:
+            for change in changes:
+                work.stage(change)
+            work.swap_in()
+            work.remove()
+            work.check_untouched()
+        except BaseException as error:
+            unrestored = work.roll_back()
+            if unrestored:
+                raise PatchError(f"{error}; this could not be undone: {', '.join(unrestored)}") from error
+            raise
+        work.clear_away()
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    change: Change
+    temporary: str  # hidden name of the new content, beside its place
+
+
+@dataclass(frozen=True, slots=True)
+class _Backup:
+    change: Change
+    name: str  # hidden name of the old content, beside its place
+    identity: tuple[int, int, int, int]
+
+
+class _Transaction:
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._undo: list[tuple[str, Callable[[], None]]] = []  # what could be left undone, and how to undo it
+        self._staged: list[_Staged] = []
+        self._removals: list[Change] = []
+        self._identities: dict[str, tuple[int, int, int, int]] = {}
+        self._backups: list[_Backup] = []
+
+    def stage(self, change: Change) -> None:
+        """See that the place is as it was, and write the new content beside it."""
+        if change.after is None:
+            self._check(change)
+            self._removals.append(change)
+            return
+        with _reported_as(f"Failed to create parent directories for {change.spot.written}"):
+            directory, _ = self._door.parent(change.spot.real, on_created=self._created)
+        self._check(change)
+        with _reported_as(change.failure):
+            temporary = _hidden_name()
+            descriptor = os.open(temporary, _WRITE_NEW, 0o666 if change.like is None else 0o600, dir_fd=directory)
+            self._undo.append((temporary, lambda: self._unlink(change, temporary)))
+            try:
+                _write_all(descriptor, change.after)
+                if change.like is not None:
+                    self._copy_permissions(change.like, descriptor)
+                _flush(descriptor)
+            finally:
+                os.close(descriptor)
+            self._staged.append(_Staged(change, temporary))
+
+    def swap_in(self) -> None:
+        for staged in self._staged:
+            change = staged.change
+            with _reported_as(change.failure):
+                if change.before is None:
+                    self._put_new(change, staged.temporary)
+                else:
+                    self._keep_old(change)
+                    directory, name = self._door.parent(change.spot.real)
+                    os.rename(staged.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+    def remove(self) -> None:
+        for change in self._removals:
+            with _reported_as(change.failure):
+                self._keep_old(change, away=True)
+
+    def check_untouched(self) -> None:
+        """Someone who had a file open may have written to it while it was replaced."""
+        for backup in self._backups:
+            directory, _ = self._door.parent(backup.change.spot.real)
+            with _reported_as(backup.change.failure):
+                if identity_of(os.stat(backup.name, dir_fd=directory, follow_symlinks=False)) != backup.identity:
+                    raise PatchError(f"{backup.change.failure}: {_CHANGED}")
+
+    def clear_away(self) -> None:
+        for backup in self._backups:
+            try:
+                self._unlink(backup.change, backup.name)
+            except OSError as error:
+                logger.warning("a patch is applied, but %s remains beside %s: %s", backup.name, backup.change.spot.real, error)
+
+    def roll_back(self) -> list[str]:
+        """Undo in reverse order. Returns what could not be undone, in words."""
+        unrestored: list[str] = []
+        while self._undo:
+            subject, step = self._undo.pop()
+            try:
+                step()
+            except (OSError, PatchError) as error:
+                unrestored.append(f"{subject} ({error})")
+        return unrestored
+
+    def _check(self, change: Change) -> None:
+        try:
+            with _reported_as(change.failure):
+                now = self._door.read(change.spot.real)
+        except NotPlain as error:
+            raise PatchError(f"{change.failure}: {error}") from None
+        if now is None or change.before is None:
+            unchanged = now is None and change.before is None
+        else:
+            unchanged = change.before.same_content(now)
+            self._identities[change.spot.real] = now.identity
+        if not unchanged:
+            raise PatchError(f"{change.failure}: {_CHANGED}")
+
+    def _put_new(self, change: Change, temporary: str) -> None:
+        directory, name = self._door.parent(change.spot.real)
+        own = os.stat(temporary, dir_fd=directory, follow_symlinks=False).st_ino
+        try:
+            # Unlike a rename this never replaces a file that has just appeared.
+            os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        except FileExistsError:
+            raise PatchError(f"{change.failure}: {_CHANGED}") from None
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            if self._door.read(change.spot.real) is not None:
+                raise PatchError(f"{change.failure}: {_CHANGED}") from None
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        self._undo.append((change.spot.real, lambda: self._take_back(change, own)))
+        self._unlink(change, temporary)
+
+    def _keep_old(self, change: Change, *, away: bool = False) -> None:
+        """Give the old file a second, hidden name (`away`: only that one), and see that it is the one that was checked."""
+        directory, name = self._door.parent(change.spot.real)
+        backup = _hidden_name()
+        self._undo.append((change.spot.real, lambda: self._restore(change, backup)))
+        try:
+            if away:
+                os.rename(name, backup, src_dir_fd=directory, dst_dir_fd=directory)
+            else:
+                os.link(name, backup, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        except OSError as error:
+            if away or error.errno not in _NO_HARD_LINKS:
+                raise
+            os.rename(name, backup, src_dir_fd=directory, dst_dir_fd=directory)
+        identity = identity_of(os.stat(backup, dir_fd=directory, follow_symlinks=False))
+        if identity != self._identities[change.spot.real]:
+            raise PatchError(f"{change.failure}: {_CHANGED}")
+        self._backups.append(_Backup(change, backup, identity))
+
+    def _restore(self, change: Change, backup: str) -> None:
+        directory, name = self._door.parent(change.spot.real)
+        with suppress(FileNotFoundError):
+            os.rename(backup, name, src_dir_fd=directory, dst_dir_fd=directory)
+            # Two names of one file: then rename does nothing, and the second one is still there.
+            os.unlink(backup, dir_fd=directory)
+
+    def _take_back(self, change: Change, own: int) -> None:
+        directory, name = self._door.parent(change.spot.real)
+        with suppress(FileNotFoundError):
+            if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino == own:
+                os.unlink(name, dir_fd=directory)
+
+    def _unlink(self, change: Change, name: str) -> None:
+        directory, _ = self._door.parent(change.spot.real)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=directory)
+
+    def _created(self, path: str) -> None:
+        self._undo.append((path, lambda: self._remove_directory(path)))
+
+    def _remove_directory(self, path: str) -> None:
+        directory, name = self._door.parent(path)
+        with suppress(FileNotFoundError):
+            os.rmdir(name, dir_fd=directory)
+
+    def _copy_permissions(self, like: str, descriptor: int) -> None:
+        source = self._door.open_file(like)
+        try:
+            info, own = os.fstat(source), os.fstat(descriptor)
+            if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
+                _copy_owner(info, descriptor)
+            os.fchmod(descriptor, stat.S_IMODE(info.st_mode))  # after the owner, since a change of owner clears bits
+            _copy_attributes(source, descriptor)
+        finally:
+            os.close(source)
+
+
+def _copy_owner(info: os.stat_result, descriptor: int) -> None:
+    try:
+        os.fchown(descriptor, info.st_uid, info.st_gid)
+    except PermissionError:
+        if info.st_mode & _SPECIAL_BITS:  # set-user-id for another user than before
+            raise
+        with suppress(PermissionError):
+            os.fchown(descriptor, -1, info.st_gid)
+
+
+def _copy_attributes(source: int, descriptor: int) -> None:
+    if not hasattr(os, "listxattr"):
+        return
+    try:
+        names = os.listxattr(source)
+    except OSError as error:
+        if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        return
+    for name in names:
+        if name.startswith("user.") or name == "system.posix_acl_access":
+            os.setxattr(descriptor, name, os.getxattr(source, name))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _hidden_name() -> str:
+    return f".understudy-{os.urandom(8).hex()}.tmp"
+
+
+@contextmanager
+def _reported_as(failure: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PatchError(f"{failure}: {os_text(error)}") from error

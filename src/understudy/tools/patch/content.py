@@ -1,0 +1,200 @@
+"""The new text of an updated file. Pure.
+
+What a chunk does not name stays as it was, byte for byte: line endings of every kind, a byte order mark, a missing
+final newline. Lines a chunk names are written as the patch spells them; added ones take the file's first line ending.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from understudy.errors import PatchError
+
+from .grammar import Chunk
+from .matching import LineIndex, TooMuchWork
+
+_BYTE_ORDER_MARK = "\ufeff"
+_LINE_END = re.compile("(\r\n|\n|\r)")
+_MAX_QUOTED = 8_000  # characters of missing lines that are repeated to the model, which wrote them itself
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    texts: list[str]
+    ends: list[str]  # as many; only the last can be empty
+    mark: str
+
+    @property
+    def new_end(self) -> str:
+        """The file's first ending. A carriage return alone is one only where the file has no other: else it is a stray."""
+        return next((end for end in self.ends if "\n" in end), "\r" if "\r" in self.ends else "\n")
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self.ends) and not self.ends[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    start: int
+    length: int
+    marked: list[tuple[str, str]]  # " " kept, "-" removed, "+" added, each with its text
+
+
+def updated_text(text: str, chunks: Sequence[Chunk], shown_path: str) -> str:
+    """`text` with every chunk applied. Raises `PatchError` where one has no place in it."""
+    lines = _split(text)
+    try:
+        edits = _locate(lines, chunks, shown_path)
+    except TooMuchWork as error:
+        raise PatchError(f"Failed to update {shown_path}: {error}") from None
+    return _rebuild(lines, edits)
+
+
+def _split(text: str) -> _Lines:
+    mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
+    pieces = _LINE_END.split(text[len(mark) :]) if "\r" in text else None
+    if pieces is None:
+        texts = text[len(mark) :].split("\n")
+        ends = ["\n"] * (len(texts) - 1)
+    else:
+        texts, ends = pieces[::2], pieces[1::2]
+    if texts[-1]:
+        ends.append("")
+    else:
+        texts.pop()
+    return _Lines(texts, ends, mark)
+
+
+def _locate(lines: _Lines, chunks: Sequence[Chunk], shown_path: str) -> list[_Edit]:
+    index = LineIndex(lines.texts)
+    edits: list[_Edit] = []
+    at = 0
+    for chunk in chunks:
+        if chunk.context is not None:
+            found = index.seek([chunk.context], at)
+            if found is None:
+                raise PatchError(f"Failed to find context '{chunk.context}' in {shown_path}")
+            at = found + 1
+        marked = _marked(chunk, lines.mark)
+        if all(mark == "+" for mark, _ in marked):
+            edits.append(_Edit(_end_of(lines.texts), 0, marked))
+            continue
+        edit = _place(index, marked, at, at_end=chunk.at_end)
+        if edit is None:
+            raise PatchError(f"Failed to find expected lines {_quoted(_old(marked))} in {shown_path}")
+        edits.append(edit)
+        at = edit.start + edit.length
+    return edits
+
+
+def _marked(chunk: Chunk, byte_order_mark: str) -> list[tuple[str, str]]:
+    marked: list[tuple[str, str]] = []
+    for line in chunk.lines:
+        mark, text = (line[0], line[1:]) if line else (" ", "")
+        if byte_order_mark:
+            text = text.removeprefix(byte_order_mark)  # the file's own is kept apart and written once
+        if mark != "+" and "\r" in text:
+            marked.extend((mark, piece) for piece in text.split("\r"))  # the file's lines were split there too
+        else:
+            marked.append((mark, text))
+    return marked
+
+
+def _old(marked: list[tuple[str, str]]) -> list[str]:
+    return [text for mark, text in marked if mark != "+"]
+
+
+def _end_of(texts: list[str]) -> int:
+    return len(texts) - 1 if texts and not texts[-1] else len(texts)
+
+
+def _place(index: LineIndex, marked: list[tuple[str, str]], at: int, *, at_end: bool) -> _Edit | None:
+    old = _old(marked)
+    start = index.seek(old, at, at_end=at_end)
+    if start is None and not old[-1]:
+        marked = _without_trailing_blank(marked)
+        old = old[:-1]
+        start = index.seek(old, at, at_end=at_end)
+    return None if start is None else _Edit(start, len(old), marked)
+
+
+def _without_trailing_blank(marked: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """An empty last line that is not in the file is most often the gap before the next chunk: leave it out on both sides."""
+    shorter = list(marked)
+    last_old = max(position for position, (mark, _) in enumerate(shorter) if mark != "+")
+    if shorter[last_old][0] == "-":
+        del shorter[last_old]
+    else:
+        shorter[last_old] = ("+", "")
+    last_new = max((position for position, (mark, _) in enumerate(shorter) if mark != "-"), default=None)
+    if last_new is not None and not shorter[last_new][1]:
+        if shorter[last_new][0] == "+":
+            del shorter[last_new]
+        else:
+            shorter[last_new] = ("-", "")
+    return shorter
+
+
+def _rebuild(lines: _Lines, edits: list[_Edit]) -> str:
+    texts: list[str] = []
+    ends: list[str] = []
+    new_end = lines.new_end
+    copied = 0
+    added_last = False
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        # An addition at the end of the file can fall inside the lines a later chunk replaces: it goes after them.
+        start = max(edit.start, copied)
+        texts += lines.texts[copied:start]
+        ends += lines.ends[copied:start]
+        position = start
+        for mark, text in edit.marked:
+            if mark != "-":
+                texts.append(text)
+                ends.append(new_end if mark == "+" else lines.ends[position])
+                added_last = mark == "+"
+            position += mark != "+"
+        copied = start + edit.length
+    if copied < len(lines.texts):
+        texts += lines.texts[copied:]
+        ends += lines.ends[copied:]
+        added_last = False
+    return lines.mark + _join(texts, _settle_ends(ends, lines, added_last=added_last))
+
+
+def _settle_ends(ends: list[str], lines: _Lines, *, added_last: bool) -> list[str]:
+    if lines.unfinished:
+        if "" in ends[:-1]:
+            ends[ends.index("")] = lines.new_end
+        if added_last:
+            ends[-1] = ""
+    return ends
+
+
+def _join(texts: list[str], ends: list[str]) -> str:
+    pieces = [""] * (2 * len(texts))
+    pieces[::2] = texts
+    pieces[1::2] = ends
+    return "".join(pieces)
+
+
+def _quoted(lines: Sequence[str]) -> str:
+    """`["a", "b"]`, quoted as upstream's messages are."""
+    shown: list[str] = []
+    room = _MAX_QUOTED
+    for line in lines:
+        if room <= 0:
+            shown.append("…")
+            break
+        shown.append('"' + "".join(map(_escaped, line[:room])) + '"')
+        room -= len(line) + 4
+    return f"[{', '.join(shown)}]"
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    return character if character.isprintable() else f"\\u{{{ord(character):x}}}"

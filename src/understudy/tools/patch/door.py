@@ -1,0 +1,180 @@
+"""The one door to files: how their content is read for a change, and how directories are opened on the way.
+
+Every component is opened without following links, from the root of the file system down, and only regular files are
+touched. So what was judged by its path is what gets changed, whatever is swapped in between. `commit` writes.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from understudy.errors import PatchError
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+_MAX_OPEN_DIRECTORIES = 64  # a patch over many directories must not use up the descriptors of the whole server
+# O_PATH (Linux) also passes through directories that may be entered but not listed.
+_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO that was swapped in must not hang.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class NotPlain(PatchError):
+    """The path leads through a link, or to something that is neither a regular file nor a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What a path held when it was looked at."""
+
+    data: bytes | None  # None: not read, being too large or not readable
+    mode: int  # permission bits
+    identity: tuple[int, int, int, int]  # device, inode, size, time of modification
+
+    def same_content(self, now: "FileState") -> bool:
+        return self.identity == now.identity if self.data is None else self.data == now.data
+
+
+class Door:
+    """Holds directories open while a patch is read or written; use as a context manager."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, int] = {}
+
+    def __enter__(self) -> "Door":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def read(self, real: str) -> FileState | None:
+        """What is at the path now; None for nothing.
+
+        Raises `NotPlain`, `IsADirectoryError`, or `OSError` for what cannot be looked at.
+        """
+        try:
+            directory, name = self.parent(real)
+            return _read_file(directory, name, real)
+        except FileNotFoundError:
+            return None
+
+    def open_file(self, real: str) -> int:
+        """A descriptor of the regular file at the path, for reading. The caller closes it."""
+        directory, name = self.parent(real)
+        return _open_regular(directory, name, real)
+
+    def parent(self, real: str, *, on_created: Callable[[str], None] | None = None) -> tuple[int, str]:
+        """The open directory that holds the path, and the name in it. With `on_created`, missing directories are made."""
+        path, _, name = real.rpartition("/")
+        return self.directory(path, on_created=on_created), name
+
+    def directory(self, path: str, *, on_created: Callable[[str], None] | None = None) -> int:
+        """The directory, open; valid until many others have been asked for."""
+        held = self._open.pop(path, None)
+        if held is None:
+            held = _walk(path, on_created)
+            if len(self._open) >= _MAX_OPEN_DIRECTORIES:
+                os.close(self._open.pop(next(iter(self._open))))
+        self._open[path] = held
+        return held
+
+
+def _walk(path: str, on_created: Callable[[str], None] | None) -> int:
+    current = os.open("/", _DIRECTORY)
+    reached = ""
+    for name in path.split("/")[1:]:
+        reached = f"{reached}/{name}"
+        try:
+            following = _step(current, name, reached, on_created)
+        finally:
+            os.close(current)
+        current = following
+    return current
+
+
+def _step(directory: int, name: str, reached: str, on_created: Callable[[str], None] | None) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    except FileNotFoundError:
+        if on_created is None:
+            raise
+        try:
+            os.mkdir(name, dir_fd=directory)
+            on_created(reached)
+        except FileExistsError:
+            pass  # made by someone else just now; what it is, the next line finds out
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    except OSError as error:
+        # With O_DIRECTORY a link is "not a directory" on Linux and "too many levels" elsewhere: say which it is.
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            _refuse_link(directory, name, reached)
+        raise
+
+
+def _refuse_link(directory: int, name: str, reached: str) -> None:
+    if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+        raise NotPlain(f"{reached} is a symbolic link; a patch does not go through links")
+
+
+def _read_file(directory: int, name: str, real: str) -> FileState:
+    info = _plain_stat(os.stat(name, dir_fd=directory, follow_symlinks=False), real)
+    if info.st_size > MAX_FILE_BYTES:
+        return FileState(None, stat.S_IMODE(info.st_mode), identity_of(info))
+    try:
+        descriptor = _open_regular(directory, name, real)
+    except PermissionError:
+        return FileState(None, stat.S_IMODE(info.st_mode), identity_of(info))
+    try:
+        info = os.fstat(descriptor)
+        data = _read_all(descriptor, info.st_size)
+    finally:
+        os.close(descriptor)
+    return FileState(data, stat.S_IMODE(info.st_mode), identity_of(info))
+
+
+def _open_regular(directory: int, name: str, real: str) -> int:
+    # Looked at before it is opened too: opening some devices has effects.
+    _plain_stat(os.stat(name, dir_fd=directory, follow_symlinks=False), real)
+    try:
+        descriptor = os.open(name, _READ, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotPlain(f"{real} is a symbolic link; a patch changes regular files only") from None
+        raise
+    try:
+        _plain_stat(os.fstat(descriptor), real)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _plain_stat(info: os.stat_result, real: str) -> os.stat_result:
+    kind = stat.S_IFMT(info.st_mode)
+    if kind == stat.S_IFREG:
+        return info
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if kind == stat.S_IFLNK:
+        raise NotPlain(f"{real} is a symbolic link; a patch changes regular files only")
+    raise NotPlain(f"{real} is not a regular file; a patch changes regular files only")
+
+
+def _read_all(descriptor: int, size: int) -> bytes | None:
+    data = os.read(descriptor, size + 1)  # one more, so that a file that did not grow is read in two calls at most
+    if len(data) == size:
+        return data
+    pieces = [data]
+    total = len(data)
+    while data and total <= MAX_FILE_BYTES:
+        data = os.read(descriptor, 1 << 20)
+        pieces.append(data)
+        total += len(data)
+    return None if total > MAX_FILE_BYTES else b"".join(pieces)
+
+
+def identity_of(info: os.stat_result) -> tuple[int, int, int, int]:
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns

@@ -1,0 +1,111 @@
+"""What a path in a patch names. Links in the directory the user chose are followed once, here; the model's part never.
+
+The path that is shown is the path that is written: what cannot be shown faithfully is refused.
+"""
+
+import os
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from understudy.errors import PatchError
+
+_MAX_PATH_BYTES = 4095
+_MAX_NAME_BYTES = 255
+_BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_LINE_SEPARATORS = frozenset("\u2028\u2029")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    written: str  # as the patch has it
+    shown: str  # absolute; `..` kept, as events have always shown it
+    real: str  # absolute, `..` folded; every component must turn out to be no link
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where relative paths start, and the directories under which absolute ones may be written as the user spells them."""
+
+    real: str
+    anchors: tuple[tuple[str, str], ...]  # (as spelled, real), longest first
+
+    def spot(self, written: str) -> Spot:
+        """Raises `PatchError` for a path that no file should have."""
+        complaint = _complaint(written)
+        if complaint:
+            raise PatchError(f"{_visible(written)} cannot be patched: {complaint}")
+        shown = self._shown(written)
+        real = posixpath.normpath(shown)
+        if real.startswith("//"):  # POSIX lets two leading slashes be special; here they are not
+            real = real[1:]
+        return Spot(written, shown, real)
+
+    def _shown(self, written: str) -> str:
+        if not written.startswith("/"):
+            return posixpath.join(self.real, written)
+        for spelled, real in self.anchors:
+            if written.startswith(spelled + "/"):
+                return real + written[len(spelled) :]
+        return _without_system_link(written)
+
+
+def resolve_base(base: str, anchors: Iterable[str] = ()) -> Base:
+    """`anchors` are directories the user configured: they may lie behind links. Raises `PatchError` if `base` is no directory."""
+    real = os.path.realpath(base)
+    try:
+        os.stat(os.path.join(real, ""))
+    except OSError as error:
+        raise PatchError(f"Failed to enter {base}: {os_text(error)}") from None
+    pairs = {os.path.abspath(base): real}
+    for anchor in anchors:
+        pairs.setdefault(os.path.abspath(anchor), os.path.realpath(anchor))
+    moved = [(spelled, target) for spelled, target in pairs.items() if spelled != target]
+    return Base(real, tuple(sorted(moved, key=lambda pair: len(pair[0]), reverse=True)))
+
+
+def os_text(error: OSError) -> str:
+    return f"{error.strerror} (os error {error.errno})"
+
+
+def _without_system_link(path: str) -> str:
+    """`/tmp` and `/var` are links on some systems. The root directory is not the model's to change, so these are followed."""
+    first, slash, rest = path.lstrip("/").partition("/")
+    top = "/" + first
+    if slash and first not in ("", ".", "..") and os.path.islink(top):
+        return posixpath.join(os.path.realpath(top), rest)
+    return path
+
+
+def _complaint(path: str) -> str | None:
+    if not path.strip():
+        return "the path is empty"
+    if any(ord(character) < 32 or 127 <= ord(character) < 160 or character in _LINE_SEPARATORS for character in path):
+        return "the path contains control characters"
+    if not _BIDI_CONTROLS.isdisjoint(path):
+        return "the path contains characters that reverse the direction of writing"
+    if path.endswith("/") or posixpath.basename(path) in (".", ".."):
+        return "the path names a directory"
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError:
+        return "the path is not UTF-8"
+    if size > _MAX_PATH_BYTES:
+        return f"the path is {size} bytes long, more than {_MAX_PATH_BYTES}"
+    if any(len(name.encode()) > _MAX_NAME_BYTES for name in path.split("/")):
+        return f"a name in the path is longer than {_MAX_NAME_BYTES} bytes"
+    return None
+
+
+def _visible(path: str) -> str:
+    shortened = path if len(path) <= 200 else path[:200] + "…"
+    return "'" + "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in shortened) + "'"
+
+
+def is_within(path: str, directory: str) -> bool:
+    """Whether `path` is `directory` or beneath it; both real and absolute."""
+    return directory == "/" or path == directory or path.startswith(directory + "/")
+
+
+def any_within(path: str, directories: Sequence[str]) -> bool:
+    return any(is_within(path, directory) for directory in directories)

@@ -1,0 +1,261 @@
+"""A patch checked against the disk: what it would change, shown before anything is written.
+
+The operations are played in order over a picture of the files they name, so the plan holds the net effect on each path.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from understudy.errors import PatchError
+from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+
+from .commit import Change, commit_changes
+from .content import updated_text
+from .door import MAX_FILE_BYTES, Door, FileState
+from .grammar import AddOperation, DeleteOperation, Operation, UpdateOperation, parse_patch
+from .paths import Base, Spot, os_text, resolve_base
+from .unified import unified_diff
+
+MAX_TOTAL_BYTES = 256 * 1024 * 1024  # of the files a patch touches, held while it waits for approval
+
+Deed = Literal["add", "delete", "update", "move away", "move here"]
+
+# What may follow on what for one and the same file; anything else is most likely a mistake, and is refused.
+_SEQUENCES: frozenset[tuple[Deed, Deed]] = frozenset(
+    {
+        ("update", "update"),
+        ("update", "move away"),
+        ("delete", "add"),
+        ("delete", "move here"),
+        ("move away", "add"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPlan:
+    """What a patch will do. `failure` is a reason known already why applying it will fail."""
+
+    changes: dict[str, FileChange]  # by absolute path, as shown
+    edits: tuple[Change, ...]
+    moves: tuple[tuple[Spot, Spot], ...]
+    summary: str
+    overwrites: tuple[str, ...]  # existing files that an addition or a move replaces
+    failure: str | None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.changes
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every path the patch touches, real and absolute."""
+        return tuple(edit.spot.real for edit in self.edits)
+
+
+def plan_patch(body: str, base: str, anchors: Iterable[str] = ()) -> PatchPlan:
+    """Check the patch against the files as they are now. Nothing is written.
+
+    Paths in it are relative to `base`. `anchors` are further directories of the user's (the writable roots) that may lie
+    behind links. Raises `PatchError`. The deletion of a file that is not there is no error yet: applying reports it.
+    """
+    patch = parse_patch(body)
+    if not patch.operations:
+        return PatchPlan({}, (), (), "", (), None)
+    with Door() as door:
+        picture = _Picture(door, resolve_base(base, anchors))
+        for operation in patch.operations:
+            picture.play(operation)
+    return picture.plan()
+
+
+def apply_plan(plan: PatchPlan) -> None:
+    """All of the plan's changes or, with a `PatchError` that says why on one line, none."""
+    if plan.failure:
+        raise PatchError(plan.failure)
+    commit_changes([edit for edit in plan.edits if edit.before is None or edit.after is None or edit.before.data != edit.after])
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One path in the picture."""
+
+    spot: Spot
+    before: FileState | None
+    data: bytes | None  # what it holds after the operations so far
+    like: str | None = None
+    deeds: list[Deed] = field(default_factory=list["Deed"])
+    moved_to: "_Entry | None" = None
+    moved_from: "_Entry | None" = None
+
+
+class _Picture:
+    def __init__(self, door: Door, base: Base) -> None:
+        self._door = door
+        self._base = base
+        self._entries: dict[str, _Entry] = {}
+        self._read_bytes = 0
+        self._failure: str | None = None
+
+    def play(self, operation: Operation) -> None:
+        match operation:
+            case AddOperation():
+                self._add(operation)
+            case DeleteOperation():
+                self._delete(operation)
+            case UpdateOperation():
+                self._update(operation)
+
+    def plan(self) -> PatchPlan:
+        entries = list(self._entries.values())
+        return PatchPlan(
+            changes=_changes(entries),
+            edits=tuple(_edit(entry) for entry in entries),
+            moves=tuple((entry.spot, entry.moved_to.spot) for entry in entries if entry.moved_to),
+            summary=_summary(entries),
+            overwrites=tuple(entry.spot.shown for entry in entries if entry.before and entry.deeds[0] in ("add", "move here")),
+            failure=self._failure,
+        )
+
+    def _add(self, operation: AddOperation) -> None:
+        spot = self._base.spot(operation.path)
+        entry = self._entry(spot, "add", f"Failed to write file {spot.written}")
+        if entry.before and entry.before.data is None:
+            raise PatchError(f"Failed to read file to replace {spot.shown}: {_unread_reason(entry.before)}")
+        entry.data = operation.content.encode()
+
+    def _delete(self, operation: DeleteOperation) -> None:
+        spot = self._base.spot(operation.path)
+        failure = f"Failed to delete file {spot.written}"
+        entry = self._entry(spot, "delete", failure)
+        if entry.before is None:
+            self._fail(failure)
+        entry.data = None
+
+    def _update(self, operation: UpdateOperation) -> None:
+        spot = self._base.spot(operation.path)
+        destination = self._base.spot(operation.move_to) if operation.move_to is not None else spot
+        stays = destination.real == spot.real
+        source = self._entry(spot, "update" if stays else "move away", None)
+        new = updated_text(_text(source), operation.chunks, spot.shown).encode()
+        if stays:
+            source.data = new
+            return
+        entry = self._entry(destination, "move here", f"Failed to write file {destination.written}")
+        if entry.before and entry.before.data is None:
+            raise PatchError(f"Failed to read file to replace {destination.shown}: {_unread_reason(entry.before)}")
+        entry.data, entry.like = new, spot.real
+        source.data, source.moved_to, entry.moved_from = None, entry, source
+
+    def _entry(self, spot: Spot, deed: Deed, failure: str | None) -> _Entry:
+        """The entry of a path, after checking that `deed` may be next. With `failure`, what stands there in the way (a
+        directory, or a file in place of a directory) is left for the application to report in these words."""
+        entry = self._entries.get(spot.real)
+        if entry is None:
+            before = self._look(spot, deed, failure)
+            entry = _Entry(spot, before, before.data if before else None, like=spot.real if before else None)
+            self._entries[spot.real] = entry
+        elif (entry.deeds[-1], deed) not in _SEQUENCES:
+            raise PatchError(
+                f"multiple operations target {spot.shown}: first {entry.deeds[-1]}, then {deed}. "
+                "Make one operation of them, or send two patches"
+            )
+        entry.deeds.append(deed)
+        return entry
+
+    def _look(self, spot: Spot, deed: Deed, failure: str | None) -> FileState | None:
+        try:
+            state = self._door.read(spot.real)
+        except OSError as error:
+            if failure is None:
+                raise _cannot_read(spot, os_text(error)) from None
+            match error:
+                case IsADirectoryError():
+                    self._fail(failure)
+                case NotADirectoryError():
+                    self._fail(failure if deed == "delete" else f"Failed to create parent directories for {spot.written}")
+                case _:
+                    self._fail(f"{failure}: {os_text(error)}")
+            return None
+        if state and state.data is not None:
+            self._read_bytes += len(state.data)
+            if self._read_bytes > MAX_TOTAL_BYTES:
+                raise PatchError(f"the files of this patch are larger than {MAX_TOTAL_BYTES} bytes together; split it")
+        return state
+
+    def _fail(self, failure: str) -> None:
+        self._failure = self._failure or failure
+
+
+def _text(entry: _Entry) -> str:
+    if entry.before is None:
+        raise _cannot_read(entry.spot, "No such file or directory (os error 2)")
+    if entry.data is None:
+        raise _cannot_read(entry.spot, _unread_reason(entry.before))
+    try:
+        return entry.data.decode()
+    except UnicodeDecodeError:
+        raise _cannot_read(entry.spot, "stream did not contain valid UTF-8") from None
+
+
+def _cannot_read(spot: Spot, reason: str) -> PatchError:
+    return PatchError(f"Failed to read file to update {spot.shown}: {reason}")
+
+
+def _unread_reason(state: FileState) -> str:
+    too_large = state.identity[2] > MAX_FILE_BYTES
+    return f"it is larger than {MAX_FILE_BYTES} bytes" if too_large else "Permission denied (os error 13)"
+
+
+def _edit(entry: _Entry) -> Change:
+    moved = entry.moved_to is not None and entry.data is None
+    return Change(entry.spot, entry.before, entry.data, like=entry.like, moved=moved)
+
+
+def _changes(entries: list[_Entry]) -> dict[str, FileChange]:
+    changes: dict[str, FileChange] = {}
+    for entry in entries:
+        if entry.moved_from and entry.moved_from.data is None:
+            continue  # told at the entry it comes from
+        changes[entry.spot.shown] = _change(entry)
+    return changes
+
+
+def _change(entry: _Entry) -> FileChange:
+    before = _decoded(entry.before.data if entry.before else None)
+    if entry.moved_to and entry.data is None:
+        return UpdateFile(_diff(before, _decoded(entry.moved_to.data)), move_path=entry.moved_to.spot.shown)
+    if entry.data is None:
+        return DeleteFile(before or "")
+    after = _decoded(entry.data)
+    if entry.before is None or before is None:
+        return AddFile(after or "")
+    return UpdateFile(_diff(before, after))
+
+
+def _decoded(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _diff(before: str | None, after: str | None) -> str:
+    return unified_diff(before or "", after or "", context=1)
+
+
+def _summary(entries: list[_Entry]) -> str:
+    groups: dict[str, list[str]] = {"A": [], "M": [], "D": []}
+    for entry in entries:
+        if entry.data is None and entry.moved_to:
+            continue
+        groups[_letter(entry)].append(entry.spot.written)
+    lines = [f"{letter} {written}\n" for letter, paths in groups.items() for written in paths]
+    return "Success. Updated the following files:\n" + "".join(lines)
+
+
+def _letter(entry: _Entry) -> str:
+    if entry.data is None:
+        return "D"
+    return "A" if entry.deeds[-1] == "add" and "delete" not in entry.deeds else "M"

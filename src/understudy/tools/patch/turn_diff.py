@@ -1,0 +1,134 @@
+"""What the patches of one turn have changed so far, as one git-style diff.
+
+Only files that a patch named are followed; for these the diff is between the first sight of them and the disk now, so
+what commands did to them in between is in it too.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+
+from .door import Door, NotPlain
+from .paths import Spot
+from .plan import PatchPlan
+from .unified import unified_diff
+
+_NO_BLOB = "0" * 40
+_LINK = "120000"
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    data: bytes
+    mode: str  # as git writes it
+
+
+class TurnDiff:
+    """Call `before` for each plan that is about to be applied, and `news` when it was."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[Spot, _Picture | None]] = {}
+        self._moves: dict[str, str] = {}
+        self._told = ""
+
+    def before(self, plan: PatchPlan) -> None:
+        """Remember the files of the plan as they are, where they are not known yet."""
+        with Door() as door:
+            for edit in plan.edits:
+                if edit.spot.real not in self._first:
+                    self._first[edit.spot.real] = (edit.spot, _look(door, edit.spot.real))
+        for source, destination in plan.moves:
+            origin = next((first for first, last in self._moves.items() if last == source.real), source.real)
+            self._moves[origin] = destination.real
+
+    def current(self) -> str:
+        """The diff as of now, sorted by path; empty if nothing differs."""
+        with Door() as door:
+            now = {real: _look(door, real) for real in self._first}
+        renamed = {
+            destination: origin
+            for origin, destination in self._moves.items()
+            if self._first[origin][1] and not now[origin] and not self._first[destination][1] and now[destination]
+        }
+        gone = set(renamed.values())
+        entries: list[tuple[str, str]] = []
+        for real, (spot, first) in self._first.items():
+            if real in gone:
+                continue
+            old_spot, old = self._first[renamed[real]] if real in renamed else (spot, first)
+            entries.append((_label(spot), _file_diff(_label(old_spot), old, _label(spot), now[real])))
+        return "".join([diff for _, diff in sorted(entries)])
+
+    def news(self) -> str | None:
+        """The diff if it is another than the last one told; None if there is nothing to tell.
+
+        It becomes empty when a later patch takes everything back.
+        """
+        current = self.current()
+        if current == self._told:
+            return None
+        self._told = current
+        return current
+
+
+def _look(door: Door, real: str) -> _Picture | None:
+    try:
+        state = door.read(real)
+    except NotPlain:
+        return _look_at_link(door, real)
+    except OSError:  # a directory, or a place that cannot be looked at: nothing a patch can have changed
+        return None
+    if state is None or state.data is None:
+        return None
+    return _Picture(state.data, "100755" if state.mode & stat.S_IXUSR else "100644")
+
+
+def _look_at_link(door: Door, real: str) -> _Picture | None:
+    try:
+        directory, name = door.parent(real)
+        return _Picture(os.fsencode(os.readlink(name, dir_fd=directory)), _LINK)
+    except (OSError, NotPlain):
+        return None
+
+
+def _label(spot: Spot) -> str:
+    """Relative to the repository it lies in; elsewhere absolute."""
+    directory = spot.real.rpartition("/")[0]
+    while directory:
+        if os.path.lexists(f"{directory}/.git"):
+            return spot.real[len(directory) + 1 :]
+        directory = directory.rpartition("/")[0]
+    return spot.shown
+
+
+def _file_diff(old_label: str, old: _Picture | None, new_label: str, new: _Picture | None) -> str:
+    if old == new or (old and new and old.data == new.data and old_label != new_label):
+        return ""
+    head = [f"diff --git a/{old_label} b/{new_label}\n"]
+    if old is None and new:
+        head.append(f"new file mode {new.mode}\n")
+    elif new is None and old:
+        head.append(f"deleted file mode {old.mode}\n")
+    elif old and new and old.mode != new.mode:
+        head.append(f"old mode {old.mode}\nnew mode {new.mode}\n")
+    if (old and old.data) == (new and new.data) and old and new:
+        return "".join(head)
+    head.append(f"index {_blob_id(old)}..{_blob_id(new)}\n")
+    return "".join(head) + _body(old_label, old, new_label, new)
+
+
+def _body(old_label: str, old: _Picture | None, new_label: str, new: _Picture | None) -> str:
+    names = f"--- {f'a/{old_label}' if old else '/dev/null'}\n+++ {f'b/{new_label}' if new else '/dev/null'}\n"
+    try:
+        hunks = unified_diff(old.data.decode() if old else "", new.data.decode() if new else "", context=3)
+    except UnicodeDecodeError:
+        return names + "Binary files differ\n"
+    return names + hunks
+
+
+def _blob_id(picture: _Picture | None) -> str:
+    if picture is None:
+        return _NO_BLOB
+    import hashlib  # 5 ms, and only turns with patches need it
+
+    return hashlib.sha1(b"blob %d\0" % len(picture.data) + picture.data, usedforsecurity=False).hexdigest()
