@@ -5,7 +5,7 @@ import json
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +50,7 @@ class Loopback:
     requests: list[Request] = field(default_factory=list[Request])
     connections: int = 0
     handlers: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    asked: asyncio.Event = field(default_factory=asyncio.Event)  # a first request is here
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)  # a peer went while the script hung
 
     @property
@@ -62,6 +63,7 @@ class Loopback:
         try:
             while True:
                 self.requests.append(await read_request(reader))
+                self.asked.set()
                 assert self.script, "the client asked more often than the test expected"
                 if not await self._play(self.script.pop(0), reader, writer):
                     break
@@ -106,7 +108,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request:
 @asynccontextmanager
 async def loopback(
     *script: Sequence[Action], tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
-) -> AsyncIterator[Loopback]:
+) -> AsyncGenerator[Loopback]:
     """The script must be used up, or the test fails."""
     server = Loopback(list(script), scheme="https" if tls else "http")
     listener = await asyncio.start_server(server.serve, host, 0, ssl=tls)
@@ -210,7 +212,7 @@ async def opened(
     home: Path = Path("nowhere"),
     settings: ModelSettings | None = None,
     **fields: Any,
-) -> AsyncIterator[Opened]:
+) -> AsyncGenerator[Opened]:
     """A model at `url`; `fields` are the provider's. Without retries, unless it says so."""
     fields.setdefault("request_max_retries", 0)
     provider = Provider("mock", "Mock", url, wire_api=wire, **fields)

@@ -119,7 +119,7 @@ class ChatDecoder:
                 continue
             self._take(chunk, sink)
 
-    def close(self, sink: Sink, *, patience_over: bool = False) -> None:
+    def close(self, sink: Sink) -> None:
         if not self.ended:
             if not self.nearly_ended:
                 raise stream_lost(STREAM_CLOSED)

@@ -14,6 +14,7 @@ from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFail
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.prompt import ModelSettings, Prompt
 from understudy.models.providers import Provider
+from understudy.models.responses import ResponsesWire
 from understudy.models.retry import backoff, is_transient, retry_after
 from understudy.models.sse import EVENT_LIMIT, EventTooLarge, SseSplitter
 from understudy.models.wire import Wire
@@ -27,8 +28,12 @@ ERROR_BODY_LIMIT = 64 * 1024
 
 def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: HttpClient) -> Model:
     """Nothing is sent, and no key is looked for, before an answer is first read. Raises ConfigError."""
-    url = request_url(provider, ChatWire.path)
-    return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http)
+    match provider.wire_api:
+        case "chat":
+            url = request_url(provider, ChatWire.path)
+            return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http)
+        case "responses":
+            return HttpModel(provider, ResponsesWire(settings), request_url(provider, ResponsesWire.path), credentials, http)
 
 
 def request_url(provider: Provider, path: str) -> Url:

@@ -18,7 +18,7 @@ class Decoder(Protocol):
 
     def feed(self, payloads: list[bytes], sink: Sink) -> None: ...
 
-    def close(self, sink: Sink, *, patience_over: bool = False) -> None:
+    def close(self, sink: Sink) -> None:
         """No more will come. Raises StreamLost unless the answer was whole."""
         ...
 

@@ -1,0 +1,170 @@
+"""Reads Responses streams: deltas and whole items as they come, to the event that says how the answer ended."""
+
+import logging
+from typing import Any, cast
+
+import msgspec
+
+from understudy.errors import ModelError, ModelRefused
+from understudy.models.chat_stream import new_call_id, text_of
+from understudy.models.events import Completed, ItemDone
+from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
+from understudy.models.usage import read_usage
+from understudy.models.wire import Sink
+from understudy.protocol.items import FunctionCall, Message, ModelItem, OutputText, Reasoning, ReasoningText, SummaryText
+from understudy.protocol.records import ReasoningDelta, TextDelta
+
+logger = logging.getLogger(__name__)
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    delta: Any = None
+    item: msgspec.Raw = msgspec.Raw()
+    response: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class ResponsesDecoder:
+    def __init__(self, *, show_raw: bool) -> None:
+        self.ended = False
+        self.nearly_ended = False
+        self._show_raw = show_raw
+        self._gave_items = False
+
+    def feed(self, payloads: list[bytes], sink: Sink) -> None:
+        for payload in payloads:
+            if self.ended:
+                return
+            try:
+                event = _decode(payload)
+            except (msgspec.DecodeError, RecursionError):
+                logger.debug("skipped an event that is no response event: %.200r", payload)
+                continue
+            if event.type == "response.output_text.delta":
+                if event.delta and isinstance(event.delta, str):
+                    sink.append(TextDelta(event.delta))
+            else:
+                self._take(event, payload, sink)
+
+    def close(self, sink: Sink) -> None:
+        if not self.ended:
+            raise stream_lost(STREAM_CLOSED)
+
+    def _take(self, event: _Event, payload: bytes, sink: Sink) -> None:
+        match event.type:
+            case "response.output_item.done":
+                self._give(_table(event.item), sink)
+            case "response.reasoning_summary_text.delta":
+                self._give_thought(event.delta, sink, raw=False)
+            case "response.reasoning_text.delta":
+                if self._show_raw:
+                    self._give_thought(event.delta, sink, raw=True)
+            case "response.refusal.delta":
+                if isinstance(event.delta, str) and event.delta:
+                    sink.append(TextDelta(event.delta))
+            case "response.completed" | "response.done":
+                self._complete(_table(event.response), sink)
+            case "response.failed":
+                raise error_in_stream(_table(event.response).get("error") or "the provider gave no reason")
+            case "response.incomplete":
+                raise _incomplete(_table(event.response))
+            case "error":
+                raise error_in_stream(_table(event.error) or _told(payload))
+            case "":
+                self._take_untyped(event, payload, sink)
+            case _:
+                pass
+
+    def _take_untyped(self, event: _Event, payload: bytes, sink: Sink) -> None:
+        """What comes from servers that answer in one piece, and from gateways that speak for another."""
+        whole = _table(msgspec.Raw(payload))
+        if whole.get("error"):
+            raise error_in_stream(whole["error"])
+        if whole.get("object") != "response":
+            return
+        if whole.get("status") == "incomplete":
+            raise _incomplete(whole)
+        self._complete(whole, sink)
+
+    def _give_thought(self, delta: Any, sink: Sink, *, raw: bool) -> None:
+        if isinstance(delta, str) and delta:
+            sink.append(ReasoningDelta(delta, raw=raw))
+
+    def _give(self, item: dict[str, Any], sink: Sink) -> None:
+        if (read := read_item(item)) is not None:
+            self._gave_items = True
+            sink.append(ItemDone(read))
+
+    def _complete(self, response: dict[str, Any], sink: Sink) -> None:
+        if not self._gave_items:  # some servers tell of the items only here
+            for item in _tables(response.get("output")):
+                self._give(item, sink)
+        self.ended = True
+        sink.append(Completed(read_usage(response.get("usage"))))
+
+
+def read_item(item: dict[str, Any]) -> ModelItem | None:
+    """None for kinds that were never asked for, and for a call that breaks off: it must not run."""
+    match item.get("type"):
+        case "message":
+            return Message("assistant", tuple(_outputs(item)), id=_text(item, "id"))
+        case "reasoning":
+            raw = tuple(ReasoningText(text) for part in _tables(item.get("content")) if (text := text_of(part)))
+            return Reasoning(
+                summary=tuple(SummaryText(text_of(part)) for part in _tables(item.get("summary"))),
+                content=raw or None,
+                encrypted_content=_text(item, "encrypted_content"),
+                id=_text(item, "id"),
+            )
+        case "function_call" if item.get("status") != "incomplete":
+            arguments = _text(item, "arguments") or ""
+            call_id = _text(item, "call_id") or _text(item, "id") or new_call_id()
+            name = _text(item, "name") or ""
+            return FunctionCall(name, arguments if arguments.strip() else "{}", call_id, id=_text(item, "id"))
+        case kind:
+            logger.debug("skipped an output item of kind %.100r", kind)
+            return None
+
+
+def _outputs(item: dict[str, Any]) -> list[OutputText]:
+    parts = _tables(item.get("content"))
+    return [OutputText(_text(part, "text") or _text(part, "refusal") or "") for part in parts]
+
+
+def _incomplete(response: dict[str, Any]) -> ModelError:
+    details = response.get("incomplete_details")
+    reason = cast(dict[str, Any], details).get("reason") if isinstance(details, dict) else None
+    match reason:
+        case "max_output_tokens":
+            why = "the model reached its output limit"
+        case "content_filter":
+            why = "the provider's content filter cut it off"
+        case _:
+            why = "the provider stopped it"
+    return ModelRefused(f"incomplete answer: {why}" + (f" (reason: {reason})" if isinstance(reason, str) else ""))
+
+
+def _told(payload: bytes) -> dict[str, Any]:
+    """An `error` event may hold its code and message itself."""
+    table = _table(msgspec.Raw(payload))
+    return {key: table[key] for key in ("code", "message", "param") if table.get(key)}
+
+
+def _table(raw: msgspec.Raw) -> dict[str, Any]:
+    value = msgspec.json.decode(raw) if bytes(raw) else None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [cast(dict[str, Any], entry) for entry in cast(list[Any], value) if isinstance(entry, dict)]
+
+
+def _text(table: dict[str, Any], key: str) -> str | None:
+    value = table.get(key)
+    return value if isinstance(value, str) else None

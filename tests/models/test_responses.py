@@ -1,0 +1,296 @@
+"""The Responses wire against a real server: what is sent, and what is made of what comes."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.models.loopback import BOUND, HANG, STREAM_HEAD, chunk, event, loopback, opened, prompt, said, status, stream, user
+from understudy.errors import ModelRefused, StreamLost
+from understudy.models.events import Completed, ItemDone, ModelEvent
+from understudy.models.prompt import ModelSettings, ToolSpec
+from understudy.protocol.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    Message,
+    OutputText,
+    Reasoning,
+    ReasoningText,
+    SummaryText,
+    Usage,
+)
+from understudy.protocol.records import ReasoningDelta, TextDelta
+
+CREATED = {"type": "response.created", "response": {"id": "resp_1"}}
+USAGE = {
+    "input_tokens": 10,
+    "input_tokens_details": {"cached_tokens": 4},
+    "output_tokens": 5,
+    "output_tokens_details": {"reasoning_tokens": 2},
+    "total_tokens": 15,
+}
+COMPLETED = {"type": "response.completed", "response": {"id": "resp_1", "usage": USAGE}}
+COUNTED = Completed(Usage(10, 5, 15, 4, 2))
+
+
+def text(piece: str) -> dict[str, Any]:
+    return {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": piece}
+
+
+def done(**item: Any) -> dict[str, Any]:
+    return {"type": "response.output_item.done", "output_index": 0, "item": item}
+
+
+def message(whole: str) -> dict[str, Any]:
+    return done(type="message", role="assistant", content=[{"type": "output_text", "text": whole, "annotations": []}])
+
+
+async def answer_to(*values: Any, settings: ModelSettings | None = None) -> list[ModelEvent]:
+    async with loopback(stream(*values, done=False)) as server, opened(server.url, wire="responses", settings=settings) as model:
+        return await model.answer()
+
+
+async def test_reasoning_text_and_usage_arrive_in_order() -> None:
+    reasoning = done(
+        type="reasoning",
+        id="rs_1",
+        summary=[{"type": "summary_text", "text": "thinking"}, {"type": "summary_text", "text": "more"}],
+        encrypted_content="ENC",
+    )
+    events = await answer_to(
+        CREATED,
+        {"type": "response.reasoning_summary_text.delta", "delta": "think"},
+        {"type": "response.reasoning_summary_text.delta", "delta": "ing"},
+        reasoning,
+        text("Hel"),
+        text("lo"),
+        message("Hello"),
+        COMPLETED,
+    )
+    assert events == [
+        ReasoningDelta("think"),
+        ReasoningDelta("ing"),
+        ItemDone(Reasoning(summary=(SummaryText("thinking"), SummaryText("more")), encrypted_content="ENC", id="rs_1")),
+        TextDelta("Hel"),
+        TextDelta("lo"),
+        ItemDone(said("Hello")),
+        COUNTED,
+    ]
+
+
+async def test_raw_reasoning_is_shown_when_wanted() -> None:
+    events = await answer_to(
+        {"type": "response.reasoning_text.delta", "delta": "hm"},
+        done(type="reasoning", id="rs_1", summary=[], content=[{"type": "reasoning_text", "text": "hm"}]),
+        COMPLETED,
+        settings=ModelSettings("m", show_raw=True),
+    )
+    whole = Reasoning(content=(ReasoningText("hm"),), id="rs_1")
+    assert events == [ReasoningDelta("hm", raw=True), ItemDone(whole), COUNTED]
+
+
+async def test_a_call_keeps_the_id_that_the_model_gave_it() -> None:
+    events = await answer_to(
+        done(type="function_call", id="fc_1", call_id="call1", name="shell", arguments='{"command":["ls"]}', status="completed"),
+        done(type="function_call", id="fc_2", name="shell", arguments=""),
+        {"type": "response.completed", "response": {"id": "resp_1"}},
+    )
+    assert events == [
+        ItemDone(FunctionCall("shell", '{"command":["ls"]}', "call1", id="fc_1")),
+        ItemDone(FunctionCall("shell", "{}", "fc_2", id="fc_2")),
+        Completed(None),
+    ]
+
+
+async def test_the_request_has_the_shape_that_the_provider_expects() -> None:
+    tool = ToolSpec("shell", "Runs a command.", {"type": "object"})
+    items = (
+        Message("user", (InputText("see"), InputImage("data:image/png;base64,AA=="))),
+        Reasoning(summary=(SummaryText("hm"),), encrypted_content="ENC", id="rs_1"),
+        Reasoning(content=(ReasoningText("from elsewhere"),)),
+        Message("assistant", (OutputText("I will"),), id="msg_1"),
+        FunctionCall("shell", "{}", "call1", id="fc_1"),
+        FunctionCallOutput("call1", "done"),
+    )
+    async with loopback(stream(COMPLETED, done=False)) as server, opened(server.url, wire="responses") as model:
+        await model.answer(prompt(*items, tools=[tool]))
+    request = server.requests[0]
+    assert request.target == "/v1/responses"
+    assert (
+        request.headers.items()
+        >= {
+            "openai-beta": "responses=experimental",
+            "originator": "understudy",
+            "session_id": "conversation",
+            "accept": "text/event-stream",
+        }.items()
+    )
+    assert request.json == {
+        "model": "mock-model",
+        "instructions": "be brief",
+        "input": [
+            {
+                "type": "message",
+                "id": None,
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "see"},
+                    {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
+                ],
+            },
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": "hm"}],
+                "encrypted_content": "ENC",
+            },
+            {"type": "message", "id": None, "role": "assistant", "content": [{"type": "output_text", "text": "I will"}]},
+            {"type": "function_call", "id": "fc_1", "name": "shell", "arguments": "{}", "call_id": "call1"},
+            {"type": "function_call_output", "call_id": "call1", "output": "done"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "name": "shell",
+                "description": "Runs a command.",
+                "strict": False,
+                "parameters": {"type": "object"},
+            }
+        ],
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "reasoning": None,
+        "store": True,
+        "stream": True,
+        "include": [],
+        "prompt_cache_key": "conversation",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (ModelSettings("o3"), {"reasoning": {"effort": "medium", "summary": "auto"}, "include": [], "store": True}),
+        (
+            ModelSettings("gpt-5", reasoning_effort="low", reasoning_summary="none", verbosity="high", store=False),
+            {
+                "reasoning": {"effort": "low"},
+                "include": ["reasoning.encrypted_content"],
+                "store": False,
+                "text": {"verbosity": "high"},
+            },
+        ),
+        (ModelSettings("o3", reasoning_effort="none"), {"reasoning": None}),
+        (ModelSettings("other", supports_reasoning_summaries=True), {"reasoning": {"effort": "medium", "summary": "auto"}}),
+        (ModelSettings("gpt-5", supports_reasoning_summaries=False), {"reasoning": None}),
+    ],
+)
+async def test_reasoning_is_asked_for_as_the_model_and_the_user_allow(settings: ModelSettings, expected: dict[str, Any]) -> None:
+    async with (
+        loopback(stream(COMPLETED, done=False)) as server,
+        opened(server.url, wire="responses", settings=settings) as model,
+    ):
+        await model.answer()
+    assert server.requests[0].json.items() >= expected.items()
+
+
+async def test_the_answer_ends_with_its_last_event_not_with_the_connection() -> None:
+    actions = [STREAM_HEAD, chunk(event(message("ok"))), chunk(event(COMPLETED)), HANG]
+    async with loopback(actions) as server, opened(server.url, wire="responses") as model:
+        assert await model.answer() == [ItemDone(said("ok")), COUNTED]
+
+
+async def test_items_that_are_told_only_at_the_end_count() -> None:
+    output = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]}]
+    whole = {"object": "response", "status": "completed", "output": output, "usage": USAGE}
+    assert await answer_to({"type": "response.completed", "response": whole}) == [ItemDone(said("ok")), COUNTED]
+    body = status(200, "OK", json.dumps(whole), Content_Type="application/json; charset=utf-8")
+    async with loopback(body) as server, opened(server.url, wire="responses") as model:
+        assert await model.answer() == [ItemDone(said("ok")), COUNTED]
+
+
+async def test_unknown_and_broken_events_are_passed_over() -> None:
+    odd: list[Any] = [
+        "no json",
+        {"type": "response.new_thing", "delta": {}},
+        [1],
+        done(type="web_search_call", id="ws"),
+        {"type": 7},
+    ]
+    assert await answer_to(*odd, message("ok"), COMPLETED) == [ItemDone(said("ok")), COUNTED]
+
+
+async def test_a_stream_that_closes_early_is_lost() -> None:
+    async with loopback(stream(text("par"), done=False)) as server, opened(server.url, wire="responses") as model:
+        seen, lost = await model.failing_answer()
+    assert seen == [TextDelta("par")]
+    assert isinstance(lost, StreamLost)
+    assert str(lost) == "stream disconnected before completion: stream closed before response.completed"
+
+
+async def test_silence_for_too_long_loses_the_stream() -> None:
+    actions = [STREAM_HEAD, chunk(event(text("par"))), HANG]
+    async with loopback(actions) as server, opened(server.url, wire="responses", stream_idle_timeout_ms=50) as model:
+        seen, lost = await model.failing_answer()
+        async with asyncio.timeout(BOUND):
+            await server.hung_up.wait()
+    assert seen == [TextDelta("par")]
+    assert isinstance(lost, StreamLost)
+    assert str(lost) == "stream disconnected before completion: idle timeout waiting for SSE"
+
+
+async def test_signs_of_life_keep_a_silent_stream_alive() -> None:
+    alive: list[bytes | float | str] = [0.03, chunk(b": still here\n\n")] * 4
+    actions = [STREAM_HEAD, *alive, chunk(event(message("ok"))), chunk(event(COMPLETED)), b"0\r\n\r\n"]
+    async with loopback(actions) as server, opened(server.url, wire="responses", stream_idle_timeout_ms=1000) as model:
+        assert await model.answer() == [ItemDone(said("ok")), COUNTED]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "it broke"}}},
+        {"type": "error", "error": {"code": "server_error", "message": "it broke"}},
+        {"type": "error", "code": "server_error", "message": "it broke"},
+        {"error": {"message": "it broke"}},
+    ],
+)
+async def test_a_failure_in_the_stream_is_lost_in_the_providers_words(failure: dict[str, Any]) -> None:
+    with pytest.raises(StreamLost, match=r"^stream disconnected before completion: it broke$"):
+        await answer_to(CREATED, failure)
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 1.3s.", 1.3),
+        ("Please try again in 250ms.", 0.25),
+        ("Try again in 20 seconds", 20),
+        ("try again in 1m0.5s", 60),
+        ("try again later", None),
+    ],
+)
+async def test_a_rate_limit_says_how_long_to_wait(words: str, seconds: float | None) -> None:
+    failure = {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded", "message": words}}}
+    with pytest.raises(StreamLost) as lost:
+        await answer_to(failure)
+    assert lost.value.retry_after == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("code", ["context_length_exceeded", "invalid_prompt", "insufficient_quota"])
+async def test_a_failure_that_time_does_not_mend_is_final(code: str) -> None:
+    with pytest.raises(ModelRefused, match=r"^too much$"):
+        await answer_to({"type": "response.failed", "response": {"error": {"code": code, "message": "too much"}}})
+
+
+async def test_an_incomplete_answer_is_final_and_its_half_call_is_not_given() -> None:
+    half = done(type="function_call", id="fc", call_id="c", name="shell", arguments='{"comm', status="incomplete")
+    ending = {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}}
+    async with loopback(stream(message("par"), half, ending)) as server, opened(server.url, wire="responses") as model:
+        seen, refused = await model.failing_answer(prompt(user("go")))
+    assert seen == [ItemDone(said("par"))]
+    assert isinstance(refused, ModelRefused)
+    assert str(refused) == "incomplete answer: the model reached its output limit (reason: max_output_tokens)"
