@@ -1,0 +1,42 @@
+"""The one bound on every wait in the tests."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WAIT_SECONDS = float(os.environ.get("UNDERSTUDY_TEST_WAIT", "5"))  # raise it on a slow machine
+
+
+class Watched:
+    """Something that changes, and those who wait for it to become as they wish."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    def change(self) -> None:
+        self._changed.set()
+
+    def fail(self, failure: BaseException) -> None:
+        """From here on a wait that is not fulfilled raises `failure`, at once."""
+        self._failure = failure
+        self._changed.set()
+
+    async def until(self, find: Callable[[], T | None], wish: str, seconds: float | None = None) -> T:
+        """What `find` gives once it gives something. Raises `AssertionError` that names the wish when time is up."""
+        seconds = WAIT_SECONDS if seconds is None else seconds
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            self._changed.clear()
+            if (found := find()) is not None:
+                return found
+            if self._failure:
+                raise self._failure
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._changed.wait()
+            except TimeoutError:
+                raise AssertionError(f"waited {seconds:g} s in vain for {wish}") from None
