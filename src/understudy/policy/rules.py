@@ -4,13 +4,14 @@ The strictest rule that fits wins: deny, then ask, then allow. An allow rule spa
 command stays contained.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from understudy.errors import ConfigError
 from understudy.policy.globs import matches_path, matches_words
 from understudy.policy.reach import OutOfReach, may_hide_commands, program_name, runs_of_words
+from understudy.policy.tables import Table, is_text, is_texts, listed, read_choice, read_list, read_text, read_texts, refuse_unknown
 from understudy.policy.words import Words
 from understudy.protocol.choices import NETWORK_MODES, NetworkMode
 
@@ -99,7 +100,7 @@ class Rules:
 NO_RULES = Rules()
 
 
-def parse_rules(tables: Sequence[Mapping[str, Any]], *, source: str, home: str, key: str = "policy.rules") -> Rules:
+def parse_rules(tables: Sequence[Table], *, source: str, home: str, key: str = "policy.rules") -> Rules:
     """Raises `ConfigError` that names the file, the rule, its key and what should stand there."""
     rules = [_parse_rule(table, f"{source}: {key}[{number}]", home) for number, table in enumerate(tables, start=1)]
     commands = [rule for rule in rules if rule.prefix or rule.pattern]
@@ -111,19 +112,17 @@ def parse_rules(tables: Sequence[Mapping[str, Any]], *, source: str, home: str, 
     )
 
 
-def _parse_rule(table: Mapping[str, Any], where: str, home: str) -> Rule:
-    for key in table:
-        if key not in _KEYS:
-            raise ConfigError(f"{where}: `{key}` is not a key of a rule. Expected one of {_listed(_KEYS)}")
-    decision = _choice(table, "decision", DECISIONS, where)
+def _parse_rule(table: Table, where: str, home: str) -> Rule:
+    refuse_unknown(table, _KEYS, where)
+    decision = read_choice(table, "decision", DECISIONS, where)
     if decision is None:
-        raise ConfigError(f"{where}.decision is missing. Expected {_listed(DECISIONS)}")
-    network = _choice(table, "network", NETWORK_MODES, where)
+        raise ConfigError(f"{where}.decision is missing. Expected {listed(DECISIONS)}")
+    network = read_choice(table, "network", NETWORK_MODES, where)
     if network is not None and decision != "allow":
         raise ConfigError(f'{where}.network says what an allowed command may reach. Expected it beside `decision = "allow"` only')
     prefix = _prefix(table, where)
-    pattern = _texts(table, "pattern", where)
-    paths = tuple(_expand(path, home) for path in _texts(table, "paths", where))
+    pattern = read_texts(table, "pattern", where)
+    paths = tuple(_expand(path, home) for path in read_texts(table, "paths", where))
     if prefix and pattern:
         raise ConfigError(f"{where} has `prefix` and `pattern`. Expected one of the two")
     if not (prefix or pattern or paths):
@@ -134,9 +133,9 @@ def _parse_rule(table: Mapping[str, Any], where: str, home: str) -> Rule:
         prefix = (tuple(map(program_name, prefix[0])), *prefix[1:]) if prefix else ()
         pattern = (program_name(pattern[0]), *pattern[1:]) if pattern else ()
     return Rule(
-        name=_text(table, "name", where) or where.rpartition(": ")[2],
+        name=read_text(table, "name", where) or where.rpartition(": ")[2],
         decision=cast(RuleDecision, decision),
-        reason=_text(table, "reason", where) or "",
+        reason=read_text(table, "reason", where) or "",
         prefix=prefix,
         pattern=pattern,
         paths=paths,
@@ -144,52 +143,11 @@ def _parse_rule(table: Mapping[str, Any], where: str, home: str) -> Rule:
     )
 
 
-def _prefix(table: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], ...]:
+def _prefix(table: Table, where: str) -> tuple[tuple[str, ...], ...]:
     expected = 'a list of words, each of them text or a list of texts, as in ["git", ["push", "fetch"]]'
-    words = _list(table, "prefix", where, expected, lambda word: _is_text(word) or _is_texts(word))
+    words = read_list(table, "prefix", where, expected, lambda word: is_text(word) or is_texts(word))
     return tuple((word,) if isinstance(word, str) else tuple(cast(list[str], word)) for word in words)
-
-
-def _texts(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    return cast(tuple[str, ...], _list(table, key, where, "a list of texts that are not empty", _is_text))
-
-
-def _list(table: Mapping[str, Any], key: str, where: str, expected: str, fits: Callable[[object], bool]) -> tuple[object, ...]:
-    value = table.get(key)
-    if value is None:
-        return ()
-    items: tuple[object, ...] = tuple(cast(list[object], value)) if isinstance(value, list) else ()
-    if not items or not all(map(fits, items)):
-        raise ConfigError(f"{where}.{key}: expected {expected}")
-    return items
-
-
-def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = table.get(key)
-    if value is not None and not _is_text(value):
-        raise ConfigError(f"{where}.{key}: expected text")
-    return value
-
-
-def _choice(table: Mapping[str, Any], key: str, choices: Sequence[str], where: str) -> str | None:
-    value = table.get(key)
-    if value is not None and value not in choices:
-        raise ConfigError(f"{where}.{key} is {value!r}. Expected {_listed(choices)}")
-    return value
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and "\0" not in value
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and value != [] and all(map(_is_text, cast(list[object], value)))
 
 
 def _expand(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path
-
-
-def _listed(choices: Sequence[str]) -> str:
-    quoted = [f"`{choice}`" for choice in choices]
-    return ", ".join(quoted[:-1]) + " or " + quoted[-1]

@@ -1,0 +1,166 @@
+"""Answers for people who write rules: what would happen to this command, and do the tests they keep for their rules hold?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from understudy.errors import ConfigError
+from understudy.policy.decide import CommandFacts, PatchFacts, decide_command, decide_patch
+from understudy.policy.readable import is_inside, resolve
+from understudy.policy.rules import Rules
+from understudy.policy.tables import Table, as_table, read_choice, read_flag, read_text, read_texts, refuse_unknown
+from understudy.policy.verdicts import Verdict
+from understudy.policy.words import Words
+from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
+
+_CASE_KEYS = (
+    "name",
+    "command",
+    "script",
+    "files",
+    "escalated",
+    "approval_policy",
+    "sandbox_mode",
+    "cwd",
+    "expect",
+    "rule",
+    "contained",
+)
+_DEFAULT_KEYS = ("approval_policy", "sandbox_mode", "cwd")
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What holds besides the command: the user's configuration, or what a test case puts in its place."""
+
+    cwd: str
+    project: tuple[str, ...]
+    approval_policy: ApprovalPolicy
+    sandbox_mode: SandboxMode
+    rules: Rules
+    sandbox_available: bool = True
+    home: str = ""
+    protected: tuple[str, ...] = ()  # names that are protected inside the project, and absolute paths
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one case of a test file went. `problems` is empty where it holds."""
+
+    name: str
+    verdict: Verdict
+    problems: tuple[str, ...]
+
+
+def check_command(argv: Words, situation: Situation, *, escalated: bool = False) -> Verdict:
+    """What is decided about a command, asked the way a model would."""
+    return decide_command(
+        CommandFacts(
+            argv=argv,
+            cwd=situation.cwd,
+            project=situation.project,
+            approval_policy=situation.approval_policy,
+            sandbox_mode=situation.sandbox_mode,
+            sandbox_available=situation.sandbox_available,
+            escalated=escalated,
+            rules=situation.rules,
+            home=situation.home,
+        )
+    )
+
+
+def check_files(paths: Sequence[str], situation: Situation) -> Verdict:
+    """The same for a patch that changes these files. Links are not looked at here."""
+    targets = tuple(resolve(path, situation.cwd) for path in paths)
+    return decide_patch(
+        PatchFacts(
+            approval_policy=situation.approval_policy,
+            sandbox_mode=situation.sandbox_mode,
+            outside=not all(is_inside(target, situation.project) for target in targets),
+            protected=any(_is_protected(target, situation) for target in targets),
+            empty=not targets,
+            targets=targets,
+            project=situation.project,
+            rules=situation.rules,
+        )
+    )
+
+
+def describe(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """The verdict as lines of a name and a value, for printing."""
+    contained = "in the sandbox" if verdict.contained else "outside the sandbox"
+    lines = [("decision", verdict.action), ("rule", verdict.rule), ("reason", verdict.reason)]
+    if verdict.action != "deny":
+        lines.append(("runs", f"{contained}, if approved" if verdict.action == "ask" else contained))
+    if verdict.network is not None:
+        lines.append(("network", verdict.network))
+    return tuple(lines)
+
+
+def run_cases(document: Table, situation: Situation, *, source: str) -> tuple[Outcome, ...]:
+    """Try every `[[case]]` of a parsed test file. Raises `ConfigError` that names the case and the key that is wrong."""
+    for key in document:
+        if key not in ("case", "defaults"):
+            raise ConfigError(f"{source}: `{key}` is not known here. Expected `[[case]]` tables and `[defaults]`")
+    defaults = as_table(document.get("defaults", {}), f"{source}: defaults")
+    refuse_unknown(defaults, _DEFAULT_KEYS, f"{source}: defaults")
+    cases = document.get("case")
+    if not isinstance(cases, list) or not cases:
+        raise ConfigError(f"{source}: expected at least one `[[case]]`")
+    situation = _adapted(situation, defaults, f"{source}: defaults")
+    return tuple(
+        _run_case(as_table(case, f"{source}: case[{number}]"), situation, f"{source}: case[{number}]")
+        for number, case in enumerate(cast(list[object], cases), start=1)
+    )
+
+
+def _run_case(case: Table, situation: Situation, where: str) -> Outcome:
+    refuse_unknown(case, _CASE_KEYS, where)
+    situation = _adapted(situation, case, where)
+    subjects = [key for key in ("command", "script", "files") if key in case]
+    if len(subjects) != 1:
+        raise ConfigError(f"{where}: expected one of `command`, `script` or `files`")
+    if subjects == ["files"]:
+        files = read_texts(case, "files", where)
+        verdict, shown = check_files(files, situation), ", ".join(files)
+    else:
+        argv = (
+            read_texts(case, "command", where)
+            if subjects == ["command"]
+            else ("bash", "-lc", read_text(case, "script", where) or "")
+        )
+        escalated = read_flag(case, "escalated", where) or False
+        verdict, shown = check_command(argv, situation, escalated=escalated), " ".join(argv)
+    return Outcome(str(case.get("name", shown)), verdict, _problems(case, verdict, where))
+
+
+def _problems(case: Table, verdict: Verdict, where: str) -> tuple[str, ...]:
+    expected = read_choice(case, "expect", ("allow", "ask", "deny"), where)
+    if expected is None:
+        raise ConfigError(f"{where}.expect is missing. Expected `allow`, `ask` or `deny`")
+    contained = read_flag(case, "contained", where)
+    rule = read_text(case, "rule", where)
+    wanted: tuple[tuple[str, object, object], ...] = (
+        ("decision", expected, verdict.action),
+        ("rule", rule, verdict.rule),
+        ("contained", contained, verdict.contained),
+    )
+    return tuple(f"{what} is {found}, expected {wish}" for what, wish, found in wanted if wish is not None and wish != found)
+
+
+def _adapted(situation: Situation, table: Table, where: str) -> Situation:
+    policy = read_choice(table, "approval_policy", APPROVAL_POLICIES, where)
+    mode = read_choice(table, "sandbox_mode", SANDBOX_MODES, where)
+    if policy is not None:
+        situation = replace(situation, approval_policy=cast(ApprovalPolicy, policy))
+    if mode is not None:
+        situation = replace(situation, sandbox_mode=cast(SandboxMode, mode))
+    cwd = read_text(table, "cwd", where)
+    return situation if cwd is None else replace(situation, cwd=resolve(cwd, situation.cwd))
+
+
+def _is_protected(target: str, situation: Situation) -> bool:
+    names = tuple(name for name in situation.protected if not name.startswith("/"))
+    inside = tuple(f"{root.rstrip('/')}/{name}" for root in situation.project for name in names)
+    absolute = tuple(path for path in situation.protected if path.startswith("/"))
+    return is_inside(target.casefold(), tuple(path.casefold() for path in (*inside, *absolute)))

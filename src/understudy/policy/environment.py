@@ -1,0 +1,132 @@
+"""The variables a command is given. What it needs is kept; keys, tokens and passwords are not, and no provider's key ever."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Literal, Protocol
+
+from understudy.policy.words import names
+from understudy.protocol.choices import NetworkMode
+
+Inherit = Literal["all", "core", "none"]
+
+CORE = names("HOME LOGNAME PATH SHELL USER USERNAME TMPDIR TEMP TMP")
+DEFAULT_EXCLUDES = (
+    "*KEY*",
+    "*SECRET*",
+    "*TOKEN*",
+    "*PASSWORD*",
+    "*PASSWD*",
+    "*PASSPHRASE*",
+    "*CREDENTIAL*",
+    "*_PWD",
+    "PGPASS*",
+    "*_PAT",
+    "*COOKIE*",
+    "*_DSN",
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "GPG_AGENT_INFO",
+)
+# A command must be the program its name says. These make a loader, a shell or one of the harmless programs run something else
+# first, so that none of them comes by inheritance; `set` is the user's word and may bring one back.
+STARTUP = (
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "DYLD_INSERT_LIBRARIES",
+    "BASH_ENV",
+    "ENV",
+    "BASH_FUNC_*",
+    "BASHOPTS",
+    "SHELLOPTS",
+    "BASH_LOADABLES_PATH",
+    "BASH_XTRACEFD",
+    "PROMPT_COMMAND",
+    "PS0",
+    "PS4",
+    "ZDOTDIR",
+    "CDPATH",
+    "GLOBIGNORE",
+    "EXECIGNORE",
+    "IFS",
+    "RIPGREP_CONFIG_PATH",
+    "GREP_OPTIONS",
+    "POSIXLY_CORRECT",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "*ASKPASS",
+    "PYTHONSTARTUP",
+    "PERL5DB",
+)
+PROVIDER_KEYS = names("OPENAI_API_KEY CODEX_API_KEY AZURE_OPENAI_API_KEY ANTHROPIC_API_KEY")
+
+NETWORK_MARKER = "CODEX_SANDBOX_NETWORK_DISABLED"
+SANDBOX_MARKER = "CODEX_SANDBOX"
+
+_PASSWORD_IN_URL = re.compile(r"://[^/?#@\s:]*:[^/?#@\s]+@")
+_SHORTEST_KEY = 8  # shorter values stand in other variables by chance
+
+
+class EnvironmentPolicy(Protocol):
+    """`shell_environment_policy`, as the configuration holds it."""
+
+    @property
+    def inherit(self) -> Inherit: ...
+    @property
+    def ignore_default_excludes(self) -> bool: ...
+    @property
+    def exclude(self) -> tuple[str, ...]: ...
+    @property
+    def set(self) -> Mapping[str, str] | None: ...
+    @property
+    def include_only(self) -> tuple[str, ...]: ...
+
+
+def shell_environment(policy: EnvironmentPolicy, source: Mapping[str, str], *, provider_keys: Iterable[str] = ()) -> dict[str, str]:
+    """Inherit, drop what is secret or starts other programs, drop `exclude`, add `set`, keep only `include_only` if it is given.
+
+    `provider_keys` are the names of the variables that hold model providers' keys: neither they nor their values get through,
+    whatever the policy says.
+    """
+    match policy.inherit:
+        case "all":
+            kept = dict(source)
+        case "core":
+            kept = {name: value for name, value in source.items() if name in CORE}
+        case "none":
+            kept = {}
+    unwanted = _matcher((*STARTUP, *policy.exclude, *(() if policy.ignore_default_excludes else DEFAULT_EXCLUDES)))
+    kept = {name: value for name, value in kept.items() if not unwanted.fullmatch(name)}
+    if not policy.ignore_default_excludes:
+        kept = {name: value for name, value in kept.items() if not _PASSWORD_IN_URL.search(value)}
+    kept.update(policy.set or {})
+    if policy.include_only:
+        wanted = _matcher(policy.include_only)
+        kept = {name: value for name, value in kept.items() if wanted.fullmatch(name)}
+    return _without_keys(kept, source, PROVIDER_KEYS | frozenset(provider_keys))
+
+
+def with_markers(
+    environment: Mapping[str, str], *, contained: bool, network: NetworkMode, seatbelt: bool = False
+) -> dict[str, str]:  # fmt: skip
+    """Tell the command how it really runs: of a sandbox only where it is in one, and of no network only where there is none."""
+    marked = {name: value for name, value in environment.items() if name not in (NETWORK_MARKER, SANDBOX_MARKER)}
+    if contained and network != "on":
+        marked[NETWORK_MARKER] = "1"
+    if contained and seatbelt:
+        marked[SANDBOX_MARKER] = "seatbelt"
+    return marked
+
+
+def _without_keys(kept: Mapping[str, str], source: Mapping[str, str], keys: frozenset[str]) -> dict[str, str]:
+    values = [value for name in keys if len(value := source.get(name, "")) >= _SHORTEST_KEY]
+    return {
+        name: value for name, value in kept.items() if name not in keys and not any(secret in value for secret in values)
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Whole names, without regard to case; `*` and `?` are the only wildcards."""
+    wild = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
+    return re.compile("|".join(f"(?:{pattern})" for pattern in wild), re.IGNORECASE | re.DOTALL)

@@ -1,0 +1,183 @@
+"""What a person is asked: true, complete, and in an order in which the model's own words cannot pass for ours.
+
+The first line is the one that clients of `codex` know. Newer clients are shown further lines; older ones get the same
+in `codex_reason`. All of it is one line per fact: no text of the model's can begin a line.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from understudy.policy.later import runs_later
+from understudy.policy.quoting import quote_command
+from understudy.policy.visible import make_visible
+from understudy.policy.words import script_of, simple_commands
+from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+
+PATCH_QUESTION = "Allow Codex to apply proposed code changes?"
+
+_LONG = 400
+_ENDING = 160
+_MAX_FILES = 100
+_MAX_WORDS = 2_000  # of the model's, in characters
+_MAX_SCRIPT_LINES = 400
+
+
+def command_question(argv: Sequence[str], cwd: str) -> str:
+    """The first line: canonical argv and where it would run. Never cut, and always one line."""
+    return f"Allow Codex to run `{make_visible(quote_command(argv))}` in `{make_visible(cwd)}`?"
+
+
+def patch_question() -> str:
+    return PATCH_QUESTION
+
+
+@dataclass(frozen=True, slots=True)
+class CommandQuestion:
+    argv: tuple[str, ...]
+    cwd: str
+    justification: str | None = None  # the model's own words
+    contained: bool = False  # how it would run once approved
+    retries: bool = False  # it has run contained and was refused something
+    note: str | None = None  # the user's own rule says why it asks
+
+
+def command_details(question: CommandQuestion) -> tuple[str, ...]:
+    """The lines after the first, the model's words last."""
+    lines: list[str] = []
+    if question.retries:
+        lines.append("It has run in the sandbox and was refused something there; this would run it a second time.")
+    if not question.contained:
+        lines.append("If approved it runs outside the sandbox, with all that your own account may do.")
+    if question.note:
+        lines.append(f"Asked because of a rule: {make_visible(question.note)}")
+    lines.extend(_about_argv(question.argv))
+    if question.justification and question.justification.strip():
+        lines.append(f"The model's own words, not checked: {_in_quotes(question.justification)}")
+    return tuple(lines)
+
+
+def command_message(question: CommandQuestion) -> str:
+    """All of it, for clients that show a person nothing but the message."""
+    return "\n".join((command_question(question.argv, question.cwd), *command_details(question)))
+
+
+def command_reason(question: CommandQuestion) -> str:
+    """`codex_reason` for clients whose message is the first line only."""
+    return "\n".join(command_details(question))
+
+
+@dataclass(frozen=True, slots=True)
+class PatchQuestion:
+    changes: Mapping[str, FileChange]
+    cwd: str = "/"  # paths below it are shown from there
+    outside: frozenset[str] = frozenset()  # paths outside the writable roots
+    protected: frozenset[str] = frozenset()  # paths on the protected list
+    reason: str | None = None  # of ours
+
+
+def patch_details(question: PatchQuestion) -> tuple[str, ...]:
+    """The files with their line counts, those that deserve a second look first and never left out."""
+    warned: list[str] = []
+    plain: list[str] = []
+    for path, change in question.changes.items():
+        marks = _marks(path, change, question)
+        line = _file_line(path, change, question.cwd)
+        if marks:
+            warned.append(f"! {line}: {', '.join(marks)}")
+        else:
+            plain.append(f"- {line}")
+    lines = [make_visible(question.reason)] if question.reason else []
+    lines += warned + plain[: max(0, _MAX_FILES - len(warned))]
+    if len(warned) + len(plain) > max(_MAX_FILES, len(warned)):
+        lines.append(f"and {len(warned) + len(plain) - max(_MAX_FILES, len(warned))} more files inside the project")
+    return tuple(lines)
+
+
+def patch_message(question: PatchQuestion) -> str:
+    return "\n".join((PATCH_QUESTION, *patch_details(question)))
+
+
+def patch_reason(question: PatchQuestion) -> str:
+    return "\n".join(patch_details(question))
+
+
+def _about_argv(argv: tuple[str, ...]) -> Iterable[str]:
+    """What a reader may miss in the first line: its length, the lines of a script, letters that look like others."""
+    script = script_of(argv)
+    quoted = quote_command(argv)
+    if script is not None and "\n" in script.strip("\n"):
+        lines = script.strip("\n").split("\n")
+        yield f"The script has {len(lines)} lines:"
+        kept = lines if len(lines) <= _MAX_SCRIPT_LINES else [*lines[: _MAX_SCRIPT_LINES // 2], *lines[-_MAX_SCRIPT_LINES // 2 :]]
+        yield from (f"| {make_visible(line)}" for line in kept)
+        if len(kept) < len(lines):
+            yield f"{len(lines) - len(kept)} lines in the middle are only in the first line of this question."
+    elif len(quoted) > _LONG:
+        yield f"The command is {len(quoted)} characters long. It ends with: {make_visible(quoted[-_ENDING:])}"
+    if len(quoted) > _LONG and script is not None:
+        commands = simple_commands(argv)
+        if commands is not None:
+            yield f"It runs: {', '.join(dict.fromkeys(make_visible(words[0]) for words in commands))}"
+    lookalikes = _lookalikes(argv)
+    if lookalikes:
+        yield f"Letters that may look like others: {lookalikes}"
+
+
+def _lookalikes(argv: Sequence[str]) -> str:
+    """Letters from outside ASCII in a word that has ASCII letters as well, by name."""
+    found: dict[str, None] = {}
+    for word in argv:
+        if not word.isascii() and any("a" <= letter <= "z" for letter in word.lower()):
+            found.update(dict.fromkeys(letter for letter in word if letter > "\u024f" and letter.isalpha()))
+    if not found:
+        return ""
+    from unicodedata import name
+
+    return ", ".join(f"{letter} (U+{ord(letter):04X} {name(letter, '?')})" for letter in list(found)[:10])
+
+
+def _in_quotes(text: str) -> str:
+    """On one line, between quotes it cannot close."""
+    one_line = " ".join(text.split())
+    cut = f" … and {len(one_line) - _MAX_WORDS} more characters" if len(one_line) > _MAX_WORDS else ""
+    return '"' + make_visible(one_line[:_MAX_WORDS]).replace('"', "'") + '"' + cut
+
+
+def _marks(path: str, change: FileChange, question: PatchQuestion) -> list[str]:
+    paths = [path]
+    if isinstance(change, UpdateFile) and change.move_path is not None:
+        paths.append(change.move_path)
+    marks: list[str] = []
+    if any(each in question.protected for each in paths):
+        marks.append("protected")
+    if any(each in question.outside for each in paths):
+        marks.append("outside the project")
+    if any(map(runs_later, paths)):
+        marks.append("takes effect by itself later")
+    return marks
+
+
+def _file_line(path: str, change: FileChange, cwd: str) -> str:
+    shown = _shown(path, cwd)
+    match change:
+        case AddFile(content=content):
+            return f"add {shown} (+{_count_lines(content)})"
+        case DeleteFile(content=content):
+            return f"delete {shown} (-{_count_lines(content)})"
+        case UpdateFile(unified_diff=diff, move_path=target):
+            done = f"update {shown}" if target is None else f"move {shown} to {_shown(target, cwd)}"
+            return f"{done} ({_count_changes(diff)})"
+
+
+def _shown(path: str, cwd: str) -> str:
+    below = path.removeprefix(cwd.rstrip("/") + "/") if cwd != "/" else path
+    return make_visible(below)
+
+
+def _count_lines(content: str) -> int:
+    return content.count("\n") + (not content.endswith("\n") and content != "")
+
+
+def _count_changes(diff: str) -> str:
+    lines = diff.split("\n")
+    return f"+{sum(line.startswith('+') for line in lines)} -{sum(line.startswith('-') for line in lines)}"

@@ -1,0 +1,85 @@
+"""Keeps secrets out of texts and out of the log."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+REDACTED = "[redacted]"
+
+_SHORTEST = 6  # a shorter value would be found in ordinary text
+_NAMES_A_SECRET = re.compile(r"key|secret|token|passw|passphrase|credential|auth(?!or|_method|_mode)|cookie|bearer", re.IGNORECASE)
+_NAMES_SECRETS = re.compile(r"(?:.*[_-])?(?:keys|secrets|tokens|passwords|credentials|cookies)", re.IGNORECASE)
+# These say where a secret is to be found, and are needed to find it again.
+_NAMES_A_PLACE = re.compile(
+    r"env_key|env_key_instructions|env_http_headers|.*_env_var|.*_env|requires_(?:openai_)?auth", re.IGNORECASE
+)
+_HEADERS = re.compile(r"(?:.*_)?headers", re.IGNORECASE)
+_PASSWORD_IN_URL = re.compile(r"(://[^/?#@\s:]*:)[^/?#@\s]+@")
+_SECRET_ARGUMENT = re.compile(
+    r"(--?[A-Za-z0-9_-]*(?:key|secret|token|passw|credential|auth|bearer)[A-Za-z0-9_-]*)(?:=(.*))?", re.I | re.S
+)
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """The text without the secrets, also where one stands escaped for a URL or for JSON."""
+    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):  # a secret may hold another
+        text = text.replace(form, REDACTED)
+    return text
+
+
+def without_secrets(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What may be stored of a caller's configuration: headers, keys, tokens and passwords are left out, at any depth.
+
+    Keys may be dotted. The names of variables that hold secrets stay, so that going on later finds them again; numbers and
+    switches stay as well (`model_max_output_tokens`).
+    """
+    return {key: _without(value) for key, value in overrides.items() if not _is_secret(key, value)}
+
+
+def _without(value: Any) -> Any:
+    match value:
+        case dict():
+            return without_secrets(cast(dict[str, Any], value))
+        case list() | tuple():
+            return _clean_arguments([_without(item) for item in cast(list[Any], value)])
+        case str():
+            return _PASSWORD_IN_URL.sub(rf"\1{REDACTED}@", value)
+        case _:
+            return value
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    if value is None or isinstance(value, (bool, int, float)):
+        return False
+    parts = key.split(".")
+    if any(_NAMES_A_PLACE.fullmatch(part) for part in parts):
+        return False
+    if any(_HEADERS.fullmatch(part) for part in parts):
+        return True
+    if isinstance(value, dict):  # a server may be called `keycloak`: looked into, unless it is plainly a table of secrets
+        return _NAMES_SECRETS.fullmatch(parts[-1]) is not None
+    return _NAMES_A_SECRET.search(parts[-1]) is not None
+
+
+def _clean_arguments(items: list[Any]) -> list[Any]:
+    """`--token=x` and `--token x`, as they stand in the arguments of another server."""
+    cleaned: list[Any] = []
+    follows = False
+    for item in items:
+        found = _SECRET_ARGUMENT.fullmatch(item) if isinstance(item, str) else None
+        if follows and isinstance(item, str) and not item.startswith("-"):
+            cleaned.append(REDACTED)
+        elif found is not None and found[2] is not None:
+            cleaned.append(f"{found[1]}={REDACTED}")
+        else:
+            cleaned.append(item)
+        follows = found is not None and found[2] is None
+    return cleaned
+
+
+def _forms(secret: str) -> Iterable[str]:
+    from json import dumps
+    from urllib.parse import quote, quote_plus
+
+    yield from (secret, quote(secret, safe=""), quote_plus(secret), dumps(secret)[1:-1], dumps(secret, ensure_ascii=False)[1:-1])

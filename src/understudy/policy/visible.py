@@ -1,0 +1,81 @@
+"""Text that a person can trust to be what it looks like: hidden characters shown, a terminal's commands taken out."""
+
+import re
+
+# Printable by Unicode's classes, and yet nothing to see: joiners, fillers, blank letters, variation selectors.
+_BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+_BLANK = re.compile(f"[{_BLANK_LETTERS}]")
+_NOT_PLAIN = re.compile(r"[^ -~]")
+_LONG_BLANK = re.compile(r" {24,}")  # more blanks than a reader expects push the rest out of sight
+
+
+def make_visible(text: str, *, keep_newlines: bool = False) -> str:
+    r"""Show every character that is not plainly printed as `\u{hex}`: control, bidirectional, zero-width and odd blanks.
+
+    A tab and a line break are shown so too, unless `keep_newlines`, where a line break is meant as one. A long run of blanks is
+    written as its length, so that it hides nothing.
+    """
+    if not text.isascii() or not text.isprintable():
+        text = _NOT_PLAIN.sub(_show_kept if keep_newlines else _show, text)
+    return _LONG_BLANK.sub(lambda run: rf"\u{{20}}*{len(run[0])}", text)
+
+
+def _show(found: re.Match[str]) -> str:
+    character = found[0]
+    if character.isprintable() and not _BLANK.match(character):
+        return character
+    return rf"\u{{{ord(character):x}}}"
+
+
+def _show_kept(found: re.Match[str]) -> str:
+    return "\n" if found[0] == "\n" else _show(found)
+
+
+# What follows ESC, or stands in one C1 character: a control sequence; a string up to its end; or a short sequence.
+_SEQUENCE = re.compile(
+    r"""(?: \x1b\[ | \x9b ) [0-?]* [ -/]* [@-~]?
+      | (?: \x1b [\]PX^_] | [\x9d\x90\x98\x9e\x9f] ) [^\x07\x1b\x9c\n]* (?: \x07 | \x1b\\ | \x9c )?
+      | \x1b [ -/]* [0-~]?
+    """,
+    re.VERBOSE,
+)
+_UNFINISHED = re.compile(
+    r"""(?: (?: \x1b\[ | \x9b ) [0-?]* [ -/]*
+      | (?: \x1b [\]PX^_] | [\x9d\x90\x98\x9e\x9f] ) [^\x07\x1b\x9c\n]* \x1b?
+      | \x1b [ -/]*
+      | \r
+    ) \Z""",
+    re.VERBOSE,
+)
+_MAX_UNFINISHED = 4096
+_OTHER_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_DIRECTION = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def strip_terminal_escapes(text: str) -> str:
+    """The text without anything a terminal would obey: no colours, titles, links, clipboard, cursor moves or overwriting.
+
+    Line breaks and tabs stay; a lone carriage return, with which a line could be painted over, becomes a line break; marks that
+    turn the direction of text are shown.
+    """
+    text = _SEQUENCE.sub("", text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _DIRECTION.sub(_show, _OTHER_CONTROL.sub("", text))
+
+
+class TerminalText:
+    """`strip_terminal_escapes` for output that comes in pieces, which may end in the middle of a sequence."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """What may be printed now."""
+        text = self._held + text
+        cut = _UNFINISHED.search(text, max(0, len(text) - _MAX_UNFINISHED))
+        self._held = text[cut.start() :] if cut else ""
+        return strip_terminal_escapes(text[: cut.start()] if cut else text)
+
+    def finish(self) -> str:
+        held, self._held = self._held, ""
+        return strip_terminal_escapes(held)
