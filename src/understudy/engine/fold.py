@@ -49,6 +49,7 @@ class State:
         self.items: list[Item] = []
         self.waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
         self.turn: str | None = None
+        self.requests = 0  # model requests so far
         self.submissions = 0  # numbers given out so far; "0" was the configuration
         self.calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
         self.running: dict[str, CommandStarted | PatchStarted] = {}  # begun, no outcome yet
@@ -78,6 +79,7 @@ class State:
                 self.questions.pop(output.call_id, None)
             case RequestSent(consumed=consumed):
                 self.answer = None
+                self.requests += 1
                 for message_id in consumed:
                     message = self.waiting.pop(message_id, None)
                     if message is not None:

@@ -17,61 +17,65 @@ from understudy.store.log import Partial
 STORED_OUTPUT = 16 * 1024  # bytes of a running command's output that are kept beside the log
 
 
+TEXT, REASONING, RAW, OUTPUT = "text", "reasoning", "raw", "output"
+
+
+def finished_by(record: Record) -> tuple[str, ...]:
+    """What a record now says for good: the kinds of unfinished text that it ends."""
+    match record:
+        case ItemReceived(item=Message()):
+            return (TEXT,)
+        case ItemReceived(item=Reasoning()):
+            return (REASONING, RAW)
+        case CommandStarted(call_id=call_id) | CommandEnded(call_id=call_id):
+            return (f"{OUTPUT} {call_id} ",)
+        case TurnEnded():
+            return (TEXT, REASONING, RAW, OUTPUT)
+        case _:
+            return ()
+
+
 class Said:
     def __init__(self) -> None:
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._raw: list[str] = []
+        self._texts: dict[str, list[str]] = {}
         self._outputs: dict[tuple[str, str], bytearray] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._text or self._reasoning or self._raw or self._outputs)
+        return bool(self._texts or self._outputs)
 
     def add(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text=text):
-                self._text.append(text)
+                self._texts.setdefault(TEXT, []).append(text)
             case ReasoningDelta(text=text, raw=raw):
-                (self._raw if raw else self._reasoning).append(text)
+                self._texts.setdefault(RAW if raw else REASONING, []).append(text)
             case OutputDelta() as output:
                 self._outputs.setdefault((output.call_id, output.stream), bytearray()).extend(output.chunk)
 
     def finish(self, record: Record) -> None:
-        """Forget what a record now says for good."""
-        match record:
-            case ItemReceived(item=Message()):
-                self._text.clear()
-            case ItemReceived(item=Reasoning()):
-                self._reasoning.clear()
-                self._raw.clear()
-            case CommandStarted(call_id=call_id) | CommandEnded(call_id=call_id):
-                for key in [key for key in self._outputs if key[0] == call_id]:
+        for kind in finished_by(record):
+            if kind.startswith(OUTPUT):
+                for key in [key for key in self._outputs if f"{OUTPUT} {key[0]} ".startswith(kind)]:
                     del self._outputs[key]
-            case TurnEnded():
-                self._text.clear()
-                self._reasoning.clear()
-                self._raw.clear()
-                self._outputs.clear()
-            case _:
-                pass
+            else:
+                self._texts.pop(kind, None)
 
-    @property
-    def text(self) -> str:
-        return "".join(self._text)
+    def text(self, kind: str = TEXT) -> str:
+        return "".join(self._texts.get(kind, ()))
 
     def deltas(self) -> list[Delta]:
         """All of it, as one delta for each item."""
         found: list[Delta] = []
-        if self._reasoning:
-            found.append(ReasoningDelta("".join(self._reasoning)))
-        if self._raw:
-            found.append(ReasoningDelta("".join(self._raw), raw=True))
-        if self._text:
-            found.append(TextDelta("".join(self._text)))
+        if REASONING in self._texts:
+            found.append(ReasoningDelta(self.text(REASONING)))
+        if RAW in self._texts:
+            found.append(ReasoningDelta(self.text(RAW), raw=True))
+        if TEXT in self._texts:
+            found.append(TextDelta(self.text()))
         for (call_id, stream), printed in self._outputs.items():
             found.append(OutputDelta(call_id, "stderr" if stream == "stderr" else "stdout", bytes(printed)))
         return found
 
     def partial(self, after: int) -> Partial:
         outputs = tuple((call_id, stream, bytes(printed[-STORED_OUTPUT:])) for (call_id, stream), printed in self._outputs.items())
-        return Partial(after, "".join(self._text), "".join(self._reasoning), "".join(self._raw), outputs)
+        return Partial(after, self.text(), self.text(REASONING), self.text(RAW), outputs)

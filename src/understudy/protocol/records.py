@@ -54,8 +54,9 @@ class RequestSent(msgspec.Struct, frozen=True, tag="request_sent", omit_defaults
     consumed: tuple[str, ...] = ()
 
 
-class ItemReceived(msgspec.Struct, frozen=True, tag="item"):
+class ItemReceived(msgspec.Struct, frozen=True, tag="item", omit_defaults=True):
     item: ModelItem
+    show_raw: bool = False  # the user wants to see raw reasoning
 
 
 class ToolAnswered(msgspec.Struct, frozen=True, tag="tool_answered"):

@@ -2,6 +2,8 @@
 
 from collections import deque
 
+import msgspec
+
 MODEL_BYTES = 10 * 1024
 MODEL_LINES = 256
 EVENT_BYTES = 48 * 1024
@@ -120,3 +122,18 @@ def _whole_prefix(raw: bytes) -> int:
         needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4 if byte >> 3 == 0b11110 else 1
         return len(raw) - back if needed > back else len(raw)
     return len(raw)
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    exit_code: int
+    duration_seconds: float
+
+
+class _ForModel(msgspec.Struct, frozen=True):
+    output: str
+    metadata: _Metadata
+
+
+def model_text(output: str, exit_code: int, seconds: float) -> str:
+    """A command's outcome as the model reads it: JSON, in a string."""
+    return msgspec.json.encode(_ForModel(output, _Metadata(exit_code, round(seconds, 1)))).decode()

@@ -1,10 +1,11 @@
 """What a tool is, and what it may ask of the turn that runs it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
+from understudy.policy.rules import Rules
+from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import CommandApprovalAsked, Delta, PatchApprovalAsked, Record
 from understudy.sandbox.spec import Command, CommandResult, Containment
@@ -22,6 +23,18 @@ class ToolOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """A decision and who made it: the client, or the rule that answers when nobody can."""
+
+    decision: Decision
+    source: str
+
+    def refusal(self, what: str) -> str:
+        """The refusal as the model is told it."""
+        return f"{what} rejected by user" if self.source == "client" else f"{what} rejected: {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSettings:
     """What the user decided. The model chooses none of it."""
 
@@ -29,14 +42,17 @@ class ToolSettings:
     approval_policy: ApprovalPolicy
     sandbox_mode: SandboxMode
     containment: Containment | None  # None: danger-full-access
+    roots: tuple[str, ...]  # cwd and the other writable roots, absolute: what counts as the project
     environment: dict[str, str]
-    rules: Sequence[Any]
+    rules: Rules
     protected: tuple[str, ...]
+    planted: frozenset[str] = frozenset()  # programs that a folder of the project on the search path would put before the real ones
+    home: str = ""
     default_timeout: float = 10.0
 
 
 class RunsCommands(Protocol):
-    async def run(self, command: Command, on_output: Any) -> CommandResult: ...
+    async def run(self, command: Command, on_output: Callable[[OutputStream, bytes], None]) -> CommandResult: ...
 
 
 class ToolContext(Protocol):
@@ -61,7 +77,7 @@ class ToolContext(Protocol):
 
     def emit(self, delta: Delta) -> None: ...
 
-    async def ask(self, question: Question) -> Decision:
+    async def ask(self, question: Question) -> Answer:
         """Put a question to whoever may answer. Raises when the answer ends the turn."""
         ...
 

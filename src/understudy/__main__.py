@@ -1,0 +1,7 @@
+"""`python -m understudy`."""
+
+import sys
+
+from understudy.cli.main import main
+
+sys.exit(main())

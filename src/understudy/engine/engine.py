@@ -1,0 +1,142 @@
+"""The agent of one process: its conversations, and what they share (store, sandbox, model connections, configuration)."""
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from understudy.config.home import find_home, state_dir
+from understudy.config.load import load_config
+from understudy.config.model import Config
+from understudy.engine.conversation import Conversation
+from understudy.engine.fold import merge
+from understudy.engine.setup import prepare_turn
+from understudy.engine.turn import TurnSetup
+from understudy.models.http import HttpClient
+from understudy.policy.secrets import without_secrets
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Overrides
+from understudy.sandbox.client import Sandbox
+from understudy.store.log import Page
+from understudy.store.sqlite import SqliteLog
+
+logger = logging.getLogger(__name__)
+
+MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
+
+
+class Engine:
+    def __init__(self, *, cli: Sequence[tuple[str, Any]] = (), env: Mapping[str, str] | None = None) -> None:
+        self._home: Path | None = None
+        self._cli = cli
+        self._env = dict(os.environ if env is None else env)
+        self._server_cwd = Path.cwd()
+        self._loop = asyncio.get_running_loop()
+        self._http = HttpClient(self._env)
+        self._sandbox = Sandbox()
+        self._log: SqliteLog | None = None
+        self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
+        self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
+        self._warned: set[str] = set()
+
+    @property
+    def home(self) -> Path:
+        """Raises `ConfigError` where there is none: each call is told, and the server lives on."""
+        if self._home is None:
+            self._home = find_home(self._env)
+        return self._home
+
+    @property
+    def log(self) -> SqliteLog:
+        if self._log is None:
+            self._log = SqliteLog(state_dir(self.home), self._loop)
+        return self._log
+
+    # -- conversations
+
+    def create(self, overrides: Overrides) -> Conversation:
+        """A new conversation, opened in the log. Raises `ConfigError`, with nothing recorded."""
+        conversation_id = ConversationId(str(uuid.uuid4()))
+        config = self.configure(overrides)
+        setup = self._prepare_from(config, conversation_id)
+        conversation = self._make(conversation_id)
+        stored = self._for_the_log(conversation_id, overrides, config)
+        conversation.use_setup(setup, stored)
+        conversation.open(stored, config.model)
+        self._remember(conversation)
+        if config.sandbox.mode != "danger-full-access":
+            self._sandbox.warm()
+        return conversation
+
+    def find(self, conversation_id: ConversationId) -> Conversation:
+        """Raises `UnknownConversation`."""
+        known = self._conversations.pop(conversation_id, None)
+        if known is None:
+            known = self._make(conversation_id)
+            known.load()
+        self._remember(known)
+        return known
+
+    def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+        return self.log.list(limit, cursor, archived=archived)
+
+    def _make(self, conversation_id: ConversationId) -> Conversation:
+        return Conversation(conversation_id, self.log, self._sandbox, self._prepare, self._loop)
+
+    def _remember(self, conversation: Conversation) -> None:
+        self._conversations[conversation.id] = conversation
+        if len(self._conversations) > MOST_IDLE:
+            for conversation_id, other in tuple(self._conversations.items())[: len(self._conversations) - MOST_IDLE]:
+                if other.is_quiet:
+                    del self._conversations[conversation_id]
+
+    # -- configuration
+
+    def configure(self, overrides: Overrides) -> Config:
+        """Raises `ConfigError`."""
+        config = load_config(self.home, overrides, cli=self._cli, server_cwd=self._server_cwd, env=self._env)
+        for warning in config.warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                logger.warning("%s", warning)
+        return config
+
+    def _prepare(self, overrides: Overrides, conversation_id: ConversationId) -> TurnSetup:
+        secret = self._secret_overrides.get(conversation_id)
+        return self._prepare_from(self.configure(merge(overrides, secret) if secret else overrides), conversation_id)
+
+    def _prepare_from(self, config: Config, conversation_id: ConversationId) -> TurnSetup:
+        return prepare_turn(config, config.state_dir / "tmp" / conversation_id, self._http, self._env)
+
+    def _for_the_log(self, conversation_id: ConversationId, overrides: Overrides, config: Config) -> Overrides:
+        """What goes on later must mean the same: the choices that the configuration made are written down with the caller's."""
+        chosen = Overrides(
+            model=config.model, cwd=str(config.cwd), approval_policy=config.approval_policy, sandbox=config.sandbox.mode
+        )
+        stored = merge(overrides, chosen)
+        if stored.config:
+            plain = without_secrets(stored.config)
+            if plain != stored.config:
+                self._secret_overrides[conversation_id] = Overrides(config=stored.config)
+            stored = merge(Overrides(config=plain), Overrides(**{**_fields(stored), "config": None}))
+        return stored
+
+    # -- ending
+
+    async def close(self) -> None:
+        """Turns are interrupted and recorded, children are gone, the log is on disk."""
+        await asyncio.gather(*(conversation.stop() for conversation in tuple(self._conversations.values())))
+        for conversation in self._conversations.values():
+            conversation.feed.close()
+            conversation.feed.flush()
+        await self._sandbox.close()
+        await self._http.aclose()
+        if self._log is not None:
+            self._log.close()
+
+
+def _fields(overrides: Overrides) -> dict[str, Any]:
+    return {name: getattr(overrides, name) for name in Overrides.__struct_fields__}

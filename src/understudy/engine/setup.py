@@ -1,0 +1,95 @@
+"""From a configuration to what one turn needs: the model, its instructions and tools, and how commands are contained."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from understudy.config.docs import environment_context, user_instructions, user_instructions_message
+from understudy.config.instructions import default_instructions
+from understudy.config.model import Config
+from understudy.engine.turn import TurnSetup
+from understudy.models.auth import Credentials
+from understudy.models.client import open_model
+from understudy.models.http import HttpClient
+from understudy.models.prompt import ModelSettings
+from understudy.models.providers import Provider, find_provider
+from understudy.policy.environment import shell_environment
+from understudy.policy.rules import parse_rules
+from understudy.policy.search_path import planted_programs
+from understudy.protocol.items import InputText, Message
+from understudy.sandbox.spec import Containment, Limits
+from understudy.tools.registry import TOOLS, offered
+from understudy.tools.tool import ToolSettings
+
+
+def prepare_turn(config: Config, private_tmp: Path, http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
+    """Raises `ConfigError`. Nothing is sent and no key is looked for yet."""
+    provider = find_provider(config.model_provider, config.provider_tables, env)
+    model = open_model(provider, _model_settings(config, env), Credentials(env, config.home), http)
+    return TurnSetup(
+        model=model,
+        instructions=config.base_instructions if config.base_instructions is not None else default_instructions(),
+        preamble=_preamble(config),
+        tools=TOOLS,
+        offered=offered(config.approval_policy, config.sandbox.mode, with_plan=config.include_plan_tool),
+        settings=_tool_settings(config, provider, private_tmp, env),
+        stream_retries=provider.stream_max_retries,
+        show_raw_reasoning=config.show_raw_agent_reasoning,
+        wire=config.wire,
+        events=config.events,
+    )
+
+
+def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
+    return ModelSettings(
+        config.model,
+        reasoning_effort=config.model_reasoning_effort,
+        reasoning_summary=config.model_reasoning_summary,
+        supports_reasoning_summaries=config.model_supports_reasoning_summaries,
+        verbosity=config.model_verbosity,
+        store=not config.disable_response_storage,
+        originator=env.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "understudy",
+        show_raw=config.show_raw_agent_reasoning,
+        script=config.scripted_model,
+    )
+
+
+def _preamble(config: Config) -> tuple[Message, ...]:
+    messages = [Message("user", (InputText(environment_context(config)),))]
+    if config.developer_instructions:
+        messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
+    told = user_instructions(config)
+    if told is not None:
+        messages.append(Message("user", (InputText(user_instructions_message(told)),)))
+    return tuple(messages)
+
+
+def _tool_settings(config: Config, provider: Provider, private_tmp: Path, env: Mapping[str, str]) -> ToolSettings:
+    sandbox = config.sandbox
+    roots = tuple(str(root) for root in dict.fromkeys((config.cwd, *sandbox.writable_roots)))
+    key_variables = [name for name in (provider.env_key, *provider.env_http_headers.values()) if name]
+    environment = shell_environment(config.shell_environment, env, provider_keys=key_variables)
+    containment = None
+    if sandbox.mode != "danger-full-access":
+        limits = sandbox.limits
+        containment = Containment(
+            mode=sandbox.mode,
+            writable_roots=roots if sandbox.mode == "workspace-write" else (),
+            network=sandbox.network,
+            masked=tuple(str(path) for path in sandbox.mask),
+            protected=sandbox.protect,
+            private_tmp=str(private_tmp),
+            limits=Limits(seconds=limits.seconds, processes=limits.processes, memory_mb=limits.memory_mb, file_mb=limits.file_mb),
+        )
+    return ToolSettings(
+        cwd=str(config.cwd),
+        approval_policy=config.approval_policy,
+        sandbox_mode=sandbox.mode,
+        containment=containment,
+        roots=roots,
+        environment=environment,
+        rules=parse_rules(config.policy_rules, source=str(config.home / "config.toml"), home=os.path.expanduser("~")),
+        protected=sandbox.protect,
+        planted=planted_programs(environment.get("PATH"), str(config.cwd), roots),
+        home=os.path.expanduser("~"),
+    )

@@ -1,0 +1,195 @@
+"""One turn: ask the model, run its tools, until it has nothing more to do.
+
+The loop holds no state of its own that the log does not have, so a turn can be taken up again where its log ends.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from understudy.config.model import EventMethods, Wire
+from understudy.engine.approvals import Approvals
+from understudy.engine.feed import Feed
+from understudy.engine.retelling import Retelling
+from understudy.errors import AgentError, StreamLost, ToolError
+from understudy.models.events import Completed, ItemDone, Model, ModelEvent
+from understudy.models.prompt import Prompt, ToolSpec
+from understudy.models.retry import backoff, format_delay
+from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from understudy.protocol.records import (
+    Delta,
+    ItemReceived,
+    Noticed,
+    ReasoningDelta,
+    Record,
+    RequestSent,
+    TextDelta,
+    TokensCounted,
+    ToolAnswered,
+    TurnEnded,
+)
+from understudy.tools.patch.turn_diff import TurnDiff
+from understudy.tools.tool import Answer, Question, RunsCommands, Tool, ToolOutput, ToolSettings
+
+
+class TurnAborted(Exception):
+    """A person answered a question by ending the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSetup:
+    """All that a turn needs to know of the configuration, fixed while it runs."""
+
+    model: Model
+    instructions: str
+    preamble: tuple[Item, ...]  # context that goes before the history in every request
+    tools: Mapping[str, Tool]
+    offered: tuple[ToolSpec, ...]
+    settings: ToolSettings
+    stream_retries: int
+    show_raw_reasoning: bool
+    wire: Wire  # how events look to clients
+    events: EventMethods  # under which methods they are sent
+
+
+class Turn:
+    def __init__(self, turn_id: str, feed: Feed, setup: TurnSetup, sandbox: RunsCommands, approvals: Approvals) -> None:
+        self.turn_id = turn_id
+        self.settings = setup.settings
+        self.sandbox = sandbox
+        self.diff = TurnDiff()
+        self._feed = feed
+        self._setup = setup
+        self._approvals = approvals
+        self._text = Retelling()
+        self._reasoning = Retelling()
+        self._raw_reasoning = Retelling()
+
+    @property
+    def unfinished(self) -> str:
+        """What the model has said of an answer that is not complete."""
+        return self._text.told
+
+    async def run(self) -> TurnEnded:
+        state = self._feed.state
+        for call in tuple(state.calls.values()):  # only a turn that is taken up again has any
+            await self._run_call(call)
+        while True:
+            called = await self._ask_model()
+            if not called and not state.waiting:  # input that came meanwhile is read before the turn may end
+                return TurnEnded("completed", state.answer)
+
+    # -- the model
+
+    async def _ask_model(self) -> bool:
+        """One answer of the model, however often it has to be asked. True when it called a tool."""
+        self.record(RequestSent(tuple(self._feed.state.waiting)))
+        attempt, called = 0, False
+        while True:
+            calls_before = len(self._feed.state.items)
+            try:
+                await self._read_answer()
+                return called or self._called_since(calls_before)
+            except StreamLost as error:
+                called = called or self._called_since(calls_before)
+                attempt += 1
+                if attempt > self._setup.stream_retries:
+                    raise
+                delay = backoff(attempt) if error.retry_after is None else error.retry_after
+                retry = f"retrying {attempt}/{self._setup.stream_retries} in {format_delay(delay)}…"
+                self.record(Noticed(f"stream error: {error}; {retry}"))
+                await asyncio.sleep(delay)
+                for retelling in (self._text, self._reasoning, self._raw_reasoning):
+                    retelling.begin_again()
+                if self._feed.state.waiting:
+                    self.record(RequestSent(tuple(self._feed.state.waiting)))
+
+    def _called_since(self, length: int) -> bool:
+        return any(isinstance(item, FunctionCallOutput) for item in self._feed.state.items[length:])
+
+    async def _read_answer(self) -> None:
+        state = self._feed.state
+        items = (*self._setup.preamble, *state.items)
+        prompt = Prompt(self._setup.instructions, items, self._setup.offered, self._feed.conversation_id, state.requests - 1)
+        async with self._setup.model.stream(prompt) as answer:
+            while events := await answer.batch():
+                for event in events:
+                    if await self._hear(event):
+                        return
+        raise StreamLost("stream disconnected before completion: stream closed before response.completed")
+
+    async def _hear(self, event: ModelEvent) -> bool:
+        """True when the answer is complete."""
+        match event:
+            case TextDelta(text=text):
+                more = self._text.hear(text)
+                if more:
+                    self.emit(event if more is text else TextDelta(more))
+                elif self._text.strayed_now:
+                    self.record(Noticed("the model began its answer anew; the whole text follows when it is complete"))
+            case ReasoningDelta(text=text, raw=raw):
+                self._hear_reasoning(text, raw)
+            case ItemDone(item=item):
+                await self._take(item)
+            case Completed(usage=usage):
+                if usage is not None:
+                    self.record(TokensCounted(usage))
+                return True
+        return False
+
+    def _hear_reasoning(self, text: str, raw: bool) -> None:
+        if raw and not self._setup.show_raw_reasoning:
+            return
+        more = (self._raw_reasoning if raw else self._reasoning).hear(text)
+        if more:
+            self.emit(ReasoningDelta(more, raw))
+
+    async def _take(self, item: Message | Reasoning | FunctionCall) -> None:
+        match item:
+            case FunctionCall():
+                self.record(ItemReceived(item))
+                await self._run_call(item)
+            case Message():
+                self.record(ItemReceived(item))
+                self._text.finish()
+            case Reasoning():
+                self.record(ItemReceived(item, self._setup.show_raw_reasoning))
+                self._reasoning.finish()
+                self._raw_reasoning.finish()
+
+    # -- tools
+
+    async def _run_call(self, call: FunctionCall) -> None:
+        tool = self._setup.tools.get(call.name)
+        try:
+            output = await tool.run(call, self) if tool else ToolOutput(f"unsupported call: {call.name}", success=False)
+        except ToolError as error:
+            output = ToolOutput(str(error), success=False)
+        except AgentError as error:  # the act could not be contained or recorded: the model is told, unless the log itself is gone
+            if self._feed.failure:
+                raise
+            output = ToolOutput(f"execution error: {error}", success=False)
+        self.record(ToolAnswered(FunctionCallOutput(call.call_id, output.text), output.success))
+
+    # -- what a tool may ask of its turn
+
+    def record(self, *records: Record) -> None:
+        self._feed.append(*records, turn=self.turn_id)
+
+    async def committed(self) -> None:
+        await self._feed.committed()
+
+    def emit(self, delta: Delta) -> None:
+        self._feed.emit(delta, self.turn_id)
+
+    async def ask(self, question: Question) -> Answer:
+        answer = await self._approvals.ask(question, self.turn_id)
+        if answer.decision == "abort":
+            raise TurnAborted
+        return answer
+
+    def open_question(self, call_id: str) -> Question | None:
+        return self._feed.state.questions.get(call_id)
+
+    def is_approved(self, key: str) -> bool:
+        return key in self._feed.state.approved

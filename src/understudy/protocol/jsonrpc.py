@@ -1,0 +1,144 @@
+"""JSON-RPC 2.0 messages: what a line is, and the bytes of an answer. No I/O."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+RequestId = str | int
+LARGEST_ID = 2**63 - 1
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Incoming(msgspec.Struct):
+    id: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_decode_incoming = msgspec.json.Decoder(_Incoming).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    id: RequestId
+    method: str
+    params: Raw | None
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    method: str
+    params: Raw | None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer to a request of ours: a result, or the peer's error."""
+
+    id: RequestId
+    result: Any
+    error: Any = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A line that is none of these. `id` is there when one could be read."""
+
+    code: int
+    reason: str
+    id: RequestId | None = None
+
+
+Incoming = Request | Notification | Response | Malformed
+
+
+def read_line(line: bytes | bytearray) -> Incoming:
+    try:
+        message = _decode_incoming(line)
+    except (msgspec.ValidationError, RecursionError):
+        return _not_an_object(line)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return Malformed(PARSE_ERROR, f"Parse error: {error}")
+    try:
+        return _classify(message)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return Malformed(PARSE_ERROR, f"Parse error: {error}")
+
+
+def _not_an_object(line: bytes | bytearray) -> Malformed:
+    try:
+        value = _decode_any(line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return Malformed(PARSE_ERROR, f"Parse error: {error}")
+    if isinstance(value, list):
+        return Malformed(INVALID_REQUEST, "Invalid Request: batches are not part of this protocol; send one message a line")
+    return Malformed(INVALID_REQUEST, "Invalid Request: a message is a JSON object")
+
+
+def _classify(message: _Incoming) -> Incoming:
+    request_id, has_id = _read_id(message.id)
+    if message.method is not UNSET:
+        method = _decode_any(message.method)
+        if not isinstance(method, str):
+            return Malformed(INVALID_REQUEST, "Invalid Request: `method` must be a string", request_id)
+        params = None if message.params is UNSET or bytes(message.params) == b"null" else message.params
+        if not has_id:
+            return Notification(method, params)
+        if request_id is None:
+            return Malformed(INVALID_REQUEST, "Invalid Request: `id` must be a string or a whole number within 64 bits")
+        return Request(request_id, method, params)
+    if not has_id:
+        return Malformed(INVALID_REQUEST, "Invalid Request: neither a `method` nor an `id`")
+    if request_id is None:
+        return Malformed(INVALID_REQUEST, "Invalid Request: `id` must be a string or a whole number within 64 bits")
+    if message.result is not UNSET:
+        return Response(request_id, _decode_any(message.result))
+    if message.error is not UNSET:
+        return Response(request_id, None, _decode_any(message.error), failed=True)
+    return Malformed(INVALID_REQUEST, "Invalid Request: no `method`, `result` or `error`", request_id)
+
+
+def _read_id(raw: Raw | UnsetType) -> tuple[RequestId | None, bool]:
+    if raw is UNSET:
+        return None, False
+    value = _decode_any(raw)
+    if isinstance(value, str):
+        return value, True
+    if isinstance(value, int) and not isinstance(value, bool) and -LARGEST_ID - 1 <= value <= LARGEST_ID:
+        return value, True
+    return None, True
+
+
+def result_line(request_id: RequestId, result: Any) -> bytes:
+    """`result` may be ready-made bytes of JSON."""
+    body = result if isinstance(result, bytes) else _encode(result)
+    return b'{"id":%b,"jsonrpc":"2.0","result":%b}\n' % (_encode(request_id), body)
+
+
+def error_line(request_id: RequestId | None, code: int, message: str, data: Any = None) -> bytes:
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return b'{"error":%b,"id":%b,"jsonrpc":"2.0"}\n' % (_encode(error), _encode(request_id))
+
+
+def notification_line(method: str, params: Any) -> bytes:
+    body = params if isinstance(params, bytes) else _encode(params)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}\n' % (_encode(method), body)
+
+
+def request_line(request_id: RequestId, method: str, params: Any) -> bytes:
+    return b'{"id":%b,"jsonrpc":"2.0","method":%b,"params":%b}\n' % (_encode(request_id), _encode(method), _encode(params))

@@ -1,0 +1,32 @@
+"""Conversation ids as callers spell them, and what is wrong with one that is none."""
+
+_GROUPS = (8, 4, 4, 4, 12)
+
+
+def read_uuid(text: str) -> str:
+    """The canonical form. Raises `ValueError` with the reason."""
+    body, offset, wrapped = _unwrap(text)
+    for index, character in enumerate(body):
+        if character not in "0123456789abcdefABCDEF-":
+            expected = "expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-]"
+            raise ValueError(f"invalid character: {expected}, found `{character}` at {index + offset + 1}")
+    groups = body.split("-")
+    if len(groups) == 1 and not wrapped:
+        if len(body) != 32:
+            raise ValueError(f"invalid length: expected length 32 for simple format, found {len(body)}")
+    elif len(groups) != 5:
+        raise ValueError(f"invalid group count: expected 5, found {len(groups)}")
+    else:
+        for number, (group, length) in enumerate(zip(groups, _GROUPS, strict=True)):
+            if len(group) != length:
+                raise ValueError(f"invalid group length in group {number}: expected {length}, found {len(group)}")
+    digits = "".join(groups).lower()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _unwrap(text: str) -> tuple[str, int, bool]:
+    if text.startswith("{") and text.endswith("}") and len(text) > 1:
+        return text[1:-1], 1, True
+    if text.startswith("urn:uuid:"):
+        return text[9:], 9, True
+    return text, 0, False

@@ -1,0 +1,166 @@
+"""From records to wire events: encoded once, shared by every viewer. The only place that knows an event's shape on the wire."""
+
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from understudy.engine.feed import LiveDelta, Shown
+from understudy.protocol import events
+from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    CommandEnded,
+    CommandStarted,
+    Delta,
+    DiffChanged,
+    ItemReceived,
+    Noticed,
+    Opened,
+    OutputDelta,
+    PatchApprovalAsked,
+    PatchEnded,
+    PatchStarted,
+    PlanUpdated,
+    ReasoningDelta,
+    Record,
+    RequestSent,
+    TextDelta,
+    TokensCounted,
+    ToolAnswered,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Encoded(NamedTuple):
+    """One event: its type, which is also its method, and its `msg` as bytes."""
+
+    type: bytes
+    msg: bytes
+
+
+class Codec(Protocol):
+    """One face of the wire."""
+
+    plain_method: bool  # whether an event is also sent under its own name
+
+    def events(self, shown: Shown) -> tuple[Encoded, ...]: ...
+
+    def delta(self, live: LiveDelta) -> Encoded: ...
+
+
+class SeedCodec:
+    """Events as the seed-era server sent them."""
+
+    plain_method = True
+
+    def events(self, shown: Shown) -> tuple[Encoded, ...]:
+        found = shown.encoded.get(SeedCodec)
+        if found is None:
+            found = shown.encoded[SeedCodec] = tuple(_encoded(event) for event in project(shown.entry.record))
+        return found  # pyright: ignore[reportReturnType]
+
+    def delta(self, live: LiveDelta) -> Encoded:
+        found = live.encoded.get(SeedCodec)
+        if found is None:
+            found = live.encoded[SeedCodec] = encode_delta(live.delta)
+        return found  # pyright: ignore[reportReturnType]
+
+
+def _encoded(event: events.Event) -> Encoded:
+    return Encoded(str(type(event).__struct_config__.tag).encode(), _encode(event))
+
+
+def encode_delta(delta: Delta) -> Encoded:
+    match delta:
+        case TextDelta(text=text):
+            return Encoded(b"agent_message_delta", b'{"type":"agent_message_delta","delta":' + _encode(text) + b"}")
+        case ReasoningDelta(text=text, raw=False):
+            return Encoded(b"agent_reasoning_delta", b'{"type":"agent_reasoning_delta","delta":' + _encode(text) + b"}")
+        case ReasoningDelta(text=text):
+            return _encoded(events.AgentReasoningRawContentDelta(text))
+        case OutputDelta() as output:
+            return _encoded(events.ExecCommandOutputDelta(output.call_id, output.stream, list(output.chunk)))
+
+
+def project(record: Record) -> tuple[events.Event, ...]:
+    """The events a record stands for."""
+    match record:
+        case ItemReceived(item=item, show_raw=show_raw):
+            return _project_item(item, show_raw)
+        case CommandStarted() as started:
+            return (events.ExecCommandBegin(started.call_id, started.command, started.cwd),)
+        case CommandEnded() as ended:
+            duration = events.Duration.of(ended.duration)
+            return (events.ExecCommandEnd(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, duration),)
+        case TurnStarted():
+            return (events.TaskStarted(),)
+        case TurnEnded(reason="completed", message=message):
+            return (events.TaskComplete(message),)
+        case TurnEnded(message=message):
+            return (events.Error(message or "the turn failed"), events.TaskComplete(None))
+        case TokensCounted(usage=usage):
+            return (
+                events.TokenCount(
+                    usage.input_tokens,
+                    usage.cached_input_tokens,
+                    usage.output_tokens,
+                    usage.reasoning_output_tokens,
+                    usage.total_tokens,
+                ),
+            )
+        case Noticed(message=message):
+            return (events.BackgroundEvent(message),)
+        case CommandApprovalAsked() as asked:
+            return (events.ExecApprovalRequest(asked.call_id, asked.command, asked.cwd, asked.reason or UNSET),)
+        case PatchApprovalAsked() as asked:
+            return (events.ApplyPatchApprovalRequest(asked.call_id, changes_on_wire(asked.changes), asked.reason or UNSET),)
+        case PatchStarted() as started:
+            return (events.PatchApplyBegin(started.call_id, started.auto_approved, changes_on_wire(started.changes)),)
+        case PatchEnded() as ended:
+            return (events.PatchApplyEnd(ended.call_id, ended.stdout, ended.stderr, ended.success),)
+        case DiffChanged(unified_diff=diff):
+            return (events.TurnDiffEvent(diff),)
+        case PlanUpdated() as plan:
+            steps = tuple(events.PlanStepEvent(step.step, step.status) for step in plan.plan)
+            return (events.PlanUpdate(plan.explanation, steps),)
+        case Opened() as opened:
+            return (events.SessionConfigured(opened.conversation_id, opened.model),)
+        case UserMessage() | RequestSent() | ToolAnswered() | ApprovalDecided():
+            return ()
+
+
+def _project_item(item: Message | Reasoning | FunctionCall, show_raw: bool) -> tuple[events.Event, ...]:
+    match item:
+        case Message(content=content):
+            return tuple(events.AgentMessage(part.text) for part in content if not isinstance(part, InputImage) and part.text)
+        case Reasoning(summary=summary, content=content):
+            raw = tuple(events.AgentReasoningRawContent(part.text) for part in (content or ()) if show_raw)
+            return (*(events.AgentReasoning(part.text) for part in summary), *raw)
+        case FunctionCall():
+            return ()
+
+
+def user_message_event(message: UserMessage) -> events.UserMessageEvent:
+    images = tuple(part.image_url for part in message.message.content if isinstance(part, InputImage))
+    return events.UserMessageEvent(message.message.text(), message.message_id, images, message.parent_message_id or UNSET)
+
+
+def changes_on_wire(changes: dict[str, FileChange]) -> dict[str, Any]:
+    return {path: _change(change) for path, change in changes.items()}
+
+
+def _change(change: FileChange) -> Any:
+    match change:
+        case AddFile(content=content):
+            return {"add": {"content": content}}
+        case DeleteFile():
+            return "delete"
+        case UpdateFile(unified_diff=diff, move_path=move_path):
+            return {"update": {"unified_diff": diff, "move_path": move_path}}

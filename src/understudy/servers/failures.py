@@ -1,0 +1,60 @@
+"""Where an exception becomes a wire error or a failed tool result. Handlers raise; nothing else builds these."""
+
+import logging
+from typing import Any
+
+import msgspec
+
+from understudy.errors import AgentError, BadRequest
+from understudy.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RequestId, error_line
+
+logger = logging.getLogger(__name__)
+
+AGENT_ERROR = -32000
+
+
+class MethodNotFound(Exception):
+    def __init__(self, method: str) -> None:
+        super().__init__(f"method not found: {method}")
+        self.method = method
+
+
+class InvalidRequest(Exception):
+    """The message is well-formed, but not now."""
+
+
+def to_rpc_error(request_id: RequestId | None, error: BaseException) -> bytes:
+    match error:
+        case MethodNotFound(method=method):
+            return error_line(request_id, METHOD_NOT_FOUND, str(error), {"method": method})
+        case InvalidRequest():
+            return error_line(request_id, -32600, str(error))
+        case msgspec.ValidationError() | msgspec.DecodeError():
+            return error_line(request_id, INVALID_PARAMS, f"Invalid params: {error}")
+        case BadRequest():
+            return error_line(request_id, INVALID_PARAMS, str(error), {"kind": error.kind})
+        case AgentError():
+            return error_line(request_id, AGENT_ERROR, str(error), {"kind": error.kind})
+        case _:
+            logger.error("unhandled error in a request handler", exc_info=error)
+            return error_line(request_id, INTERNAL_ERROR, "internal error")  # the rest stays in our log
+
+
+def to_tool_result(error: BaseException, thread_id: str | None = None) -> dict[str, Any]:
+    """A failed call is a result with `isError`; `error` beside it is for clients of the seed era."""
+    if not isinstance(error, AgentError):
+        logger.error("unhandled error in a tool call", exc_info=error)
+    text = str(error) if isinstance(error, AgentError) else "internal error"
+    return failed_result(text, thread_id)
+
+
+def failed_result(text: str, thread_id: str | None = None) -> dict[str, Any]:
+    result: dict[str, Any] = {"content": [{"text": text, "type": "text"}], "isError": True}
+    if thread_id is not None:
+        result["structuredContent"] = {"threadId": thread_id, "content": text}
+        result["error"] = text
+    return result
+
+
+def answer_result(text: str, thread_id: str) -> dict[str, Any]:
+    return {"content": [{"text": text, "type": "text"}], "structuredContent": {"threadId": thread_id, "content": text}}

@@ -1,0 +1,47 @@
+"""Bytes to lines. Keeps what has not ended yet; a line may be very long, and is put together only once."""
+
+MOST_BYTES = 512 * 1024 * 1024
+
+
+class LineSplitter:
+    def __init__(self, limit: int = MOST_BYTES) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._limit = limit
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are complete now, without their ends; blank ones are left out."""
+        first, *rest = chunk.split(b"\n")
+        if not rest:
+            self._keep(first)
+            return []
+        lines: list[bytes] = []
+        self._keep(first)
+        self._emit(b"".join(self._pieces), lines)
+        self._pieces.clear()
+        self._length, self._skipping = 0, False
+        for line in rest[:-1]:
+            self._emit(line, lines)
+        self._keep(rest[-1])
+        return lines
+
+    def rest(self) -> bytes:
+        """What came after the last line end: a last line without one, at the end of the input."""
+        return b"".join(self._pieces).strip()
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece or self._skipping:
+            return
+        self._length += len(piece)
+        if self._length > self._limit:  # it would not end well: forget it, and go on with the next line
+            self._skipping = True
+            self._pieces = [b'"line too long']
+            return
+        self._pieces.append(piece)
+
+    @staticmethod
+    def _emit(line: bytes, lines: list[bytes]) -> None:
+        line = line.strip(b" \t\r")
+        if line:
+            lines.append(line)

@@ -1,0 +1,124 @@
+"""Arguments of the tools, read liberally in spelling and strictly in meaning.
+
+Kebab, camel and snake case are one; a name that is known in none of them is an error that names the nearest, for a
+mistyped policy must not be ignored. The first line of an error is the wire's; a hint follows.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from understudy.errors import InvalidArguments
+from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
+from understudy.protocol.records import Overrides
+from understudy.protocol.serde import found, one_of, unknown_field, unknown_variant
+
+Check = Callable[[object], str | None]
+
+
+def text(value: object) -> str | None:
+    return None if isinstance(value, str) else f"invalid type: {found(value)}, expected a string"
+
+
+def flag(value: object) -> str | None:
+    return None if isinstance(value, bool) else f"invalid type: {found(value)}, expected a boolean"
+
+
+def table(value: object) -> str | None:
+    return None if isinstance(value, dict) else f"invalid type: {found(value)}, expected a map"
+
+
+def sequence(value: object) -> str | None:
+    return None if isinstance(value, list) else f"invalid type: {found(value)}, expected a sequence"
+
+
+def count(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"invalid type: {found(value)}, expected u32"
+    return None if 0 <= value < 2**32 else f"invalid value: {found(value)}, expected u32"
+
+
+def one_in(variants: tuple[str, ...]) -> Check:
+    def check(value: object) -> str | None:
+        if not isinstance(value, str):
+            return f"invalid type: {found(value)}, expected a string"
+        return None if value in variants else unknown_variant(value, variants)
+
+    return check
+
+
+class Arguments:
+    """The members of one tool. `required` are checked in their order, after the types of what is there."""
+
+    def __init__(self, what: str, members: Mapping[str, Check], required: tuple[str, ...] = ()) -> None:
+        self._what = what  # as errors call the whole
+        self._members = members
+        self._required = required
+        self._canonical = {_folded(name): name for name in members}
+
+    def read(self, given: object) -> dict[str, Any]:
+        """Values by their canonical name; absent and null ones are left out. Raises `InvalidArguments`."""
+        if not isinstance(given, dict):
+            if isinstance(given, list):
+                raise InvalidArguments(f"invalid length {len(cast(list[Any], given))}, expected {self._what}{self._hint()}")
+            raise InvalidArguments(f"invalid type: {found(given)}, expected {self._what}{self._hint()}")
+        values: dict[str, Any] = {}
+        for spelled, value in cast(dict[str, Any], given).items():
+            name = self._canonical.get(_folded(spelled))
+            if name is None:
+                if spelled == "_meta":
+                    continue
+                raise InvalidArguments(unknown_field(spelled, tuple(self._members)) + self._nearest(spelled))
+            if value is None and name not in self._required:
+                continue
+            problem = self._members[name](value)
+            if problem is not None:
+                raise InvalidArguments(f"{problem}\nin `{name}`")
+            values[name] = value
+        for name in self._required:
+            if name not in values:
+                raise InvalidArguments(f"missing field `{name}`{self._hint()}")
+        return values
+
+    def _nearest(self, spelled: str) -> str:
+        from difflib import get_close_matches  # only a mistake pays for it
+
+        near = get_close_matches(_folded(spelled), list(self._canonical), n=1)
+        return f"\nDid you mean `{self._canonical[near[0]]}`?" if near else ""
+
+    def _hint(self) -> str:
+        needed = f"; {one_of(self._required)} is needed" if len(self._required) == 1 else ""
+        return f"\nThe arguments are an object with the members {', '.join(f'`{name}`' for name in self._members)}{needed}."
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[-_]", "", name).lower()
+
+
+_SESSION_MEMBERS: dict[str, Check] = {
+    "model": text,
+    "profile": text,
+    "cwd": text,
+    "approval-policy": one_in(APPROVAL_POLICIES),
+    "sandbox": one_in(SANDBOX_MODES),
+    "config": table,
+    "base-instructions": text,
+    "developer-instructions": text,
+    "compact-prompt": text,
+    "include-plan-tool": flag,
+}
+
+CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, **_SESSION_MEMBERS}, ("prompt",))
+CODEX_REPLY = Arguments(
+    "struct CodexToolCallReplyParam", {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text}, ()
+)
+
+
+def overrides_from(values: Mapping[str, Any]) -> Overrides:
+    """What a caller chose, from canonical names in either case style."""
+    chosen = {_snake(name): value for name, value in values.items()}
+    return Overrides(**{name: chosen[name] for name in Overrides.__struct_fields__ if name in chosen})
+
+
+def _snake(name: str) -> str:
+    return name.replace("-", "_")

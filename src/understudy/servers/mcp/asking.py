@@ -1,0 +1,143 @@
+"""Approval questions as `elicitation/create`, and answers in every shape that clients send."""
+
+from typing import Any
+
+import msgspec
+
+from understudy.engine.approvals import CLIENT
+from understudy.engine.conversation import Conversation
+from understudy.policy.questions import (
+    CommandQuestion,
+    PatchQuestion,
+    command_message,
+    command_question,
+    command_reason,
+    patch_message,
+    patch_question,
+    patch_reason,
+)
+from understudy.protocol.choices import Decision
+from understudy.protocol.jsonrpc import RequestId, Response
+from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
+from understudy.servers.codec import changes_on_wire
+from understudy.servers.mcp.client import Client
+
+CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
+
+_NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
+_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "decision": {
+            "type": "string",
+            "title": "Decision",
+            "description": "Accepting without a choice approves this once.",
+            "enum": ["approved", "approved_for_session", "denied", "abort"],
+            "enumNames": ["Approve once", "Approve for this session", "Deny", "Deny and stop the turn"],
+        }
+    },
+}
+
+Question = CommandApprovalAsked | PatchApprovalAsked
+
+
+def ask_client(client: Client, conversation: Conversation, question: Question, call: RequestId | None, turn: str) -> None:
+    """Put the question to the client, once per connection; its answer goes to the conversation whenever it comes."""
+    if question.call_id in client.asked:
+        return
+
+    def on_answer(response: Response) -> None:
+        client.asked.pop(question.call_id, None)
+        decision, source = read_answer(response)
+        conversation.decide(question.call_id, decision, source)
+
+    params = (
+        _command_params(question, client)
+        if isinstance(question, CommandApprovalAsked)
+        else _patch_params(question, client, conversation)
+    )
+    params |= {
+        "codex_mcp_tool_call_id": "" if call is None else str(call),
+        "codex_event_id": turn,
+        "codex_call_id": question.call_id,
+        "threadId": conversation.id,
+    }
+    client.asked[question.call_id] = client.request("elicitation/create", params, on_answer)
+
+
+def withdraw(client: Client, call_id: str) -> None:
+    """The question was answered elsewhere, or its turn is over."""
+    request_id = client.asked.pop(call_id, None)
+    if request_id is not None:
+        client.withdraw(request_id, "the question is no longer open")
+
+
+def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str, Any]:
+    asked = CommandQuestion(
+        question.command,
+        question.cwd,
+        justification=None if question.retries else question.reason,
+        retries=question.retries,
+    )
+    params: dict[str, Any] = {
+        "message": command_message(asked) if client.wants_forms else command_question(question.command, question.cwd),
+        "requestedSchema": _FORM if client.wants_forms else _NO_FORM,
+        "codex_elicitation": "exec-approval",
+        "codex_command": question.command,
+        "codex_cwd": question.cwd,
+    }
+    if reason := command_reason(asked):
+        params["codex_reason"] = reason
+    return params
+
+
+def _patch_params(question: PatchApprovalAsked, client: Client, conversation: Conversation) -> dict[str, Any]:
+    asked = PatchQuestion(question.changes, conversation.state.overrides.cwd or "/", reason=question.reason)
+    params: dict[str, Any] = {
+        "message": patch_message(asked) if client.wants_forms else patch_question(),
+        "requestedSchema": _FORM if client.wants_forms else _NO_FORM,
+        "codex_elicitation": "patch-approval",
+        "codex_changes": changes_on_wire(question.changes),
+    }
+    if reason := patch_reason(asked):
+        params["codex_reason"] = reason
+    return params
+
+
+def read_answer(response: Response) -> tuple[Decision, str]:
+    """What a client decided, and in whose name. Whatever cannot be understood is a no."""
+    if response.failed:
+        return "denied", f"the client answered the approval question with an error{_error_text(response.error)}"
+    match response.result:
+        case {"decision": decision}:
+            return read_decision(decision), CLIENT
+        case {"action": "accept", "content": {"decision": decision}}:
+            return read_decision(decision), CLIENT
+        case {"action": "accept"}:
+            return "approved", CLIENT
+        case {"action": "cancel"}:
+            return "abort", CLIENT
+        case _:
+            return "denied", CLIENT
+
+
+def read_decision(decision: object) -> Decision:
+    match decision:
+        case "approved":
+            return "approved"
+        case "approved_for_session":
+            return "approved_for_session"
+        case "abort":
+            return "abort"
+        case {"approved_execpolicy_amendment": _} | {"network_policy_amendment": _} | "approved_mcp_policy_amendment":
+            return "approved"  # this once: rules are the user's, in the configuration
+        case _:
+            return "denied"
+
+
+def _error_text(error: object) -> str:
+    match error:
+        case {"message": str(message)}:
+            return f": {message[:200]}"
+        case _:
+            return f": {msgspec.json.encode(error).decode()[:200]}" if error is not None else ""

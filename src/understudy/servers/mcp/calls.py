@@ -1,0 +1,106 @@
+"""A `codex` or `codex-reply` call as a viewer of its conversation: its events, its questions, and one answer at the end."""
+
+from collections.abc import Callable
+
+from understudy.config.model import EventMethods
+from understudy.engine.conversation import Conversation
+from understudy.engine.feed import LiveDelta, Shown
+from understudy.errors import AgentError
+from understudy.protocol.jsonrpc import RequestId, result_line
+from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Opened, PatchApprovalAsked, ToolAnswered, TurnEnded
+from understudy.servers.codec import Codec, Encoded
+from understudy.servers.failures import answer_result, failed_result, to_tool_result
+from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_client, withdraw
+from understudy.servers.mcp.client import Client
+from understudy.servers.mcp.envelopes import Envelope
+from understudy.servers.mcp.progress import Progress
+from understudy.servers.mcp.reader import Reader
+
+
+class CallReader(Reader):
+    def __init__(
+        self,
+        client: Client,
+        conversation: Conversation,
+        request_id: RequestId,
+        *,
+        codec: Codec,
+        methods: EventMethods,
+        progress: Progress | None,
+        on_answered: Callable[[RequestId], None],
+    ) -> None:
+        super().__init__(conversation, client.outbox, conversation.feed.published)
+        self.request_id = request_id
+        self.turn: str | None = None
+        self.began_turn = False  # events go to the call that began the turn; one that joined gets only its answer
+        self._client = client
+        self._codec = codec
+        self._envelope = Envelope(methods, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
+        self._progress = progress
+        self._on_answered = on_answered
+        self._answered = False
+
+    @property
+    def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._client.can_be_asked and not self._client.outbox.closed
+
+    def follow(self, turn: str, *, began: bool) -> None:
+        self.turn, self.began_turn = turn, began
+        for question in tuple(self.conversation.state.questions.values()):  # open since before a restart
+            self._ask(question)
+
+    def deliver(self, shown: Shown) -> None:
+        entry = shown.entry
+        if entry.turn != self.turn and not isinstance(entry.record, Opened):
+            return
+        if self.began_turn:
+            self._send(self._codec.events(shown), entry.turn)
+        if self._progress is not None:
+            self._progress.step(entry.record)
+        match entry.record:
+            case CommandApprovalAsked() | PatchApprovalAsked():
+                self._ask(entry.record)
+            case ApprovalDecided(call_id=call_id):
+                withdraw(self._client, call_id)
+            case ToolAnswered(output=output):
+                withdraw(self._client, output.call_id)
+            case TurnEnded() as ended:
+                self._answer_turn(ended)
+            case _:
+                pass
+
+    def deliver_delta(self, live: LiveDelta) -> None:
+        if self.began_turn and live.turn == self.turn:
+            self._outbox.send(self._envelope.wrap(self._codec.delta(live), live.turn))
+
+    def fail(self, error: AgentError) -> None:
+        self.answer(to_tool_result(error, self.conversation.id))
+
+    def answer(self, result: object) -> None:
+        """Exactly one answer, after everything that was sent before it."""
+        self.detach()
+        if self._answered:
+            return
+        self._answered = True
+        if self._progress is not None:
+            self._progress.stop()
+        self._outbox.send(result_line(self.request_id, result))
+        self._on_answered(self.request_id)
+
+    def _answer_turn(self, ended: TurnEnded) -> None:
+        if ended.reason == "completed":
+            self.answer(answer_result(ended.message or "", self.conversation.id))
+        else:
+            self.answer(failed_result(ended.message or "the turn failed", self.conversation.id))
+
+    def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked) -> None:
+        if not self.began_turn:
+            return
+        if self.can_answer:
+            ask_client(self._client, self.conversation, question, self.request_id, self.turn or "")
+        elif not any(follower.can_answer for follower in self.conversation.feed.followers):
+            self.conversation.decide(question.call_id, "denied", CANNOT_BE_ASKED)
+
+    def _send(self, encoded: tuple[Encoded, ...], turn: str) -> None:
+        for event in encoded:
+            self._outbox.send(self._envelope.wrap(event, turn))

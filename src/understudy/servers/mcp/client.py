@@ -1,0 +1,51 @@
+"""The other end of a connection: what it can do, what it was asked, and the way to it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
+from understudy.servers.mcp.hello import NEWEST
+from understudy.servers.mcp.outbox import Outbox
+
+logger = logging.getLogger(__name__)
+
+FIRST_WITH_FORMS = "2025-11-25"  # from here on a client shows the question's text and a form, and nothing else
+
+
+@dataclass(slots=True)
+class Client:
+    outbox: Outbox
+    loop: asyncio.AbstractEventLoop
+    version: str = NEWEST
+    can_be_asked: bool = False  # it declared elicitation
+    initialized: bool = False
+    asked: dict[str, RequestId] = field(default_factory=dict[str, RequestId])  # open questions by call id
+    _answers: dict[RequestId, Callable[[Response], None]] = field(default_factory=dict[RequestId, Callable[[Response], None]])
+    _next_id: int = 0
+
+    @property
+    def wants_forms(self) -> bool:
+        return self.version >= FIRST_WITH_FORMS
+
+    def request(self, method: str, params: Any, on_answer: Callable[[Response], None]) -> RequestId:
+        request_id = self._next_id
+        self._next_id += 1
+        self._answers[request_id] = on_answer
+        self.outbox.send(request_line(request_id, method, params))
+        return request_id
+
+    def withdraw(self, request_id: RequestId, reason: str) -> None:
+        """Nobody needs the answer any more."""
+        if self._answers.pop(request_id, None) is not None:
+            params = {"requestId": request_id, "reason": reason}
+            self.outbox.send(notification_line("notifications/cancelled", params))
+
+    def answer(self, response: Response) -> None:
+        on_answer = self._answers.pop(response.id, None)
+        if on_answer is None:
+            logger.info("an answer to request %r came, which is not open", response.id)
+            return
+        on_answer(response)

@@ -1,0 +1,100 @@
+"""Progress notifications: for standard clients all that they see of a turn, and what keeps their time limits away."""
+
+import asyncio
+from typing import Any
+
+from understudy.policy.quoting import quote_command
+from understudy.policy.visible import make_visible
+from understudy.protocol.items import FunctionCall, Message, Reasoning
+from understudy.protocol.jsonrpc import RequestId, notification_line
+from understudy.protocol.records import (
+    CommandApprovalAsked,
+    CommandEnded,
+    CommandStarted,
+    ItemReceived,
+    Noticed,
+    PatchApprovalAsked,
+    PatchEnded,
+    PatchStarted,
+    PlanUpdated,
+    Record,
+    RequestSent,
+)
+from understudy.servers.mcp.outbox import Outbox
+
+HEARTBEAT_SECONDS = 5.0
+LONGEST = 200
+
+
+class Progress:
+    """Counts up with every step of one call; says so too when nothing has happened for a while."""
+
+    def __init__(self, token: RequestId, outbox: Outbox, loop: asyncio.AbstractEventLoop) -> None:
+        self._token = token
+        self._outbox = outbox
+        self._loop = loop
+        self._count = 0
+        self._last = "started"
+        self._began = loop.time()
+        self._timer = loop.call_later(HEARTBEAT_SECONDS, self._beat)
+
+    def step(self, record: Record) -> None:
+        message = describe(record)
+        if message is not None:
+            self._last = message
+            self._send(message)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _beat(self) -> None:
+        seconds = round(self._loop.time() - self._began)
+        self._send(f"{self._last} ({seconds} s)")
+
+    def _send(self, message: str) -> None:
+        self._count += 1
+        params: dict[str, Any] = {"progressToken": self._token, "progress": self._count, "message": message}
+        self._outbox.send(notification_line("notifications/progress", params))
+        self._timer.cancel()
+        self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
+
+
+def describe(record: Record) -> str | None:
+    """One step, for a person; `None` for what is no step."""
+    match record:
+        case RequestSent():
+            return "asking the model"
+        case ItemReceived(item=Message() as message):
+            return _short(message.text())
+        case ItemReceived(item=Reasoning(summary=summary)) if summary:
+            return _short(summary[0].text)
+        case ItemReceived(item=FunctionCall(name=name)):
+            return None if name in ("shell", "apply_patch", "update_plan") else f"calls {_short(name)}"
+        case CommandStarted(command=command):
+            return f"runs {_short(quote_command(command))}"
+        case CommandEnded(exit_code=code):
+            return f"command ended with exit code {code}"
+        case PatchStarted(changes=changes):
+            return f"changes {_files(len(changes))}"
+        case PatchEnded(success=success):
+            return "changes applied" if success else "changes could not be applied"
+        case CommandApprovalAsked(command=command):
+            return f"asks for approval: {_short(quote_command(command))}"
+        case PatchApprovalAsked(changes=changes):
+            return f"asks for approval: changes to {_files(len(changes))}"
+        case PlanUpdated(plan=plan):
+            current = next((step.step for step in plan if step.status == "in_progress"), None)
+            return f"plan: {_short(current)}" if current else "plan updated"
+        case Noticed(message=message):
+            return _short(message)
+        case _:
+            return None
+
+
+def _short(text: str) -> str:
+    line = make_visible(" ".join(text.split()))
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

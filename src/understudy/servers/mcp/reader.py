@@ -1,0 +1,137 @@
+"""A viewer of one conversation on one connection: a cursor into the log, live once it has caught up.
+
+What differs between a call that waits for its answer and a stream is what they do with an entry; that is left to the
+subclasses.
+"""
+
+from understudy.engine.conversation import Conversation
+from understudy.engine.feed import LiveDelta, Shown
+from understudy.engine.said import OUTPUT, RAW, REASONING, TEXT, Said, finished_by
+from understudy.errors import AgentError
+from understudy.protocol.records import Delta, OutputDelta, ReasoningDelta, TextDelta
+from understudy.servers.mcp.outbox import Outbox
+
+READ_AT_ONCE = 256
+
+
+class Reader:
+    can_answer = False
+
+    def __init__(self, conversation: Conversation, outbox: Outbox, cursor: int) -> None:
+        self.conversation = conversation
+        self.cursor = cursor
+        self._outbox = outbox
+        self._behind = False
+        self._told = _Told()
+
+    def attach(self) -> None:
+        """Go live. The caller has read up to what is published."""
+        self.conversation.feed.followers.append(self)
+
+    def detach(self) -> None:
+        if self in self.conversation.feed.followers:
+            self.conversation.feed.followers.remove(self)
+
+    @property
+    def attached(self) -> bool:
+        return self in self.conversation.feed.followers
+
+    # -- called by the feed
+
+    def show(self, shown: Shown) -> None:
+        if self._behind or self._falls_behind():
+            return
+        self.cursor = shown.entry.seq
+        self._told.finish(shown)
+        self.deliver(shown)
+
+    def show_delta(self, live: LiveDelta) -> None:
+        if self._behind or self._falls_behind():
+            return
+        self._told.add(live.delta)
+        self.deliver_delta(live)
+
+    def fail(self, error: AgentError) -> None:
+        self.detach()
+
+    # -- for subclasses
+
+    def deliver(self, shown: Shown) -> None:
+        raise NotImplementedError
+
+    def deliver_delta(self, live: LiveDelta) -> None:
+        raise NotImplementedError
+
+    # -- falling behind and catching up
+
+    def _falls_behind(self) -> bool:
+        if self._outbox.congested:
+            self._behind = True
+            self._outbox.when_drained(self._catch_up)
+        return self._behind
+
+    def _catch_up(self) -> None:
+        feed = self.conversation.feed
+        while self.attached and self.cursor < feed.published:
+            entries = self.conversation.read(self.cursor, READ_AT_ONCE)
+            if not entries:
+                break
+            for entry in entries:
+                self.cursor = entry.seq
+                shown = Shown(entry)
+                self._told.finish(shown)
+                self.deliver(shown)
+                if not self.attached:
+                    return
+            if self._outbox.congested:
+                self._outbox.when_drained(self._catch_up)
+                return
+        self._behind = False
+        turn = feed.state.turn or ""
+        for delta in self._told.missing(feed.said):
+            self._told.add(delta)
+            self.deliver_delta(LiveDelta(delta, turn, self.cursor))
+
+
+class _Told:
+    """How much of the unfinished items this viewer has been given, so that merged deltas repeat nothing."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[str, int] = {}
+
+    def add(self, delta: Delta) -> None:
+        key, length = _measure(delta)
+        self._lengths[key] = self._lengths.get(key, 0) + length
+
+    def finish(self, shown: Shown) -> None:
+        if self._lengths and (gone := finished_by(shown.entry.record)):
+            self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
+
+    def missing(self, said: Said) -> list[Delta]:
+        found: list[Delta] = []
+        for delta in said.deltas():
+            key, length = _measure(delta)
+            told = self._lengths.get(key, 0)
+            if told < length:
+                found.append(_after(delta, told))
+        return found
+
+
+def _measure(delta: Delta) -> tuple[str, int]:
+    match delta:
+        case TextDelta(text=text):
+            return TEXT, len(text)
+        case ReasoningDelta(text=text, raw=raw):
+            return (RAW if raw else REASONING), len(text)
+        case OutputDelta() as output:
+            return f"{OUTPUT} {output.call_id} {output.stream}", len(output.chunk)
+
+
+def _after(delta: Delta, told: int) -> Delta:
+    match delta:
+        case TextDelta(text=text):
+            return TextDelta(text[told:])
+        case ReasoningDelta(text=text, raw=raw):
+            return ReasoningDelta(text[told:], raw)
+        case OutputDelta() as output:
+            return OutputDelta(output.call_id, output.stream, output.chunk[told:])

@@ -1,0 +1,225 @@
+"""MCP for one client: routes what it says, and keeps the promise that every call gets exactly one answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from understudy.engine.conversation import Conversation
+from understudy.engine.engine import Engine
+from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import InputText, Message
+from understudy.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    Malformed,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    error_line,
+    read_line,
+    result_line,
+)
+from understudy.protocol.uuids import read_uuid
+from understudy.servers.codec import SeedCodec
+from understudy.servers.failures import InvalidRequest, MethodNotFound, failed_result, to_rpc_error, to_tool_result
+from understudy.servers.mcp import arguments, catalogue
+from understudy.servers.mcp.calls import CallReader
+from understudy.servers.mcp.client import Client
+from understudy.servers.mcp.hello import Hello, negotiate, server_result
+from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.mcp.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+
+class _ClientInfo(msgspec.Struct):
+    name: str
+    version: str
+
+
+class _InitializeParams(msgspec.Struct, rename="camel"):
+    protocol_version: str
+    capabilities: dict[str, Any]
+    client_info: _ClientInfo
+
+
+class _CallMeta(msgspec.Struct, rename="camel"):
+    progress_token: str | int | None = None
+
+
+class _CallParams(msgspec.Struct, rename={"meta": "_meta"}):
+    name: str
+    arguments: Any = None
+    meta: _CallMeta | None = None
+
+
+class _CancelledParams(msgspec.Struct, rename="camel"):
+    request_id: str | int
+    reason: str | None = None
+
+
+class McpServer:
+    def __init__(self, engine: Engine, outbox: Outbox, hello: Hello | None = None) -> None:
+        self._engine = engine
+        self._outbox = outbox
+        self._loop = asyncio.get_running_loop()
+        self._client = Client(outbox, self._loop)
+        self._calls: dict[RequestId, CallReader] = {}  # ids are typed: 7 and "7" are two
+        self._seed = SeedCodec()
+        self._methods: dict[str, Callable[[Request], Any]] = {
+            "initialize": self._initialize,
+            "ping": lambda _: {},
+            "tools/list": lambda _: {"tools": [catalogue.CODEX, catalogue.CODEX_REPLY]},
+            "logging/setLevel": lambda _: {},
+        }
+        self._tools: dict[str, Callable[[Request, _CallParams], None]] = {"codex": self._codex, "codex-reply": self._codex_reply}
+        if hello is not None:
+            self._meet(hello)
+
+    # -- lines
+
+    def receive(self, line: bytes) -> None:
+        """Handle one line. Never raises: what goes wrong is answered, or logged where there is nobody to answer."""
+        message = read_line(line)
+        match message:
+            case Request():
+                self._request(message)
+            case Response():
+                self._client.answer(message)
+            case Notification():
+                self._notification(message)
+            case Malformed(code=code, reason=reason, id=request_id):
+                logger.info("malformed message: %s", reason)
+                self._outbox.send(error_line(request_id, code, reason))
+
+    def _request(self, request: Request) -> None:
+        try:
+            if request.method == "tools/call":
+                self._call_tool(request)
+                return
+            handler = self._methods.get(request.method)
+            if handler is None:
+                raise MethodNotFound(request.method)
+            self._outbox.send(result_line(request.id, handler(request)))
+        except Exception as error:  # the one boundary: whatever it is, the client gets an answer
+            self._outbox.send(to_rpc_error(request.id, error))
+
+    def _notification(self, notification: Notification) -> None:
+        if notification.method != "notifications/cancelled":
+            logger.debug("notification %s is not acted upon", notification.method)
+            return
+        try:
+            cancelled = msgspec.json.decode(notification.params or b"{}", type=_CancelledParams)
+        except msgspec.MsgspecError as error:
+            logger.info("malformed cancellation: %s", error)
+            return
+        self._cancel(cancelled.request_id)
+
+    # -- methods
+
+    def _initialize(self, request: Request) -> Any:
+        if self._client.initialized:
+            raise InvalidRequest("initialize called more than once")
+        params = msgspec.json.decode(request.params or b"{}", type=_InitializeParams)
+        hello = Hello(params.protocol_version, "elicitation" in params.capabilities)
+        self._meet(hello)
+        return server_result(self._client.version)
+
+    def _meet(self, hello: Hello) -> None:
+        self._client.initialized = True
+        self._client.version = negotiate(hello.version)
+        self._client.can_be_asked = hello.can_be_asked
+
+    def _call_tool(self, request: Request) -> None:
+        try:
+            params = msgspec.json.decode(request.params or b"{}", type=_CallParams)
+        except msgspec.MsgspecError as error:
+            self._outbox.send(error_line(request.id, INVALID_PARAMS, f"Invalid params of tools/call: {error}"))
+            return
+        tool = self._tools.get(params.name)
+        if tool is None:
+            self._outbox.send(result_line(request.id, failed_result(f"Unknown tool '{params.name}'")))
+            return
+        try:
+            tool(request, params)
+        except Exception as error:  # the one boundary for calls: a result, with `isError`
+            self._outbox.send(result_line(request.id, to_tool_result(error)))
+
+    def _cancel(self, request_id: RequestId) -> None:
+        call = self._calls.get(request_id)
+        if call is None:
+            logger.info("cancellation of %r, which is not running", request_id)
+        elif call.began_turn:
+            call.conversation.interrupt()
+        else:
+            call.answer(failed_result("the call was cancelled; the turn it had joined goes on", call.conversation.id))
+
+    # -- the two tools
+
+    def _codex(self, request: Request, params: _CallParams) -> None:
+        if params.arguments is None:
+            raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
+        values = self._read(arguments.CODEX, params.arguments)
+        try:
+            conversation = self._engine.create(arguments.overrides_from(values))
+        except ConfigError as error:
+            raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
+        except AgentError as error:
+            raise type(error)(f"Failed to start Codex session: {error}") from error
+        self._begin(request, params, conversation, values["prompt"])
+
+    def _codex_reply(self, request: Request, params: _CallParams) -> None:
+        if params.arguments is None:
+            raise InvalidArguments(
+                "Missing arguments for codex-reply tool-call; the `session_id` and `prompt` fields are required."
+            )
+        values = self._read(arguments.CODEX_REPLY, params.arguments)
+        named = next((values[name] for name in ("threadId", "conversationId", "sessionId") if name in values), None)
+        for name, value in (("sessionId", named), ("prompt", values.get("prompt"))):
+            if value is None:
+                hint = "Give the session as `threadId`, and the message as `prompt`."
+                raise InvalidArguments(f"Failed to parse configuration for Codex tool: missing field `{name}`\n{hint}")
+        try:
+            conversation_id = ConversationId(read_uuid(str(named)))
+        except ValueError as error:
+            raise InvalidArguments(f"Failed to parse session_id: {error}") from None
+        try:
+            conversation = self._engine.find(conversation_id)
+        except UnknownConversation:
+            raise UnknownConversation(f"Session not found for session_id: {conversation_id}") from None
+        self._begin(request, params, conversation, values["prompt"])
+
+    @staticmethod
+    def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
+        try:
+            return members.read(given)
+        except InvalidArguments as error:
+            raise InvalidArguments(f"Failed to parse configuration for Codex tool: {error}") from None
+
+    def _begin(self, request: Request, params: _CallParams, conversation: Conversation, prompt: str) -> None:
+        token = params.meta.progress_token if params.meta else None
+        call = CallReader(
+            self._client,
+            conversation,
+            request.id,
+            codec=self._seed,
+            methods=conversation.setup().events,
+            progress=Progress(token, self._outbox, self._loop) if token is not None else None,
+            on_answered=lambda request_id: self._forget(request_id, call),
+        )
+        self._calls[request.id] = call
+        call.attach()
+        try:
+            sent = conversation.send(Message("user", (InputText(prompt),)))
+        except AgentError as error:
+            call.answer(to_tool_result(error, conversation.id))
+            return
+        call.follow(sent.turn, began=not sent.joined)
+
+    def _forget(self, request_id: RequestId, call: CallReader) -> None:
+        if self._calls.get(request_id) is call:
+            del self._calls[request_id]

@@ -1,0 +1,134 @@
+"""The server on standard input and output: reads lines, ends cleanly on the end of input or a signal."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from understudy.engine.engine import Engine
+from understudy.servers.lines import LineSplitter
+from understudy.servers.mcp.first import Beginning
+from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.mcp.server import McpServer
+
+LAST_WORDS_SECONDS = 0.3
+
+
+def run(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
+    _log_to_stderr()
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        return runner.run(_serve(beginning, cli))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _log_to_stderr() -> None:
+    level = os.environ.get("UNDERSTUDY_LOG", "warning").upper()
+    known = level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    logging.basicConfig(stream=sys.stderr, level=level if known else "WARNING", format="understudy: %(levelname)s: %(message)s")
+
+
+async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
+    loop = asyncio.get_running_loop()
+    engine = Engine(cli=cli)
+    outbox = Outbox(loop)
+    server = McpServer(engine, outbox, beginning.hello)
+    ended = loop.create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, end)
+    reader = _Reader(server, end)
+    await _open_output(loop, outbox, end)
+    reader.data_received(beginning.read)
+    if beginning.ended:
+        reader.eof_received()
+    else:
+        await _open_input(loop, reader)
+    await ended
+    await engine.close()
+    outbox.flush()
+    await outbox.sent(LAST_WORDS_SECONDS)  # a client that still reads gets what is left
+    return 0
+
+
+class _Reader(asyncio.Protocol):
+    def __init__(self, server: McpServer, end: Callable[[], None]) -> None:
+        self._server = server
+        self._end = end
+        self._lines = LineSplitter()
+
+    def data_received(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._server.receive(line)
+
+    def eof_received(self) -> None:
+        last = self._lines.rest()
+        if last:
+            self._server.receive(last)
+        self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+
+
+class _Writer(asyncio.BaseProtocol):
+    def __init__(self, outbox: Outbox, end: Callable[[], None]) -> None:
+        self._outbox = outbox
+        self._end = end
+
+    def pause_writing(self) -> None:
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        self._outbox.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._outbox.close()
+        self._end()  # nobody reads us any more
+
+
+async def _open_input(loop: asyncio.AbstractEventLoop, reader: _Reader) -> None:
+    try:
+        await loop.connect_read_pipe(lambda: reader, sys.stdin)
+    except ValueError:  # a plain file: read by a thread, for the loop cannot wait for it
+
+        def read_all() -> None:
+            while chunk := os.read(0, 65536):
+                loop.call_soon_threadsafe(reader.data_received, chunk)
+            loop.call_soon_threadsafe(reader.eof_received)
+
+        loop.run_in_executor(None, read_all)
+
+
+async def _open_output(loop: asyncio.AbstractEventLoop, outbox: Outbox, end: Callable[[], None]) -> None:
+    try:
+        transport, _ = await loop.connect_write_pipe(lambda: _Writer(outbox, end), sys.stdout)
+        outbox.attach(transport)
+    except ValueError:  # a plain file takes everything at once
+        outbox.attach(_FileTransport())
+
+
+class _FileTransport(asyncio.WriteTransport):
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0

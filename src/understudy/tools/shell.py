@@ -1,0 +1,224 @@
+"""`shell`: a command, judged, perhaps asked about, run contained, and told to the model with what it printed."""
+
+import asyncio
+import os
+from dataclasses import replace
+
+import msgspec
+
+from understudy.errors import SandboxError
+from understudy.policy.approvals import approval_key, environment_digest
+from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
+from understudy.policy.environment import with_markers
+from understudy.policy.verdicts import Verdict
+from understudy.protocol.choices import OutputStream
+from understudy.protocol.items import FunctionCall, FunctionCallOutput
+from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, OutputDelta, ToolAnswered
+from understudy.sandbox.denial import denial_hint, looks_denied
+from understudy.sandbox.spec import Command, CommandResult, Containment
+from understudy.tools.apply_patch import apply_patch
+from understudy.tools.arguments import read_arguments
+from understudy.tools.output import DELTA_BYTES, EVENT_BYTES, LIVE_BYTES, ForModel, HeadTail, model_text
+from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
+from understudy.tools.tool import ToolContext, ToolOutput
+
+KILLED = 137  # what a shell says of a command ended by SIGKILL
+LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
+
+
+class ShellParams(msgspec.Struct, frozen=True):
+    command: tuple[str, ...]
+    workdir: str | None = None
+    timeout: int | None = None  # milliseconds
+    timeout_ms: int | None = None
+    with_escalated_permissions: bool | None = None
+    justification: str | None = None
+
+
+class Shell:
+    def __init__(self, name: str = "shell") -> None:
+        self.name = name
+
+    async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
+        params = read_arguments(call.arguments, ShellParams, "ShellToolCallParams")
+        cwd = os.path.join(context.settings.cwd, params.workdir) if params.workdir else context.settings.cwd
+        if not params.command:
+            return await _nothing_to_run(call.call_id, cwd, context)
+        match recognise(params.command, cwd):
+            case PatchInvocation(body=body, base=base):
+                return await apply_patch(call.call_id, body, base, context)
+            case PatchMistake(reason=reason):
+                return ToolOutput(f"error: {reason}", success=False)
+            case None:
+                return await _Execution(call.call_id, params, cwd, context).run()
+
+
+async def _nothing_to_run(call_id: str, cwd: str, context: ToolContext) -> ToolOutput:
+    reason = "command args are empty"
+    context.record(CommandStarted(call_id, (), cwd, contained=False), CommandEnded(call_id, "", reason, -1, 0.0))
+    return ToolOutput(f"execution error: {reason}", success=False)
+
+
+class _Execution:
+    """One command on its way: decided, asked about, run, and perhaps run again outside the sandbox."""
+
+    def __init__(self, call_id: str, params: ShellParams, cwd: str, context: ToolContext) -> None:
+        settings = context.settings
+        self._call_id = call_id
+        self._argv = params.command
+        self._cwd = cwd
+        self._context = context
+        self._environment = settings.environment
+        milliseconds = params.timeout if params.timeout is not None else params.timeout_ms
+        self._seconds = settings.default_timeout if milliseconds is None else milliseconds / 1000
+        self._key = approval_key(self._argv, cwd, environment_digest(self._environment), settings.sandbox_mode)
+        self._verdict = decide_command(
+            CommandFacts(
+                self._argv,
+                cwd,
+                settings.roots,
+                settings.approval_policy,
+                settings.sandbox_mode,
+                escalated=bool(params.with_escalated_permissions),
+                justification=params.justification,
+                approved=context.is_approved(self._key),
+                rules=settings.rules,
+                planted=settings.planted,
+                home=settings.home,
+            )
+        )
+
+    async def run(self) -> ToolOutput:
+        verdict = self._verdict
+        if verdict.action == "deny":
+            return ToolOutput(f"exec command rejected: {verdict.reason}", success=False)
+        resumed = self._context.open_question(self._call_id)
+        if isinstance(resumed, CommandApprovalAsked) and resumed.retries:  # it has run contained, before a restart
+            return await self._ask_to_retry(None)
+        if verdict.action == "ask":
+            reason = verdict.justification or (verdict.reason if verdict.rule not in ("untrusted", "escalation") else None)
+            refusal = await self._ask(reason, retries=False)
+            if refusal is not None:
+                return refusal
+        finished = await self._execute(self._containment(verdict))
+        if finished.denied and (reason := escalation_after_denial(self._context.settings.approval_policy)) is not None:
+            self._context.record(Noticed(finished.failure()))
+            return await self._ask_to_retry(finished, reason)
+        return finished.output(verdict.contained)
+
+    def _containment(self, verdict: Verdict) -> Containment | None:
+        containment = self._context.settings.containment
+        if not verdict.contained or containment is None:
+            return None
+        return containment if verdict.network is None else replace(containment, network=verdict.network)
+
+    async def _ask(self, reason: str | None, *, retries: bool) -> ToolOutput | None:
+        """None when the command may run."""
+        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, self._key, retries)
+        answer = await self._context.ask(question)
+        return ToolOutput(answer.refusal("exec command"), success=False) if answer.decision == "denied" else None
+
+    async def _ask_to_retry(self, before: "_Finished | None", reason: str | None = None) -> ToolOutput:
+        refusal = await self._ask(reason, retries=True)
+        if refusal is not None:
+            return refusal if before is None else ToolOutput(f"{refusal.text}\n{before.output(contained=True).text}", success=False)
+        self._context.record(Noticed("retrying command without sandbox"))
+        return (await self._execute(None)).output(contained=False)
+
+    async def _execute(self, containment: Containment | None) -> "_Finished":
+        context = self._context
+        if containment is not None and containment.private_tmp is not None:
+            os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
+        context.record(CommandStarted(self._call_id, self._argv, self._cwd, contained=containment is not None))
+        await context.committed()
+        capture = _Capture(self._call_id, context)
+        environment = with_markers(
+            self._environment, contained=containment is not None, network=containment.network if containment else "on"
+        )
+        command = Command(self._argv, self._cwd, environment, self._seconds, containment)
+        started = asyncio.get_running_loop().time()
+        try:
+            result = await context.sandbox.run(command, capture.feed)
+        except asyncio.CancelledError:
+            seconds = asyncio.get_running_loop().time() - started
+            context.record(CommandEnded(self._call_id, capture.stdout.text(), capture.stderr.text(), KILLED, seconds))
+            text = model_text(f"{capture.merged.text()}\ninterrupted by the user", KILLED, seconds)
+            context.record(ToolAnswered(FunctionCallOutput(self._call_id, text), success=False))
+            raise
+        except SandboxError as error:
+            context.record(CommandEnded(self._call_id, "", str(error), -1, 0.0))
+            raise
+        finished = _Finished(result, capture, self._seconds, containment)
+        context.record(finished.record(self._call_id))
+        return finished
+
+
+class _Capture:
+    """Sends output on as it comes, and keeps what people and the model are given at the end."""
+
+    def __init__(self, call_id: str, context: ToolContext) -> None:
+        self.stdout, self.stderr, self.merged = HeadTail(EVENT_BYTES), HeadTail(EVENT_BYTES), ForModel()
+        self._call_id = call_id
+        self._context = context
+        self._live = 0
+
+    def feed(self, stream: OutputStream, chunk: bytes) -> None:
+        (self.stdout if stream == "stdout" else self.stderr).feed(chunk)
+        self.merged.feed(chunk)
+        if self._live > LIVE_BYTES:
+            return
+        for start in range(0, len(chunk), DELTA_BYTES):
+            piece = chunk[start : start + DELTA_BYTES]
+            self._live += len(piece)
+            if self._live > LIVE_BYTES:
+                self._context.emit(OutputDelta(self._call_id, stream, LIVE_MARK))
+                return
+            self._context.emit(OutputDelta(self._call_id, stream, piece))
+
+
+class _Finished:
+    def __init__(self, result: CommandResult, capture: _Capture, seconds: float, containment: Containment | None) -> None:
+        self._result = result
+        self._capture = capture
+        self._limit = seconds
+        self._containment = containment
+        printed = f"{capture.stdout.text()}{capture.stderr.text()}"
+        self.denied = containment is not None and looks_denied(result, printed)
+
+    def record(self, call_id: str) -> CommandEnded:
+        result = self._result
+        failed_to_start = result.spawn_error or result.setup_error
+        if failed_to_start is not None:
+            return CommandEnded(call_id, "", failed_to_start, -1 if result.spawn_error else result.exit_code, result.duration)
+        return CommandEnded(
+            call_id,
+            self._capture.stdout.text(),
+            self._capture.stderr.text(),
+            result.exit_code,
+            result.duration,
+            timed_out=result.timed_out,
+            denied=self.denied,
+        )
+
+    def failure(self) -> str:
+        stdout, stderr = self._capture.stdout.text(), self._capture.stderr.text()
+        return (
+            f"Execution failed: sandbox denied exec error, exit code: {self._result.exit_code}, stdout: {stdout}, stderr: {stderr}"
+        )
+
+    def output(self, contained: bool) -> ToolOutput:
+        result = self._result
+        if result.spawn_error is not None:
+            return ToolOutput(f"execution error: {result.spawn_error}", success=False)
+        if result.setup_error is not None:
+            return ToolOutput(f"execution error: the command was not run: {result.setup_error}", success=False)
+        text = self._capture.merged.text()
+        if result.timed_out:
+            text = _with_line(text, f"command timed out after {round(self._limit * 1000)} milliseconds")
+        elif self.denied and contained and self._containment is not None:
+            text = _with_line(text, denial_hint(self._containment))
+        return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
+
+
+def _with_line(text: str, line: str) -> str:
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}\n"
