@@ -372,5 +372,5 @@ def test_a_flag_without_key_or_value_is_refused(text: str) -> None:
 
 
 def test_json_values_become_toml_values(load: Load) -> None:
-    config = load(config={"understudy.rules": [{"none": None, "big": 2**70, "yes": True, "deep": [{"n": 1}]}]})
+    config = load(config={"policy.rules": [{"none": None, "big": 2**70, "yes": True, "deep": [{"n": 1}]}]})
     assert config.policy_rules == ({"none": "", "big": float(2**70), "yes": True, "deep": [{"n": 1}]},)

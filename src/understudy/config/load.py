@@ -136,7 +136,7 @@ def _build(
         compact_prompt=_first(overrides.compact_prompt, read.text("compact_prompt")),
         include_plan_tool=overrides.include_plan_tool or False,
         mcp_servers=check_mcp_servers(read),
-        policy_rules=read.tables("understudy.rules"),
+        policy_rules=read.tables("policy.rules"),
         projects=read.named_tables("projects"),
         wire=cast(Wire, read.choice("understudy.wire", ("seed", "modern")) or "seed"),
         events=cast(EventMethods, read.choice("understudy.events", ("both", "codex/event", "none")) or "both"),

@@ -74,7 +74,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     compact_prompt: str | None
     include_plan_tool: bool
     mcp_servers: Mapping[str, Mapping[str, Any]]  # [mcp_servers] as written, types checked
-    policy_rules: tuple[Mapping[str, Any], ...]  # [[understudy.rules]] as written
+    policy_rules: tuple[Mapping[str, Any], ...]  # [[policy.rules]] as written
     projects: Mapping[str, Mapping[str, Any]]  # [projects] as written
     wire: Wire
     events: EventMethods
