@@ -1,0 +1,120 @@
+"""The last steps of a command before it is executed: limits, Landlock, no capabilities, seccomp."""
+
+import os
+import resource
+
+from . import kernel, landlock, seccomp, syscalls
+from .plan import FULL, Plan
+
+_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"ptmx")
+_MEGABYTE = 1 << 20
+
+_programs: dict[tuple[str, bool], bytes] = {}
+
+
+def filter_program(network: str, *, own_namespaces: bool) -> bytes:
+    """The seccomp program, built once per kind (in the helper, so that its children find it ready)."""
+    key = (network, own_namespaces)
+    if key not in _programs:
+        _programs[key] = seccomp.program(syscalls.machine(), network=network, own_namespaces=own_namespaces)
+    return _programs[key]
+
+
+def limit(plan: Plan, *, running: int = 0) -> None:
+    """Set the resource limits; `running` counts what already belongs to this user, where the kernel counts per user."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if plan.processes:
+        _lower(resource.RLIMIT_NPROC, plan.processes + running)
+    if plan.memory_mb:
+        # Not RLIMIT_AS: node, Go and Java reserve far more than they use. This counts what can be written.
+        _lower(resource.RLIMIT_DATA, plan.memory_mb * _MEGABYTE)
+    if plan.file_mb:
+        _lower(resource.RLIMIT_FSIZE, plan.file_mb * _MEGABYTE)
+
+
+def limit_open_files(plan: Plan) -> None:
+    if plan.open_files:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (plan.open_files if hard < 0 else min(plan.open_files, hard), hard))
+
+
+def _lower(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard < 0 else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def processes_of(uid: int) -> int:
+    """How many tasks `uid` has, as RLIMIT_NPROC counts them."""
+    count = 0
+    for name in os.listdir(b"/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            if os.stat(b"/proc/" + name).st_uid == uid:
+                count += max(1, os.stat(b"/proc/" + name + b"/task").st_nlink - 2)
+        except OSError:
+            pass
+    return count
+
+
+def restrict(plan: Plan, abi: int) -> None:
+    """Give up, for good, what the plan does not grant. Raises OSError; then nothing may be executed."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    full = plan.shape == FULL
+    _restrict_files(plan, abi) if full else _restrict_files_without_mounts(plan, abi)
+    kernel.drop_capabilities()
+    kernel.install_filter(filter_program(plan.network, own_namespaces=full))
+
+
+def _restrict_files(plan: Plan, abi: int) -> None:
+    rules = landlock.Ruleset(abi, reading=False, tcp=plan.network == "off")
+    changes = landlock.changes(abi)
+    for path in (*plan.roots, b"/tmp", b"/dev/shm"):
+        rules.allow(path, changes)
+    rules.allow(b"/dev", landlock.DEVICE)
+    rules.enforce()
+
+
+def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
+    rules = landlock.Ruleset(abi, reading=True, tcp=plan.network == "off")
+    changes = landlock.changes(abi)
+    for path in (*plan.roots, plan.private_tmp):
+        if path:
+            rules.allow(path, changes)
+    for name in _DEVICES:
+        rules.allow(b"/dev/" + name, landlock.DEVICE)
+    _allow_reading_but(rules, [*plan.masked, b"/dev/pts"])
+    for path in (*plan.roots, plan.private_tmp):
+        if path and not _is_beneath_any(path, plan.masked):
+            continue
+        if path == plan.private_tmp:  # it lies inside our masked state
+            rules.allow(path, landlock.READ_FILE | landlock.EXECUTE)
+    rules.enforce()
+
+
+def _is_beneath_any(path: bytes, parents: list[bytes]) -> bool:
+    return any(path == parent or path.startswith(parent + b"/") for parent in parents)
+
+
+def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes]) -> None:
+    """Grant reading beneath every folder beside the way to a hidden path: rights can be granted, never taken back."""
+    reading = landlock.READ_FILE | landlock.EXECUTE
+    real = sorted({os.path.realpath(path) for path in hidden if os.path.lexists(path)})
+    ways = {b"/"}
+    for path in real:
+        parent = os.path.dirname(path)
+        while parent != b"/":
+            ways.add(parent)
+            parent = os.path.dirname(parent)
+    for folder in ways:
+        if _is_beneath_any(folder, real):
+            continue
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            if path not in ways and path not in real:
+                rules.allow(path, reading, follow=False)

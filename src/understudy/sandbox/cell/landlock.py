@@ -1,0 +1,92 @@
+"""Landlock: what a process and its children may do to files, however they name them."""
+
+import ctypes
+import os
+
+from . import kernel
+
+EXECUTE = 1 << 0
+WRITE_FILE = 1 << 1
+READ_FILE = 1 << 2
+READ_DIR = 1 << 3
+REMOVE_DIR = 1 << 4
+REMOVE_FILE = 1 << 5
+MAKE_CHAR = 1 << 6
+MAKE_DIR = 1 << 7
+MAKE_REG = 1 << 8
+MAKE_SOCK = 1 << 9
+MAKE_FIFO = 1 << 10
+MAKE_BLOCK = 1 << 11
+MAKE_SYM = 1 << 12
+REFER = 1 << 13  # version 2
+TRUNCATE = 1 << 14  # version 3
+IOCTL_DEV = 1 << 15  # version 5
+
+_CHANGES = WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_CHAR | MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_BLOCK | MAKE_SYM
+_FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+DEVICE = WRITE_FILE | TRUNCATE | IOCTL_DEV
+
+_TCP = 0b11  # bind and connect, version 4
+_SCOPES = 0b11  # abstract unix sockets and signals, version 6
+
+_VERSION_QUERY = 1
+_PATH_BENEATH = 1
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _layout_ = "ms"
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+def version() -> int:
+    """The kernel's Landlock version, 0 where there is none."""
+    try:
+        return kernel.call("landlock_create_ruleset", 0, 0, _VERSION_QUERY)
+    except OSError:
+        return 0
+
+
+def changes(abi: int) -> int:
+    """Every right to change files that this version can grant or refuse."""
+    return _CHANGES | (REFER if abi >= 2 else 0) | (TRUNCATE if abi >= 3 else 0) | (IOCTL_DEV if abi >= 5 else 0)
+
+
+class Ruleset:
+    """Rights are refused everywhere, then granted beneath single paths, then made binding."""
+
+    def __init__(self, abi: int, *, reading: bool, tcp: bool) -> None:
+        """`reading`: refuse reading of files too; `tcp`: refuse TCP."""
+        self._handled = changes(abi) | ((READ_FILE | EXECUTE) if reading else 0)
+        attributes = _RulesetAttributes(self._handled, _TCP if tcp and abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
+        size = 24 if abi >= 6 else 16 if abi >= 4 else 8
+        self._descriptor = kernel.call("landlock_create_ruleset", attributes, size, 0, doing="Landlock")
+
+    def allow(self, path: bytes, rights: int, *, follow: bool = True) -> bool:
+        """Grant `rights` at and beneath `path`; False where there is no such path."""
+        try:
+            parent = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+        except OSError:
+            return False
+        try:
+            mode = os.fstat(parent).st_mode & 0o170000
+            if mode == 0o120000:
+                return False
+            rights &= self._handled
+            if mode != 0o040000:
+                rights &= _FILE_RIGHTS
+            if rights:
+                kernel.call(
+                    "landlock_add_rule", self._descriptor, _PATH_BENEATH, _PathBeneath(rights, parent), 0, doing="Landlock rule"
+                )
+        finally:
+            os.close(parent)
+        return True
+
+    def enforce(self) -> None:
+        kernel.call("landlock_restrict_self", self._descriptor, 0, doing="Landlock")
+        os.close(self._descriptor)

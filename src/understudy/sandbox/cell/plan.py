@@ -1,0 +1,57 @@
+"""One command as the helper gets it: already decided, in bytes, packed for the socket."""
+
+import marshal
+
+FULL = "full"
+LANDLOCK = "landlock"
+PLAIN = "plain"
+
+
+class Plan:
+    """What to run and how to confine it. `shape` is FULL, LANDLOCK or PLAIN (not confined)."""
+
+    def __init__(
+        self,
+        *,
+        shape: str,
+        argv: list[bytes],
+        environment: dict[bytes, bytes],
+        cwd: bytes,
+        workspace: bytes = b"/",
+        roots: list[bytes] | None = None,
+        private_tmp: bytes = b"",
+        masked: list[bytes] | None = None,
+        protected: list[bytes] | None = None,
+        network: str = "off",
+        owner: tuple[int, int] | None = None,
+        processes: int = 0,
+        memory_mb: int = 0,
+        file_mb: int = 0,
+        shared_memory_mb: int = 1024,
+        open_files: int = 0,
+        keep: int = 0,
+    ) -> None:
+        self.shape = shape
+        self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
+        self.environment = environment
+        self.cwd = cwd
+        self.workspace = workspace
+        self.roots = roots or []
+        self.private_tmp = private_tmp
+        self.masked = masked or []
+        self.protected = protected or []  # names inside every root, or absolute paths
+        self.network = network
+        self.owner = owner  # whose rights to take, where the helper is root and the workspace is not
+        self.processes = processes  # limits: 0 is none
+        self.memory_mb = memory_mb
+        self.file_mb = file_mb
+        self.shared_memory_mb = shared_memory_mb
+        self.open_files = open_files
+        self.keep = keep  # how many descriptors after stdout, stderr and status the command itself inherits
+
+    def pack(self) -> bytes:
+        return marshal.dumps(self.__dict__)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Plan":
+        return cls(**marshal.loads(packed))

@@ -1,0 +1,200 @@
+"""Which system calls a command may make, as a seccomp program.
+
+The rule is "allowed unless named here": what reaches outside the command (other processes, mounts,
+namespaces, kernel settings, sockets) or is a large and rarely needed way into the kernel is refused.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from .syscalls import AUDIT_ARCH, NEWEST_KNOWN, numbers_for
+
+EPERM = 1
+ENOSYS = 38
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_ERRNO = 0x00050000
+
+# BPF opcodes: load a word, compare and jump, return.
+_LOAD = 0x20
+_EQUAL = 0x15
+_GREATER = 0x25
+_AT_LEAST = 0x35
+_ANY_BIT = 0x45
+_RETURN = 0x06
+_AND = 0x54
+
+_NUMBER_AT = 0
+_ARCH_AT = 4
+
+_NAMESPACES_CLONE = 0x7E020000  # CLONE_NEW*, but for NEWTIME, whose bit is part of the exit signal here
+_NAMESPACES_UNSHARE = 0x7E020080
+_SETUID_BIT = 0o4000
+_TERMINAL_INJECTION = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
+_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)  # plain, 32 bit, old uname, no address randomisation, "tell me"
+
+_AF_UNIX = 1
+_AF_INET = 2
+_AF_INET6 = 10
+_AF_NETLINK = 16
+_SOCK_DGRAM = 2
+_SOCK_RAW = 3
+
+REFUSED = (
+    # other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp"),
+    # mounts and namespaces
+    *("setns", "mount", "umount2", "pivot_root", "chroot", "mount_setattr", "move_mount", "open_tree", "open_tree_attr"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "open_by_handle_at", "fanotify_init"),
+    # ways into the kernel
+    *("bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "modify_ldt", "lsm_set_self_attr"),
+    *("move_pages", "migrate_pages", "lookup_dcookie", "vhangup", "uselib", "ustat", "sysfs", "_sysctl", "nfsservctl"),
+    # the machine
+    *("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "acct"),
+    *("quotactl", "quotactl_fd", "settimeofday", "clock_settime", "sethostname", "setdomainname", "iopl", "ioperm", "syslog"),
+)
+# Answered as "this kernel has no such call", because programs then fall back by themselves.
+ABSENT = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+# Where there is no IPC namespace of its own.
+SHARED_IPC = (
+    *("shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl"),
+    *("mq_open", "mq_unlink"),
+)
+# Where no read-only mount keeps attributes of files outside the roots.
+ATTRIBUTES = (
+    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
+    "file_setattr",
+)
+NETWORK = ("connect", "bind", "listen", "accept", "accept4", "sendmmsg")
+
+
+class _Program:
+    """Blocks of instructions, each ending in a verdict; a block that does not apply is jumped over."""
+
+    def __init__(self) -> None:
+        self._code: list[tuple[int, int, int, int]] = []
+
+    def add(self, opcode: int, value: int, if_true: int = 0, if_false: int = 0) -> None:
+        self._code.append((opcode, if_true, if_false, value))
+
+    def refuse(self, number: int, error: int) -> None:
+        self.add(_EQUAL, number, 0, 1)
+        self.add(_RETURN, _ERRNO | error)
+
+    def block(self, number: int, instructions: "list[tuple[int, int, int, int]]") -> None:
+        """For this call only: `instructions`, all paths of which return."""
+        self.add(_EQUAL, number, 0, len(instructions))
+        self._code.extend(instructions)
+
+    def assemble(self) -> bytes:
+        return b"".join(struct.pack("<HBBI", *instruction) for instruction in self._code)
+
+
+def _argument_at(index: int, *, high: bool = False) -> int:
+    return 16 + 8 * index + (4 if high else 0)
+
+
+def _verdicts(if_matched: int, otherwise: int) -> "list[tuple[int, int, int, int]]":
+    return [(_RETURN, 0, 0, if_matched), (_RETURN, 0, 0, otherwise)]
+
+
+def _any_bit(argument: int, bits: int, error: int = EPERM) -> "list[tuple[int, int, int, int]]":
+    """Refuse if any of `bits` is set. The kernel reads 32 bits of these arguments, so do we."""
+    return [(_LOAD, 0, 0, _argument_at(argument)), (_ANY_BIT, 0, 1, bits), *_verdicts(_ERRNO | error, _ALLOW)]
+
+
+def _one_of(argument: int, values: "tuple[int, ...]", *, listed: int, others: int) -> "list[tuple[int, int, int, int]]":
+    code = [(_LOAD, 0, 0, _argument_at(argument))]
+    for index, value in enumerate(values):
+        code.append((_EQUAL, len(values) - index, 0, value))
+    return [*code, (_RETURN, 0, 0, others), (_RETURN, 0, 0, listed)]
+
+
+def _pointer_set(argument: int) -> "list[tuple[int, int, int, int]]":
+    return [
+        (_LOAD, 0, 0, _argument_at(argument)),
+        (_EQUAL, 0, 2, 0),
+        (_LOAD, 0, 0, _argument_at(argument, high=True)),
+        (_EQUAL, 1, 0, 0),
+        *_verdicts(_ERRNO | EPERM, _ALLOW),
+    ]
+
+
+def _pairs_without_addresses() -> "list[tuple[int, int, int, int]]":
+    """socketpair: unix only, and no datagrams, because such a socket can still be sent to any address."""
+    return [
+        (_LOAD, 0, 0, _argument_at(0)),
+        (_EQUAL, 0, 3, _AF_UNIX),
+        (_LOAD, 0, 0, _argument_at(1)),
+        (_AND, 0, 0, 0xF),
+        (_EQUAL, 0, 1, _SOCK_DGRAM),
+        *_verdicts(_ERRNO | EPERM, _ALLOW),
+    ]
+
+
+def _ordinary_sockets() -> "list[tuple[int, int, int, int]]":
+    """socket: unix, internet (not raw), and the netlink protocol that lists interfaces."""
+    refuse, allow = _ERRNO | EPERM, _ALLOW
+    return [
+        (_LOAD, 0, 0, _argument_at(0)),
+        (_EQUAL, 9, 0, _AF_UNIX),
+        (_EQUAL, 5, 0, _AF_NETLINK),
+        (_EQUAL, 1, 0, _AF_INET),
+        (_EQUAL, 0, 5, _AF_INET6),
+        (_LOAD, 0, 0, _argument_at(1)),
+        (_AND, 0, 0, 0xF),
+        (_EQUAL, 2, 3, _SOCK_RAW),
+        (_LOAD, 0, 0, _argument_at(2)),
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, refuse),
+        (_RETURN, 0, 0, allow),
+    ]
+
+
+def program(machine: str, *, network: str, own_namespaces: bool) -> bytes:
+    """The filter for one kind of command; `own_namespaces` says that mounts and IPC are already its own."""
+    numbers = numbers_for(machine)
+    code = _Program()
+    code.add(_LOAD, _ARCH_AT)
+    code.add(_EQUAL, AUDIT_ARCH[machine], 1, 0)
+    code.add(_RETURN, _KILL)
+    code.add(_LOAD, _NUMBER_AT)
+    code.add(_GREATER, NEWEST_KNOWN, 0, 1)  # also every x32 call, which has bit 30 set
+    code.add(_RETURN, _ERRNO | ENOSYS)
+    # What looks at arguments comes first: the kernel caches the verdict of all the others.
+    for name, block in _argument_rules(network):
+        if name in numbers:
+            code.block(numbers[name], block)
+    for name in _refused(network, own_namespaces=own_namespaces):
+        if name in numbers:
+            code.refuse(numbers[name], EPERM)
+    for name in ABSENT:
+        if name in numbers:
+            code.refuse(numbers[name], ENOSYS)
+    code.add(_RETURN, _ALLOW)
+    return code.assemble()
+
+
+def _argument_rules(network: str) -> "Iterable[tuple[str, list[tuple[int, int, int, int]]]]":
+    yield "ioctl", _one_of(1, _TERMINAL_INJECTION, listed=_ERRNO | EPERM, others=_ALLOW)
+    yield "clone", _any_bit(0, _NAMESPACES_CLONE)
+    yield "unshare", _any_bit(0, _NAMESPACES_UNSHARE)
+    for name, argument in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
+        yield name, _any_bit(argument, _SETUID_BIT)
+    yield "personality", _one_of(0, _PERSONALITIES, listed=_ALLOW, others=_ERRNO | EPERM)
+    if network == "off":
+        yield "socketpair", _pairs_without_addresses()
+        yield "sendto", _pointer_set(4)
+    else:
+        yield "socketpair", _one_of(0, (_AF_UNIX,), listed=_ALLOW, others=_ERRNO | EPERM)
+        yield "socket", _ordinary_sockets()
+
+
+def _refused(network: str, *, own_namespaces: bool) -> "Iterable[str]":
+    yield from REFUSED
+    if not own_namespaces:
+        yield from SHARED_IPC
+        yield from ATTRIBUTES
+    if network == "off":
+        yield "socket"
+        yield from NETWORK

@@ -1,0 +1,159 @@
+"""The helper's loop: take a request, fork, hand back a descriptor of the new process, collect what has ended."""
+
+import _socket
+import gc
+import marshal
+import os
+import select
+import sys
+
+from . import confine, identity, kernel, landlock, placeholder, spawn, supervise
+from .plan import FULL, LANDLOCK, Plan
+
+_RECEIVE = 1 << 16
+_MOST_DESCRIPTORS = 8
+
+
+class Helper:
+    def __init__(self, control: int) -> None:
+        self._control = _socket.socket(fileno=control)
+        alive, self._alive_writer = os.pipe()
+        null = os.open(b"/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            table = os.open(b"/proc/self/net/unix", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            table = os.dup(null)
+        self._around = spawn.Surroundings(null=null, alive=alive, unix_table=table, abi=landlock.version())
+        self._running: dict[int, tuple[spawn.Started, Plan]] = {}  # by pidfd
+        self._poll = select.poll()
+        self._poll.register(self._control.fileno(), select.POLLIN)
+
+    def run(self) -> None:
+        """Serve until the server is gone, then end everything and leave."""
+        try:
+            self._send((0, "probed", self._probe()))
+            while True:
+                for descriptor, _ in self._poll.poll():
+                    if descriptor != self._control.fileno():
+                        self._collect(descriptor)
+                    elif not self._take():
+                        return
+        except OSError:
+            return  # the server does not read any more
+        finally:
+            self._end_all()
+
+    def _take(self) -> bool:
+        message, ancillary, _, _ = self._control.recvmsg(
+            _RECEIVE, _socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), _socket.MSG_CMSG_CLOEXEC
+        )
+        descriptors: list[int] = []
+        for level, kind, data in ancillary:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) - 3, 4)]
+        if not message:
+            return False
+        identifier, packed = marshal.loads(message)
+        if packed is None:  # too large for one message: it comes in a file
+            packed = _read_all(descriptors.pop())
+        try:
+            plan = Plan.unpack(packed)
+            started = spawn.start(plan, descriptors, self._around)
+        except OSError as error:
+            self._send((identifier, "failed", f"cannot start a process: {error.strerror}"))
+        else:
+            self._running[started.pidfd] = (started, plan)
+            self._poll.register(started.pidfd, select.POLLIN)
+            self._send((identifier, "started", ""), started.pidfd)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return True
+
+    def _send(self, message: "tuple[int, str, str | dict[str, object]]", descriptor: int = -1) -> None:
+        rights = []
+        if descriptor >= 0:
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
+        self._control.sendmsg([marshal.dumps(message)], rights)
+
+    def _collect(self, pidfd: int) -> None:
+        started, _ = self._running.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        try:
+            os.waitpid(started.pid, 0)
+        except ChildProcessError:
+            pass
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """A watching process that was killed leaves its charges to us."""
+        known = {started.pid for started, _ in self._running.values()}
+        for pid in supervise.children_of(os.getpid()):
+            if pid not in known:
+                try:
+                    os.kill(pid, supervise.KILL)
+                    os.waitpid(pid, os.WNOHANG)
+                except OSError:
+                    pass
+
+    def _end_all(self) -> None:
+        for started, _ in self._running.values():
+            try:
+                os.kill(started.pid, supervise.END)
+            except OSError:
+                pass
+        spawn.wait_until_gone([started.pid for started, _ in self._running.values()], 2.0)
+        for started, plan in self._running.values():
+            try:
+                os.kill(started.pid, supervise.KILL)
+            except OSError:
+                pass
+            placeholder.remove_all(plan.roots, plan.protected)
+
+    def _probe(self) -> "dict[str, object]":
+        """Try each way to contain a command, on nothing."""
+        return {
+            "landlock_version": self._around.abi,
+            FULL: self._try(Plan(shape=FULL, argv=[], environment={}, cwd=b"/"))
+            if self._around.abi
+            else "the kernel has no Landlock",
+            LANDLOCK: self._try(Plan(shape=LANDLOCK, argv=[], environment={}, cwd=b"/"))
+            if self._around.abi
+            else "the kernel has no Landlock",
+        }
+
+    def _try(self, plan: Plan) -> str:
+        """Why this plan cannot be carried out here, or nothing."""
+        if not kernel.NUMBERS:
+            return "the machine type is not supported"
+        reader, writer = os.pipe()
+        try:
+            started = spawn.start(plan, [self._around.null, self._around.null, writer], self._around)
+        except OSError as error:
+            return str(error.strerror)
+        finally:
+            os.close(writer)
+        os.waitpid(started.pid, 0)
+        os.close(started.pidfd)
+        report = os.read(reader, 4096).decode(errors="replace").strip()
+        os.close(reader)
+        return "" if report == "exit 0" else report.removeprefix("failed ").splitlines()[0] if report else "the attempt died"
+
+
+def _read_all(descriptor: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    content = os.pread(descriptor, size, 0)
+    os.close(descriptor)
+    return content
+
+
+def main(control: int) -> None:
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    identity.hide_memory(True)
+    helper = Helper(control)
+    for network in ("off", "loopback"):
+        confine.filter_program(network, own_namespaces=True)
+    gc.freeze()
+    gc.disable()
+    helper.run()

@@ -1,0 +1,117 @@
+"""Which ways to contain a command work on this machine, which one is taken, and what each leaves open.
+
+full -> landlock -> bubblewrap -> refuse; never a silent step down to nothing.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from understudy.errors import SandboxError
+from understudy.sandbox.spec import RungName
+
+FORCED_BY = "UNDERSTUDY_SANDBOX_RUNG"
+LADDER: tuple[RungName, ...] = ("full", "landlock", "bubblewrap")
+
+_WEAKER: dict[RungName, tuple[str, ...]] = {
+    "full": (),
+    "landlock": (
+        "protected names such as .git can be changed inside writable roots",
+        "modes and times of files outside the writable roots can be changed (their content cannot)",
+        "/tmp is not private: TMPDIR points to a folder of the conversation and /tmp is read-only",
+        "/dev/shm is read-only, so named semaphores and Python's multiprocessing locks fail",
+        'network mode "loopback" is treated as "off"',
+        "other processes are visible in /proc",
+    ),
+    "bubblewrap": (
+        "there is no Landlock beneath the mounts",
+        "missing protected names such as .codex can be created in writable roots",
+        "unix sockets outside /run and /tmp can be reached when the network is not off",
+    ),
+    "seatbelt": ("written for macOS from its documentation and not proven there",),
+}
+_INSTALL: dict[RungName, str] = {
+    "full": "allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns; in a container: a seccomp profile that permits unshare and mount) "
+    "on Linux 5.13 or newer with Landlock",
+    "landlock": "run Linux 5.13 or newer with Landlock enabled (lsm=landlock,… on the kernel command line)",
+    "bubblewrap": "install the package bubblewrap",
+    "seatbelt": "run on macOS, where /usr/bin/sandbox-exec is part of the system",
+}
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One way to contain commands: whether it works here and if not why, what it leaves open, what would make it work."""
+
+    name: RungName
+    available: bool
+    reason: str
+    weaker: tuple[str, ...]
+    install: str
+
+
+def make_rung(name: RungName, reason: str) -> Rung:
+    return Rung(name, not reason, reason, _WEAKER[name], "" if not reason else _INSTALL[name])
+
+
+def rungs_from(probed: Mapping[str, str | int], bubblewrap: str) -> tuple[Rung, ...]:
+    """`probed`: what the helper found; `bubblewrap`: why it does not work, or nothing."""
+    reasons = {"full": str(probed["full"]), "landlock": str(probed["landlock"]), "bubblewrap": bubblewrap}
+    return tuple(make_rung(name, reasons[name]) for name in LADDER)
+
+
+def choose(rungs: tuple[Rung, ...], forced: str | None) -> Rung:
+    """The strongest rung that works, or the forced one. Raises SandboxError if that is none."""
+    if forced is not None and forced not in {rung.name for rung in rungs}:
+        raise SandboxError(f"{FORCED_BY} is {forced!r}; it can be {', '.join(rung.name for rung in rungs)}")
+    candidates = [rung for rung in rungs if forced is None or rung.name == forced]
+    for rung in candidates:
+        if rung.available:
+            return rung
+    tried = "; ".join(f"{rung.name}: {rung.reason} (to change that, {rung.install})" for rung in candidates)
+    raise SandboxError(
+        "commands cannot be contained on this machine, so they are not run. "
+        f"{tried}. Or choose danger-full-access if the machine itself is the sandbox."
+    )
+
+
+def find_bubblewrap() -> str | None:
+    return shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin")
+
+
+def try_bubblewrap() -> str:
+    """Why bubblewrap does not work here, or nothing. Takes some milliseconds."""
+    program = find_bubblewrap()
+    if program is None:
+        return "bwrap is not installed"
+    trial = [program, "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"]
+    try:
+        done = subprocess.run(
+            trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False, env={"PATH": os.defpath}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bwrap does not work: {error}"
+    return "" if done.returncode == 0 else done.stderr.decode(errors="replace").strip() or f"bwrap exits with {done.returncode}"
+
+
+def describe_rungs() -> tuple[Rung, ...]:
+    """Every rung of this platform, tried now. Blocks for some tens of milliseconds: for `doctor`, not for the server."""
+    if sys.platform == "darwin":
+        return (make_rung("seatbelt", "" if os.path.exists("/usr/bin/sandbox-exec") else "there is no /usr/bin/sandbox-exec"),)
+    if sys.platform != "linux":
+        return ()
+    from understudy.sandbox.client import probe_helper
+
+    try:
+        probed = probe_helper()
+    except OSError as error:
+        probed = {"full": str(error), "landlock": str(error)}
+    return rungs_from(probed, try_bubblewrap())
+
+
+def forced_rung() -> str | None:
+    return os.environ.get(FORCED_BY) or None

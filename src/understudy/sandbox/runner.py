@@ -1,0 +1,87 @@
+"""Running commands, contained or not: the one door that the rest of the program uses."""
+
+import asyncio
+import logging
+import sys
+
+from understudy.errors import SandboxError
+from understudy.sandbox.cell.plan import FULL, LANDLOCK
+from understudy.sandbox.client import Helper, HelperDied, OnOutput, raise_open_files
+from understudy.sandbox.planning import contained_plan, is_contained, plain_plan, time_limit
+from understudy.sandbox.probe import Rung, choose, describe_rungs, forced_rung, rungs_from, try_bubblewrap
+from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
+
+logger = logging.getLogger(__name__)
+
+
+class Sandbox:
+    """Runs commands through one helper process, which is started when first needed and again should it die."""
+
+    def __init__(self, *, rung: RungName | None = None) -> None:
+        """`rung` forces one way to contain commands, as the environment variable UNDERSTUDY_SANDBOX_RUNG does."""
+        self._forced = rung or forced_rung()
+        self._helper: Helper | None = None
+        self._rung: Rung | None = None
+        self._open_files = 0
+
+    def warm(self) -> None:
+        """Start the helper if it is not running. Returns at once; needs a running event loop."""
+        if sys.platform == "linux":
+            self._ready()
+
+    @property
+    def rung(self) -> Rung:
+        """How commands are contained here. Raises SandboxError if they cannot be. The first time this may block a little."""
+        if self._rung is None:
+            self._rung = choose(describe_rungs(), self._forced)
+        return self._rung
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        """Run to the end. However this is left, nothing that the command started is still running.
+
+        A command that cannot be contained is not run: the result says so. `on_output` gets what the command writes, as it
+        is read; what it raises ends the command and is raised here.
+        """
+        helper = self._ready()
+        if not is_contained(command) or command.containment is None:
+            plan = plain_plan(command, self._open_files)
+        else:
+            try:
+                rung = await self._choose(helper)
+            except (SandboxError, HelperDied) as error:
+                return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
+            if rung.name not in (FULL, LANDLOCK):
+                return CommandResult(NOT_RUN, 0.0, setup_error=f"{rung.name} is not supported yet")
+            plan = contained_plan(command, command.containment, rung.name, self._open_files)
+        running = helper.start(plan, on_output)
+        seconds = time_limit(command)
+        if seconds is not None:
+            running.limit(seconds)
+        try:
+            return await asyncio.shield(running.done)
+        except asyncio.CancelledError:
+            running.kill()
+            await asyncio.wait([running.done])  # a second cancellation ends only this wait
+            raise
+
+    async def close(self) -> None:
+        """End every command and the helper."""
+        if self._helper is not None:
+            self._helper.close()
+            self._helper = None
+
+    def _ready(self) -> Helper:
+        if self._helper is None or self._helper.dead:
+            self._open_files = self._open_files or raise_open_files()
+            self._helper = Helper(asyncio.get_running_loop())
+        return self._helper
+
+    async def _choose(self, helper: Helper) -> Rung:
+        if self._rung is None:
+            probed = await asyncio.shield(helper.probed)
+            rungs = rungs_from(probed, "not tried")
+            if not any(rung.available for rung in rungs) or self._forced == "bubblewrap":
+                rungs = rungs_from(probed, await asyncio.to_thread(try_bubblewrap))
+            self._rung = choose(rungs, self._forced)
+            logger.info("commands are contained by: %s", self._rung.name)
+        return self._rung

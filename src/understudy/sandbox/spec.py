@@ -1,0 +1,61 @@
+"""What a command is, how it is to be contained, and how it ended. Data only."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from understudy.protocol.choices import NetworkMode, SandboxMode
+
+RungName = Literal["full", "landlock", "bubblewrap", "seatbelt"]
+
+TIMED_OUT = 124
+NOT_RUN = 125
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Per command; None is no limit. Processes count threads too; memory is per process."""
+
+    seconds: float | None = None
+    processes: int | None = 2048
+    memory_mb: int | None = None
+    file_mb: int | None = None
+
+
+@dataclass(frozen=True)
+class Containment:
+    """What a command may change, reach and see."""
+
+    mode: SandboxMode
+    writable_roots: tuple[str, ...] = ()  # absolute; for workspace-write they include the workspace
+    network: NetworkMode = "off"
+    masked: tuple[str, ...] = ()  # absolute; look empty
+    protected: tuple[str, ...] = ()  # names inside every writable root, or absolute paths; cannot be changed or created
+    private_tmp: str | None = None  # folder that is /tmp inside; made by the caller
+    limits: Limits = field(default_factory=Limits)
+    # The conversation's folder: its owner's rights are the command's where the server is root, and it stays visible
+    # where it lies in a folder that is covered. None: the first writable root, else the command's cwd.
+    workspace: str | None = None
+
+
+@dataclass(frozen=True)
+class Command:
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str]
+    timeout: float | None = None  # seconds
+    containment: Containment | None = None  # None: not contained, but its processes still end with it
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """How a command ended. `exit_code` is as a shell has it: 124 time limit, 125 not run, 126 and 127 not found or not
+    executable, 128+n signal n."""
+
+    exit_code: int
+    duration: float
+    timed_out: bool = False
+    signal: int | None = None
+    setup_error: str | None = None  # why it was not run, or why it ended with the sandbox
+    spawn_error: str | None = None  # why it could not be executed, in the words of the system
