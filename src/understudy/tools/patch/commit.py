@@ -27,8 +27,6 @@ _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, er
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 _CHANGED = "it has changed since the patch was checked"
 
-_flush = getattr(os, "fdatasync", os.fsync)
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -267,6 +265,13 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def _flush(descriptor: int) -> None:
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
 
 
 def _hidden_name() -> str:
