@@ -38,6 +38,7 @@ class Connection(asyncio.Protocol):
         self._draining = self._reusable = self._paused = self._lost = False
         self._until_close = False
         self._head_size = self._unread = self._drained = 0
+        self._surplus: int | None = None  # chunks from here on came after the answer
         self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -55,6 +56,7 @@ class Connection(asyncio.Protocol):
         self._failure = None
         self._touched = self._head_done = self._complete = self._draining = self._reusable = self._until_close = False
         self._head_size = self._unread = self._drained = 0
+        self._surplus = None
         self._parser = httptools.HttpResponseParser(self)
         self._transport.write(request)
 
@@ -170,8 +172,13 @@ class Connection(asyncio.Protocol):
             self._fail(BadAnswer("the server switched to another protocol"))
             return
         except httptools.HttpParserError as error:
-            self._fail(BadAnswer(f"the server's answer is not valid HTTP ({error})"))
-            return
+            if not self._complete:
+                self._fail(BadAnswer(f"the server's answer is not valid HTTP ({error})"))
+                return
+            self._surplus = len(self._chunks) if self._surplus is None else self._surplus
+        if self._surplus is not None:
+            del self._chunks[self._surplus :]
+            self._reusable = False
         if not self._head_done:
             self._head_size += len(data)
             if self._head_size > HEAD_LIMIT:
@@ -217,17 +224,20 @@ class Connection(asyncio.Protocol):
     # called by the parser
 
     def on_message_begin(self) -> None:
-        if self._complete:
-            self._reusable = False
+        if self._complete and self._surplus is None:
+            self._surplus = len(self._chunks)
 
     def on_status(self, status: bytes) -> None:
-        self.reason += status.decode("latin-1")
+        if not self._head_done:
+            self.reason += status.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._head_done:  # trailers mean nothing to us
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
+        if self._complete:
+            return
         assert self._parser is not None
         self.status = self._parser.get_status_code()
         if self.status < 200:
@@ -239,7 +249,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def on_message_complete(self) -> None:
-        if not self._head_done:
+        if not self._head_done or self._complete:
             return  # an interim answer (1xx); the real one follows
         assert self._parser is not None
         self._complete = True
