@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
-from understudy.engine.fold import State, path_to
+from understudy.engine.fold import State, merge, path_to
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation
 from understudy.protocol.choices import Decision
@@ -29,7 +29,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, SendLetter
+from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, Letter, SendLetter
 from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ class Conversation:
         sandbox: RunsCommands,
         prepare: Callable[[Overrides, ConversationId], TurnSetup],
         loop: asyncio.AbstractEventLoop,
+        on_turn_started: Callable[[], None],
     ) -> None:
         self.id = conversation_id
         self.feed = Feed(conversation_id, log, loop)
@@ -63,12 +64,15 @@ class Conversation:
         self._log = log
         self._sandbox = sandbox
         self._prepare = prepare
+        self._on_turn_started = on_turn_started
         self._loop = loop
         self._claim: Claim | None = None
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
         self._abandoned = False
+        self._letters_read = 0
+        self._posted = False  # a letter of ours may be unread
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
 
@@ -117,6 +121,10 @@ class Conversation:
         if self._task is not None:
             if parent_message_id is not None:
                 raise BadRequest("a turn is running: interrupt it, or wait for its end, before continuing from an earlier message")
+            if overrides is not None:
+                self._prepare(
+                    merge(self.state.overrides, overrides), self.id
+                )  # raises where they cannot be had; they hold from the next turn on
             assert self._turn is not None
             self.feed.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
@@ -124,33 +132,28 @@ class Conversation:
             self._take()
         except ConversationBusy:
             self._log.post(self.id, SendLetter(record))
-            self._look()
+            self._posted = True
+            self._on_turn_started()
+            self.look()
             return Sent(record.message_id, self.state.turn or "", joined=True)
-        return self._begin(record)
+        return self._begin(record, *self._unread_messages())
 
-    def _begin(self, record: UserMessage) -> Sent:
+    def _begin(self, record: UserMessage, *before: UserMessage) -> Sent:
+        """Start a turn with a message, and with those that were left for a turn that had ended."""
         try:
             if record.parent_message_id is not None:
                 self._fork(record.parent_message_id)
+            chosen = self.state.overrides if record.overrides is None else merge(self.state.overrides, record.overrides)
+            setup = self._setup_for(chosen)  # raises before anything is recorded
             resumed = self._settle_cut_turn()
-            overrides = self.state.overrides
-            self._setup_for(overrides)
         except BaseException:
             self._release_if_idle()
             raise
-        if resumed is not None:
-            self.feed.append(record, turn=resumed)
-            self._start(resumed)
-            return Sent(record.message_id, resumed, joined=False)
-        turn_id = str(self.state.submissions + 1)
-        self.feed.append(record, turn=turn_id)
-        try:
-            self._setup_for(self.state.overrides)
-        except AgentError as error:  # what the message itself asked for cannot be had
-            self.feed.append(TurnStarted(turn_id), TurnEnded("failed", str(error)), turn=turn_id)
-            self.feed.when_committed(self._release_if_idle)
-            return Sent(record.message_id, turn_id, joined=False)
-        self.feed.append(TurnStarted(turn_id), turn=turn_id)
+        turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
+        self.feed.append(*before, record, turn=turn_id)
+        if resumed is None:
+            self.feed.append(TurnStarted(turn_id), turn=turn_id)
+        self.use_setup(setup, self.state.overrides)
         self._start(turn_id)
         return Sent(record.message_id, turn_id, joined=False)
 
@@ -219,12 +222,66 @@ class Conversation:
         else:
             self.feed.load(self.state, position.epoch)
 
-    def _look(self) -> None:
-        """See what another process has written, and show it to whoever follows here."""
+    @property
+    def needs_watching(self) -> bool:
+        """Another process may have something for whoever follows here, or for the turn that runs here."""
+        return self._task is not None or self._posted or bool(self.feed.followers)
+
+    def look(self) -> None:
+        """See what other processes have written: letters to a turn of ours, or a turn of theirs."""
+        if self._claim is not None:
+            if self._task is not None:
+                self._read_letters()
+            return
         missed = self._log.read(self.id, self.feed.published)
         if missed:
             self.load()
             self.feed.publish_foreign(missed)
+        if self._posted and not self._log.is_claimed(self.id):
+            self._deliver_letters()
+        if self.state.turn is not None and self.feed.followers:
+            said = self._log.partial(self.id)
+            if said is not None and said.after >= self.feed.published:
+                self.feed.publish_partial(said, self.state.turn)
+
+    def _new_letters(self) -> Sequence[Letter]:
+        letters = [letter for letter in self._log.letters(self.id) if letter.number > self._letters_read]
+        if letters:
+            self._letters_read = letters[-1].number
+            self.feed.take_letters(self._letters_read)  # gone from the box with the batch that holds what they said
+        return letters
+
+    def _unread_messages(self) -> list[UserMessage]:
+        """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""
+        return [letter.op.message for letter in self._new_letters() if isinstance(letter.op, SendLetter)]
+
+    def _deliver_letters(self) -> None:
+        """The turn that our message was left for has ended without it: run one ourselves."""
+        try:
+            self._take()
+        except ConversationBusy:
+            return
+        self._posted = False
+        messages = self._unread_messages()
+        if not messages:
+            self._release_if_idle()
+            return
+        try:
+            self._begin(messages[-1], *messages[:-1])
+        except AgentError as error:
+            logger.error("messages left for %s cannot be read: %s", self.id, error)
+
+    def _read_letters(self) -> None:
+        """Ops that were left for this turn by other processes."""
+        for letter in self._new_letters():
+            match letter.op:
+                case SendLetter(message=message):
+                    assert self._turn is not None
+                    self.feed.append(message, turn=self._turn.turn_id)
+                case InterruptLetter():
+                    self.interrupt()
+                case DecideLetter(call_id=call_id, decision=decision, source=source):
+                    self.decide(call_id, decision, source)
 
     def _release_if_idle(self) -> None:
         if self._task is None and self._claim is not None and self.feed.idle:
@@ -249,7 +306,8 @@ class Conversation:
     def _start(self, turn_id: str) -> None:
         assert self._setup is not None
         self._interrupt_asked = False
-        self._turn = Turn(turn_id, self.feed, self._setup, self._sandbox, self.approvals)
+        self._on_turn_started()
+        self._turn = Turn(turn_id, self.feed, self._setup, self._sandbox, self.approvals, self._read_letters)
         self._task = self._loop.create_task(self._run(self._turn), name=f"turn {turn_id} of {self.id}")
 
     async def _run(self, turn: Turn) -> None:
@@ -311,6 +369,25 @@ class Conversation:
         self.feed.state = state
 
     # -- ending
+
+    async def ended(self) -> None:
+        """Wait for the end of the running turn, if there is one."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def delete(self) -> None:
+        """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
+        self.interrupt()
+        await self.ended()
+        self._take()
+        done = self._loop.create_future()
+        self._log.delete(self.id, lambda error: done.set_result(None) if error is None else done.set_exception(error))
+        try:
+            await done
+        finally:
+            if self._claim is not None:
+                self._claim.release()
+                self._claim = None
 
     async def stop(self) -> None:
         """The process ends: a turn is interrupted, unless it waits for an answer, which can still be given later."""

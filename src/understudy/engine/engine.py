@@ -11,16 +11,18 @@ from typing import Any
 from understudy.config.home import find_home, state_dir
 from understudy.config.load import load_config
 from understudy.config.model import Config
-from understudy.engine.conversation import Conversation
+from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.fold import merge
 from understudy.engine.setup import prepare_turn
 from understudy.engine.turn import TurnSetup
+from understudy.engine.watch import Watch
 from understudy.models.http import HttpClient
 from understudy.policy.secrets import without_secrets
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import Message
 from understudy.protocol.records import Overrides
 from understudy.sandbox.client import Sandbox
-from understudy.store.log import Page
+from understudy.store.log import Listed, Page, Status
 from understudy.store.sqlite import SqliteLog
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class Engine:
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
         self._warned: set[str] = set()
+        self._watch = Watch(lambda: self.log, self._conversations.values)
 
     @property
     def home(self) -> Path:
@@ -80,11 +83,49 @@ class Engine:
         self._remember(known)
         return known
 
+    def send(
+        self,
+        conversation: Conversation,
+        message: Message,
+        overrides: Overrides | None = None,
+        parent_message_id: str | None = None,
+    ) -> Sent:
+        """A message, with what it changes from here on. Raises `AgentError`, with nothing recorded."""
+        if overrides is not None:
+            before = _unpinned(conversation.state.overrides, overrides)
+            config = self.configure(merge(before, overrides))
+            overrides = self._for_the_log(conversation.id, overrides, config)
+        return conversation.send(message, overrides, parent_message_id)
+
+    def watch(self) -> None:
+        """A viewer has come."""
+        self._watch.wake()
+
+    async def delete(self, conversation: Conversation) -> None:
+        await conversation.delete()
+        self._conversations.pop(conversation.id, None)
+        self._secret_overrides.pop(conversation.id, None)
+        private_tmp = state_dir(self.home) / "tmp" / conversation.id
+        if private_tmp.exists():
+            import shutil  # only here
+
+            await asyncio.to_thread(shutil.rmtree, private_tmp, True)
+
+    def status_of(self, listed: Listed) -> Status:
+        """What holds now: after a crash a turn is not running, whatever its last record says."""
+        status = listed.summary.status
+        if status == "idle":
+            return status
+        known = self._conversations.get(listed.conversation_id)
+        if (known is not None and known.is_running) or self.log.is_claimed(listed.conversation_id):
+            return status
+        return "waiting" if listed.summary.pending else "idle"
+
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         return self.log.list(limit, cursor, archived=archived)
 
     def _make(self, conversation_id: ConversationId) -> Conversation:
-        return Conversation(conversation_id, self.log, self._sandbox, self._prepare, self._loop)
+        return Conversation(conversation_id, self.log, self._sandbox, self._prepare, self._loop, self._watch.wake)
 
     def _remember(self, conversation: Conversation) -> None:
         self._conversations[conversation.id] = conversation
@@ -132,10 +173,22 @@ class Engine:
         for conversation in self._conversations.values():
             conversation.feed.close()
             conversation.feed.flush()
+        await self._watch.close()
         await self._sandbox.close()
         await self._http.aclose()
         if self._log is not None:
             self._log.close()
+
+
+def _unpinned(before: Overrides, after: Overrides) -> Overrides:
+    """A profile or a `config` key chosen now counts, though the same thing was written down by name at the start."""
+    keys = set(after.config or {})
+    everything = after.profile is not None
+    fields = _fields(before)
+    for name, key in (("model", "model"), ("approval_policy", "approval_policy"), ("sandbox", "sandbox_mode")):
+        if everything or key in keys:
+            fields[name] = None
+    return Overrides(**fields)
 
 
 def _fields(overrides: Overrides) -> dict[str, Any]:

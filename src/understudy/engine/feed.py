@@ -22,7 +22,7 @@ from understudy.protocol.records import (
     Record,
     TurnEnded,
 )
-from understudy.store.log import Batch, EventLog
+from understudy.store.log import Batch, EventLog, Partial
 
 PARTIAL_SECONDS = 0.25  # how often the text so far is put beside the log
 
@@ -206,6 +206,11 @@ class Feed:
         """Show what another process has written."""
         for entry in entries:
             self._show(Shown(entry))
+
+    def publish_partial(self, partial: Partial, turn: str) -> None:
+        """Show what another process has said of unfinished items, beyond what was shown here."""
+        for delta in self.said.beyond(partial):
+            self._show_delta(LiveDelta(delta, turn, self.published))
 
     def _publish(self) -> None:
         queue = self._queue

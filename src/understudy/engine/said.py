@@ -76,6 +76,15 @@ class Said:
             found.append(OutputDelta(call_id, "stderr" if stream == "stderr" else "stdout", bytes(printed)))
         return found
 
+    def beyond(self, partial: Partial) -> list[Delta]:
+        """What `partial` has of each text after what is known here. A running command's output is not told from afar."""
+        found: list[Delta] = []
+        for kind, text in ((REASONING, partial.reasoning), (RAW, partial.raw_reasoning), (TEXT, partial.text)):
+            new = text[len(self.text(kind)) :]
+            if new:
+                found.append(TextDelta(new) if kind == TEXT else ReasoningDelta(new, kind == RAW))
+        return found
+
     def partial(self, after: int) -> Partial:
         outputs = tuple((call_id, stream, bytes(printed[-STORED_OUTPUT:])) for (call_id, stream), printed in self._outputs.items())
         return Partial(after, self.text(), self.text(REASONING), self.text(RAW), outputs)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.config.docs import environment_context, user_instructions, user_instructions_message
@@ -71,7 +72,6 @@ def _tool_settings(config: Config, provider: Provider, private_tmp: Path, env: M
     environment = shell_environment(config.shell_environment, env, provider_keys=key_variables)
     containment = None
     if sandbox.mode != "danger-full-access":
-        limits = sandbox.limits
         containment = Containment(
             mode=sandbox.mode,
             writable_roots=roots if sandbox.mode == "workspace-write" else (),
@@ -79,7 +79,8 @@ def _tool_settings(config: Config, provider: Provider, private_tmp: Path, env: M
             masked=tuple(str(path) for path in sandbox.mask),
             protected=sandbox.protect,
             private_tmp=str(private_tmp),
-            limits=Limits(seconds=limits.seconds, processes=limits.processes, memory_mb=limits.memory_mb, file_mb=limits.file_mb),
+            limits=_limits(config),
+            workspace=str(config.cwd),
         )
     return ToolSettings(
         cwd=str(config.cwd),
@@ -93,3 +94,10 @@ def _tool_settings(config: Config, provider: Provider, private_tmp: Path, env: M
         planted=planted_programs(environment.get("PATH"), str(config.cwd), roots),
         home=os.path.expanduser("~"),
     )
+
+
+def _limits(config: Config) -> Limits:
+    """The user's limits over the sandbox's own."""
+    given = config.sandbox.limits
+    chosen = {name: getattr(given, name) for name in given.__struct_fields__}
+    return replace(Limits(), **{name: value for name, value in chosen.items() if value is not None})

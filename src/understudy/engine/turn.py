@@ -4,7 +4,7 @@ The loop holds no state of its own that the log does not have, so a turn can be 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from understudy.config.model import EventMethods, Wire
@@ -53,7 +53,15 @@ class TurnSetup:
 
 
 class Turn:
-    def __init__(self, turn_id: str, feed: Feed, setup: TurnSetup, sandbox: RunsCommands, approvals: Approvals) -> None:
+    def __init__(
+        self,
+        turn_id: str,
+        feed: Feed,
+        setup: TurnSetup,
+        sandbox: RunsCommands,
+        approvals: Approvals,
+        read_letters: Callable[[], None],
+    ) -> None:
         self.turn_id = turn_id
         self.settings = setup.settings
         self.sandbox = sandbox
@@ -61,6 +69,7 @@ class Turn:
         self._feed = feed
         self._setup = setup
         self._approvals = approvals
+        self._read_letters = read_letters
         self._text = Retelling()
         self._reasoning = Retelling()
         self._raw_reasoning = Retelling()
@@ -76,7 +85,10 @@ class Turn:
             await self._run_call(call)
         while True:
             called = await self._ask_model()
-            if not called and not state.waiting:  # input that came meanwhile is read before the turn may end
+            if called:
+                continue
+            self._read_letters()
+            if not state.waiting:  # input that came meanwhile is read before the turn may end
                 return TurnEnded("completed", state.answer)
 
     # -- the model

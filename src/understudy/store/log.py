@@ -129,6 +129,10 @@ class EventLog(Protocol):
 
     def letters(self, conversation_id: ConversationId) -> Sequence[Letter]: ...
 
+    def delete(self, conversation_id: ConversationId, done: Committed) -> None:
+        """Forget the conversation. The caller holds its claim."""
+        ...
+
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page: ...
 
     def changes(self) -> int:

@@ -3,11 +3,19 @@
 from collections.abc import Callable
 
 from understudy.config.model import EventMethods
-from understudy.engine.conversation import Conversation
+from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError
 from understudy.protocol.jsonrpc import RequestId, result_line
-from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Opened, PatchApprovalAsked, ToolAnswered, TurnEnded
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    Opened,
+    PatchApprovalAsked,
+    RequestSent,
+    ToolAnswered,
+    TurnEnded,
+)
 from understudy.servers.codec import Codec, Encoded
 from understudy.servers.failures import answer_result, failed_result, to_tool_result
 from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_client, withdraw
@@ -39,18 +47,22 @@ class CallReader(Reader):
         self._progress = progress
         self._on_answered = on_answered
         self._answered = False
+        self._message_id = ""
+        self._read = False  # the model has been given the message
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._client.can_be_asked and not self._client.outbox.closed
 
-    def follow(self, turn: str, *, began: bool) -> None:
-        self.turn, self.began_turn = turn, began
+    def follow(self, sent: Sent) -> None:
+        self.turn, self.began_turn, self._message_id = sent.turn, not sent.joined, sent.message_id
         for question in tuple(self.conversation.state.questions.values()):  # open since before a restart
             self._ask(question)
 
     def deliver(self, shown: Shown) -> None:
         entry = shown.entry
+        if isinstance(entry.record, RequestSent) and self._message_id in entry.record.consumed:
+            self.turn, self._read = entry.turn, True  # nearly always the turn it was sent to
         if entry.turn != self.turn and not isinstance(entry.record, Opened):
             return
         if self.began_turn:
@@ -65,7 +77,8 @@ class CallReader(Reader):
             case ToolAnswered(output=output):
                 withdraw(self._client, output.call_id)
             case TurnEnded() as ended:
-                self._answer_turn(ended)
+                if self._read or ended.reason != "completed":  # else the message goes to the turn after it
+                    self._answer_turn(ended)
             case _:
                 pass
 

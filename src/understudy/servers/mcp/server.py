@@ -214,11 +214,11 @@ class McpServer:
         self._calls[request.id] = call
         call.attach()
         try:
-            sent = conversation.send(Message("user", (InputText(prompt),)))
+            sent = self._engine.send(conversation, Message("user", (InputText(prompt),)))
         except AgentError as error:
             call.answer(to_tool_result(error, conversation.id))
             return
-        call.follow(sent.turn, began=not sent.joined)
+        call.follow(sent)
 
     def _forget(self, request_id: RequestId, call: CallReader) -> None:
         if self._calls.get(request_id) is call:

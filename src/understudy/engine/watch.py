@@ -1,0 +1,52 @@
+"""What other processes do: entries and unfinished text for viewers here, and letters for turns that run here.
+
+One task polls the store's change counter, and only while somebody needs to know.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from understudy.engine.conversation import Conversation
+from understudy.errors import AgentError
+from understudy.store.log import EventLog
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.02
+
+
+class Watch:
+    def __init__(self, log: Callable[[], EventLog], conversations: Callable[[], Iterable[Conversation]]) -> None:
+        self._log = log
+        self._conversations = conversations
+        self._task: asyncio.Task[None] | None = None
+
+    def wake(self) -> None:
+        """Something may need watching now."""
+        if self._task is None and any(conversation.needs_watching for conversation in self._conversations()):
+            self._task = asyncio.get_running_loop().create_task(self._poll(), name="watch")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _poll(self) -> None:
+        seen = None
+        try:
+            while True:
+                watched = [conversation for conversation in self._conversations() if conversation.needs_watching]
+                if not watched:
+                    return
+                try:
+                    now = self._log().changes()
+                    if now != seen:
+                        seen = now
+                        for conversation in watched:
+                            conversation.look()
+                except AgentError as error:
+                    logger.warning("cannot see what other processes write: %s", error)
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            self._task = None
