@@ -188,7 +188,7 @@ def test_mask_protect_and_limits_are_the_users_but_our_state_stays_guarded(load:
     assert sandbox.mask == (state, home / "auth.json", home.parent / "private", work / "secrets")
     assert sandbox.protect == (".github", str(home.parent / "notes"), str(state))
     limits = sandbox.limits
-    assert (limits.seconds, limits.processes, limits.memory_mb, limits.file_mb) == (60, None, 100, 5)
+    assert (limits.seconds, limits.processes, limits.memory_mb, limits.file_mb) == (60, 0, 100, 5)
 
 
 def test_cwd_is_absolute_and_relative_to_the_server(load: Load, work: Path) -> None:

@@ -1,7 +1,6 @@
 """config.toml, profiles and overrides become one frozen `Config`; AGENTS.md and the environment become text for the model."""
 
 from understudy.config.docs import environment_context, user_instructions, user_instructions_message
-from understudy.config.environment import command_environment
 from understudy.config.home import find_home, state_dir
 from understudy.config.instructions import default_instructions
 from understudy.config.load import load_config
@@ -13,7 +12,6 @@ __all__ = [
     "Limits",
     "SandboxSettings",
     "ShellEnvironment",
-    "command_environment",
     "default_instructions",
     "environment_context",
     "find_home",

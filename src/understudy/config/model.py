@@ -18,7 +18,7 @@ HistoryPersistence = Literal["save-all", "none"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one command may use. None: no limit of ours."""
+    """What one command may use. None: as the sandbox has it; 0: no limit."""
 
     seconds: int | None = None
     processes: int | None = None
@@ -38,12 +38,12 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """Which variables a command is given; `command_environment` applies it."""
+    """Which variables a command is given."""
 
     inherit: Inherit = "all"
     ignore_default_excludes: bool = False
     exclude: tuple[str, ...] = ()
-    set: Mapping[str, str] | None = None
+    set: Mapping[str, str] = {}
     include_only: tuple[str, ...] = ()
 
 

@@ -12,7 +12,6 @@ from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES, NetworkMod
 
 DEFAULT_MASK = ("~/.ssh", "~/.aws", "~/.gnupg")
 DEFAULT_PROTECT = (".git", ".codex", ".agents", ".mcp.json")
-DEFAULT_LIMITS = Limits(processes=512)
 
 _FOLDERS_OF_HOMES = ("/home", "/Users")
 
@@ -63,16 +62,11 @@ def _read_network(read: Reader, mode: SandboxMode) -> NetworkMode:
 def _read_limits(read: Reader) -> Limits:
     key = "understudy.sandbox.limits"
     return Limits(
-        seconds=_limit(read.count(f"{key}.seconds"), DEFAULT_LIMITS.seconds),
-        processes=_limit(read.count(f"{key}.processes"), DEFAULT_LIMITS.processes),
-        memory_mb=_limit(read.count(f"{key}.memory_mb"), DEFAULT_LIMITS.memory_mb),
-        file_mb=_limit(read.count(f"{key}.file_mb"), DEFAULT_LIMITS.file_mb),
+        seconds=read.count(f"{key}.seconds"),
+        processes=read.count(f"{key}.processes"),
+        memory_mb=read.count(f"{key}.memory_mb"),
+        file_mb=read.count(f"{key}.file_mb"),
     )
-
-
-def _limit(value: int | None, otherwise: int | None) -> int | None:
-    """0 lifts a limit, as in most programs that have one."""
-    return otherwise if value is None else value or None
 
 
 def _masked(entries: tuple[str, ...], cwd: Path, env: Mapping[str, str]) -> list[Path]:

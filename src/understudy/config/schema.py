@@ -6,6 +6,8 @@ A value of the wrong type is reported in the words that clients of `codex` know,
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from understudy.protocol.serde import found, one_of, unknown_variant
+
 Tree = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -22,39 +24,8 @@ class Mismatch(Exception):
         self.wanted = wanted
 
 
-def describe_value(value: object) -> str:
-    """A value as an error names it: integer `5`, string "yes", sequence, map."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return f"boolean `{str(value).lower()}`"
-        case int():
-            return f"integer `{value}`"
-        case float():
-            return f"floating point `{value}`"
-        case str():
-            return 'string "' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        case list() | tuple():
-            return "sequence"
-        case dict():
-            return "map"
-        case _:
-            return "datetime"
-
-
-def list_variants(variants: Sequence[str]) -> str:
-    """The choices as an error lists them: `a` or `b`; one of `a`, `b`, `c`."""
-    quoted = [f"`{variant}`" for variant in variants]
-    return " or ".join(quoted) if len(quoted) <= 2 else "one of " + ", ".join(quoted)
-
-
-def unknown_variant(value: str, variants: Sequence[str]) -> str:
-    return f"unknown variant `{value}`, expected {list_variants(variants)}"
-
-
 def invalid_type(value: object, expected: str) -> str:
-    return f"invalid type: {describe_value(value)}, expected {expected}"
+    return f"invalid type: {found(value)}, expected {expected}"
 
 
 class Reader:
@@ -93,9 +64,9 @@ class Reader:
         return value
 
     def choice(self, key: str, variants: Sequence[str]) -> str | None:
-        value = self._checked(key, str, "a string", list_variants(variants))
+        value = self._checked(key, str, "a string", one_of(variants))
         if value is not None and value not in variants:
-            raise self.mismatch(key, unknown_variant(value, variants), list_variants(variants))
+            raise self.mismatch(key, unknown_variant(value, variants), one_of(variants))
         return value
 
     def texts(self, key: str) -> tuple[str, ...] | None:
