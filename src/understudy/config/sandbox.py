@@ -62,7 +62,7 @@ def _read_network(read: Reader, mode: SandboxMode) -> NetworkMode:
 def _read_limits(read: Reader) -> Limits:
     key = "understudy.sandbox.limits"
     return Limits(
-        seconds=read.count(f"{key}.seconds"),
+        seconds=read.count(f"{key}.seconds") or None,
         processes=read.count(f"{key}.processes"),
         memory_mb=read.count(f"{key}.memory_mb"),
         file_mb=read.count(f"{key}.file_mb"),
