@@ -65,6 +65,9 @@ def test_chunks_are_applied(text: str, lines: tuple[str, ...], expected: str) ->
         pytest.param("a\nb", (" b", "+c"), "a\nb\nc", id="no final newline: an addition after context"),
         pytest.param("a\nb", ("-b",), "a\n", id="no final newline: its line removed, the one before stays as it was"),
         pytest.param("a", ("-a", "+b", "+c"), "b\nc", id="one line without an ending"),
+        pytest.param(
+            "a\nb\nc", ("@@", "-a", "+A", "@@", "-c"), "A\nb\n", id="no final newline: its line removed, after a change further up"
+        ),
         pytest.param("\ufeffa\r\nb\r\n", ("-a", "+A"), "\ufeffA\r\nb\r\n", id="byte order mark"),
         pytest.param("\ufeffa\nb\n", ("-\ufeffa", "+\ufeffA"), "\ufeffA\nb\n", id="byte order mark, which the patch repeats"),
         pytest.param("a\rb\nc\n", (" a\rb", "-c", "+C"), "a\rb\nC\n", id="a carriage return within a line of the patch"),

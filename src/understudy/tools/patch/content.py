@@ -145,8 +145,10 @@ def _rebuild(lines: _Lines, edits: list[_Edit]) -> str:
     for edit in sorted(edits, key=lambda edit: edit.start):
         # An addition at the end of the file can fall inside the lines a later chunk replaces: it goes after them.
         start = max(edit.start, copied)
-        texts += lines.texts[copied:start]
-        ends += lines.ends[copied:start]
+        if copied < start:
+            texts += lines.texts[copied:start]
+            ends += lines.ends[copied:start]
+            added_last = False
         position = start
         for mark, text in edit.marked:
             if mark != "-":
