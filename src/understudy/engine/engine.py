@@ -21,7 +21,7 @@ from understudy.policy.secrets import without_secrets
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Overrides
-from understudy.sandbox.client import Sandbox
+from understudy.sandbox.runner import Sandbox
 from understudy.store.log import Listed, Page, Status
 from understudy.store.sqlite import SqliteLog
 

@@ -147,9 +147,10 @@ def _project_item(item: Message | Reasoning | FunctionCall, show_raw: bool) -> t
             return ()
 
 
-def user_message_event(message: UserMessage) -> events.UserMessageEvent:
+def encode_user_message(message: UserMessage) -> Encoded:
     images = tuple(part.image_url for part in message.message.content if isinstance(part, InputImage))
-    return events.UserMessageEvent(message.message.text(), message.message_id, images, message.parent_message_id or UNSET)
+    parent = message.parent_message_id or UNSET
+    return _encoded(events.UserMessageEvent(message.message.text(), message.message_id, images, parent))
 
 
 def changes_on_wire(changes: dict[str, FileChange]) -> dict[str, Any]:

@@ -38,6 +38,12 @@ def count(value: object) -> str | None:
     return None if 0 <= value < 2**32 else f"invalid value: {found(value)}, expected u32"
 
 
+def whole_number(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"invalid type: {found(value)}, expected u64"
+    return None if 0 <= value < 2**63 else f"invalid value: {found(value)}, expected u64"
+
+
 def one_in(variants: tuple[str, ...]) -> Check:
     def check(value: object) -> str | None:
         if not isinstance(value, str):
@@ -95,7 +101,7 @@ def _folded(name: str) -> str:
     return re.sub(r"[-_]", "", name).lower()
 
 
-_SESSION_MEMBERS: dict[str, Check] = {
+SESSION_MEMBERS: dict[str, Check] = {
     "model": text,
     "profile": text,
     "cwd": text,
@@ -108,7 +114,7 @@ _SESSION_MEMBERS: dict[str, Check] = {
     "include-plan-tool": flag,
 }
 
-CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, **_SESSION_MEMBERS}, ("prompt",))
+CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, **SESSION_MEMBERS}, ("prompt",))
 CODEX_REPLY = Arguments(
     "struct CodexToolCallReplyParam", {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text}, ()
 )

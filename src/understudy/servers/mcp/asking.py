@@ -129,8 +129,10 @@ def read_decision(decision: object) -> Decision:
             return "approved_for_session"
         case "abort":
             return "abort"
-        case {"approved_execpolicy_amendment": _} | {"network_policy_amendment": _} | "approved_mcp_policy_amendment":
+        case "approved_mcp_policy_amendment":
             return "approved"  # this once: rules are the user's, in the configuration
+        case dict() if "approved_execpolicy_amendment" in decision or "network_policy_amendment" in decision:
+            return "approved"
         case _:
             return "denied"
 

@@ -36,6 +36,10 @@ class Reader:
     def attached(self) -> bool:
         return self in self.conversation.feed.followers
 
+    def note_told(self, delta: Delta) -> None:
+        """The viewer has been given this of an unfinished item, otherwise than live."""
+        self._told.add(delta)
+
     # -- called by the feed
 
     def show(self, shown: Shown) -> None:

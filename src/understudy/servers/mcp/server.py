@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,6 +32,9 @@ from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.hello import Hello, negotiate, server_result
 from understudy.servers.mcp.outbox import Outbox
 from understudy.servers.mcp.progress import Progress
+
+if TYPE_CHECKING:
+    from understudy.servers.mcp.conversations import ConversationTools
 
 logger = logging.getLogger(__name__)
 
@@ -73,10 +76,11 @@ class McpServer:
         self._methods: dict[str, Callable[[Request], Any]] = {
             "initialize": self._initialize,
             "ping": lambda _: {},
-            "tools/list": lambda _: {"tools": [catalogue.CODEX, catalogue.CODEX_REPLY]},
+            "tools/list": lambda _: {"tools": catalogue.TOOLS},
             "logging/setLevel": lambda _: {},
         }
         self._tools: dict[str, Callable[[Request, _CallParams], None]] = {"codex": self._codex, "codex-reply": self._codex_reply}
+        self._conversation_tools: ConversationTools | None = None
         if hello is not None:
             self._meet(hello)
 
@@ -141,6 +145,9 @@ class McpServer:
             self._outbox.send(error_line(request.id, INVALID_PARAMS, f"Invalid params of tools/call: {error}"))
             return
         tool = self._tools.get(params.name)
+        if tool is None and params.name in catalogue.CONVERSATION_TOOLS:
+            self._conversations().handlers[params.name](request.id, params.arguments)
+            return
         if tool is None:
             self._outbox.send(result_line(request.id, failed_result(f"Unknown tool '{params.name}'")))
             return
@@ -149,9 +156,18 @@ class McpServer:
         except Exception as error:  # the one boundary for calls: a result, with `isError`
             self._outbox.send(result_line(request.id, to_tool_result(error)))
 
+    def _conversations(self) -> "ConversationTools":
+        if self._conversation_tools is None:
+            from understudy.servers.mcp.conversations import ConversationTools  # most clients never ask for them
+
+            self._conversation_tools = ConversationTools(self._engine, self._client, self._seed)
+        return self._conversation_tools
+
     def _cancel(self, request_id: RequestId) -> None:
         call = self._calls.get(request_id)
         if call is None:
+            if self._conversation_tools is not None and self._conversation_tools.cancel(request_id):
+                return
             logger.info("cancellation of %r, which is not running", request_id)
         elif call.began_turn:
             call.conversation.interrupt()

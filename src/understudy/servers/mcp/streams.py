@@ -1,0 +1,133 @@
+"""`conversationStream`: every event so far, then live ones, from one cursor. Snapshot and live meet at a sequence number.
+
+Without `after` the shapes are the seed's: bare `{"msg": …}`. With it every event says where it stands.
+"""
+
+from typing import Any
+
+import msgspec
+
+from understudy.engine.conversation import Conversation
+from understudy.engine.feed import LiveDelta, Shown
+from understudy.protocol.jsonrpc import RequestId, notification_line
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    Entry,
+    Opened,
+    PatchApprovalAsked,
+    ToolAnswered,
+    TurnEnded,
+    UserMessage,
+)
+from understudy.servers.codec import Codec, Encoded, encode_user_message
+from understudy.servers.mcp.asking import ask_client, withdraw
+from understudy.servers.mcp.client import Client
+from understudy.servers.mcp.reader import Reader
+
+_encode = msgspec.json.Encoder().encode
+
+
+class StreamReader(Reader):
+    def __init__(
+        self,
+        client: Client,
+        conversation: Conversation,
+        request_id: RequestId,
+        call: RequestId | None,
+        codec: Codec,
+        after: int | None,
+    ) -> None:
+        super().__init__(conversation, client.outbox, after or 0)
+        self.request_id = request_id
+        self._client = client
+        self._call = request_id if call is None else call  # the request that made the conversation, which questions name
+        self._codec = codec
+        self._marked = after is not None
+        self._messages: dict[str, str] = {}  # the message that began each turn
+
+    @property
+    def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._client.can_be_asked and not self._client.outbox.closed
+
+    def start(self) -> None:
+        """Send the snapshot, go live, and ask what is still open."""
+        feed = self.conversation.feed
+        if self._marked and self.cursor:
+            self._learn_messages()
+        events: list[bytes] = []
+        for entry in self.conversation.read(self.cursor):
+            self.cursor = entry.seq
+            events += [self._wrap(event, entry.seq, entry.turn) for event in self._events(Shown(entry))]
+        for delta in feed.said.deltas():
+            live = LiveDelta(delta, feed.state.turn or "", feed.published)
+            self.note_told(delta)
+            events.append(self._wrap(self._codec.delta(live), live.after, live.turn))
+        meta = _encode({"conversationId": self.conversation.id})
+        params = b'{"_meta":%b,"initial_state":{"events":[%b]}}' % (meta, b",".join(events))
+        self._outbox.send(notification_line("notifications/initial_state", params))
+        self.attach()
+        for question in tuple(self.conversation.state.questions.values()):
+            self._ask(question)
+
+    def take_over(self) -> None:
+        """Another stream on this connection takes its place."""
+        self.detach()
+        meta = {"conversationId": self.conversation.id, "requestId": self.request_id}
+        params: dict[str, Any] = {"_meta": meta, "reason": "New stream() took over"}
+        self._outbox.send(notification_line("notifications/stream_disconnected", params))
+
+    def deliver(self, shown: Shown) -> None:
+        entry = shown.entry
+        for event in self._events(shown):
+            self._send(event, entry.seq, entry.turn)
+        match entry.record:
+            case CommandApprovalAsked() | PatchApprovalAsked():
+                self._ask(entry.record)
+            case ApprovalDecided(call_id=call_id):
+                withdraw(self._client, call_id)
+            case ToolAnswered(output=output):
+                withdraw(self._client, output.call_id)
+            case TurnEnded():
+                self._messages.pop(entry.turn, None)
+            case _:
+                pass
+
+    def deliver_delta(self, live: LiveDelta) -> None:
+        self._send(self._codec.delta(live), live.after, live.turn)
+
+    def _events(self, shown: Shown) -> tuple[Encoded, ...]:
+        record = shown.entry.record
+        if isinstance(record, UserMessage):
+            self._messages.setdefault(shown.entry.turn, record.message_id)
+            return (encode_user_message(record),) if self._marked else ()
+        if isinstance(record, Opened) and not self._marked:
+            return ()  # the seed never told of it here
+        return self._codec.events(shown)
+
+    def _learn_messages(self) -> None:
+        """Which message began the turn that goes on at the cursor."""
+        turn = self.conversation.state.turn
+        if turn is None:
+            return
+        first: Entry | None = next(
+            (entry for entry in self.conversation.read(0) if entry.turn == turn and isinstance(entry.record, UserMessage)), None
+        )
+        if first is not None and isinstance(first.record, UserMessage):
+            self._messages[turn] = first.record.message_id
+
+    def _send(self, event: Encoded, seq: int, turn: str) -> None:
+        line = b'{"jsonrpc":"2.0","method":"' + event.type + b'","params":' + self._wrap(event, seq, turn) + b"}\n"
+        self._outbox.send(line)
+
+    def _wrap(self, event: Encoded, seq: int, turn: str) -> bytes:
+        if not self._marked:
+            return b'{"msg":' + event.msg + b"}"
+        meta: dict[str, Any] = {"conversationId": self.conversation.id, "seq": seq}
+        if turn in self._messages:
+            meta["messageId"] = self._messages[turn]
+        return b'{"_meta":' + _encode(meta) + b',"msg":' + event.msg + b"}"
+
+    def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked) -> None:
+        if self.can_answer:
+            ask_client(self._client, self.conversation, question, self._call, self.conversation.state.turn or "")
