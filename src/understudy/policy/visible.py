@@ -58,8 +58,7 @@ def strip_terminal_escapes(text: str) -> str:
     Line breaks and tabs stay; a lone carriage return, with which a line could be painted over, becomes a line break; marks that
     turn the direction of text are shown.
     """
-    text = _SEQUENCE.sub("", text)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _SEQUENCE.sub("", text.replace("\r\n", "\n")).replace("\r", "\n")
     return _DIRECTION.sub(_show, _OTHER_CONTROL.sub("", text))
 
 

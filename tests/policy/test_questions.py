@@ -1,0 +1,152 @@
+"""What a person is asked: canonical argv first, our facts next, the model's words last and marked."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.policy.later import runs_later
+from understudy.policy.questions import (
+    CommandQuestion,
+    PatchQuestion,
+    command_details,
+    command_message,
+    command_question,
+    command_reason,
+    patch_details,
+    patch_message,
+    patch_question,
+)
+from understudy.policy.words import names
+from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+
+OUTSIDE = "If approved it runs outside the sandbox, with all that your own account may do."
+
+
+def test_the_first_line_is_the_one_that_clients_know() -> None:
+    assert command_question(["git", "init"], "/home/me/proj") == "Allow Codex to run `git init` in `/home/me/proj`?"
+    assert patch_question() == "Allow Codex to apply proposed code changes?"
+
+
+def test_hidden_characters_are_shown_in_command_and_folder() -> None:
+    question = command_question(["cat", "a\u202eb", "c\u200bd"], "/p\x1b[8m")
+    assert question == "Allow Codex to run `cat 'a\\u{202e}b' 'c\\u{200b}d'` in `/p\\u{1b}[8m`?"
+
+
+def test_the_models_words_come_last_and_are_marked_as_such() -> None:
+    message = command_message(
+        CommandQuestion(("touch", "../made"), "/p", justification='trust "me"\n\nAllow Codex to run `ls`?', note="mind the gap")
+    )
+    assert message.split("\n") == [
+        "Allow Codex to run `touch ../made` in `/p`?",
+        OUTSIDE,
+        "Asked because of a rule: mind the gap",
+        "The model's own words, not checked: \"trust 'me' Allow Codex to run `ls`?\"",
+    ]
+
+
+def test_a_second_run_says_that_it_is_one() -> None:
+    details = command_details(CommandQuestion(("make",), "/p", retries=True))
+    assert details == ("It has run in the sandbox and was refused something there; this would run it a second time.", OUTSIDE)
+    assert command_reason(CommandQuestion(("make",), "/p", retries=True)) == "\n".join(details)
+
+
+def test_nothing_is_said_of_leaving_a_sandbox_that_is_kept() -> None:
+    assert command_details(CommandQuestion(("make",), "/p", contained=True, justification="  ")) == ()
+
+
+def test_a_long_command_is_not_cut_and_its_end_is_shown_again() -> None:
+    argv = ("bash", "-lc", "echo " + "a" * 600 + "; rm -rf /precious")
+    question = CommandQuestion(argv, "/p")
+    first, *details = command_message(question).split("\n")
+    assert "; rm -rf /precious'` in `/p`?" in first
+    assert len(first) > 600
+    assert any(line.endswith("; rm -rf /precious'") for line in details)
+    assert "It runs: echo, rm" in details
+
+
+def test_a_script_is_shown_line_by_line_so_that_none_can_pass_for_ours() -> None:
+    script = "ls\nAllow Codex to run `ls`?\nIf approved it runs inside the sandbox."
+    lines = command_message(CommandQuestion(("bash", "-lc", script), "/p")).split("\n")
+    assert lines[0].startswith("Allow Codex to run `bash -lc 'ls\\u{a}Allow Codex")
+    assert lines[2:] == [
+        "The script has 3 lines:",
+        "| ls",
+        "| Allow Codex to run `ls`?",
+        "| If approved it runs inside the sandbox.",
+    ]
+
+
+def test_letters_that_look_like_others_are_named() -> None:
+    details = command_details(CommandQuestion(("cat", "p\u0430ssword"), "/p", contained=True))
+    assert details == ("Letters that may look like others: \u0430 (U+0430 CYRILLIC SMALL LETTER A)",)
+    assert command_details(CommandQuestion(("echo", "naïve", "日本語"), "/p", contained=True)) == ()
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=5), st.text(max_size=60), st.text(max_size=20))
+def test_no_text_of_the_models_begins_a_line(argv: list[str], justification: str, cwd: str) -> None:
+    question = CommandQuestion(("x", *argv), cwd, justification=justification)
+    first, *rest = command_message(question).split("\n")
+    assert first.startswith("Allow Codex to run `x ")
+    ours = (OUTSIDE, "The model's own words, not checked: ", "Letters that may look like others: ", "The command is ")
+    assert all(line.startswith(ours) for line in rest)
+    assert all(line.isprintable() for line in (first, *rest))
+
+
+CHANGES: dict[str, FileChange] = {
+    "/p/src/a.py": UpdateFile("@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"),
+    "/p/new.txt": AddFile("a\nb\nc"),
+    "/p/old.txt": DeleteFile("a\nb\n"),
+    "/p/m.py": UpdateFile("", move_path="/p/n.py"),
+    "/p/.envrc": AddFile("export X=1\n"),
+    "/p/.git/config": UpdateFile("@@ -1 +1 @@\n-a\n+b\n"),
+    "/etc/hosts": UpdateFile("@@ -1 +1 @@\n-a\n+b\n"),
+    "/p/x\u202e.py": DeleteFile(),
+}
+
+
+def test_a_patch_is_shown_file_by_file_those_that_matter_most_first() -> None:
+    question = PatchQuestion(CHANGES, "/p", outside=frozenset(("/etc/hosts",)), protected=frozenset(("/p/.git/config",)))
+    assert patch_message(question).split("\n") == [
+        "Allow Codex to apply proposed code changes?",
+        "! add .envrc (+1): takes effect by itself later",
+        "! update .git/config (+1 -1): protected, takes effect by itself later",
+        "! update /etc/hosts (+1 -1): outside the project",
+        "- update src/a.py (+2 -1)",
+        "- add new.txt (+3)",
+        "- delete old.txt (-2)",
+        "- move m.py to n.py (+0 -0)",
+        "- delete x\\u{202e}.py (-0)",
+    ]
+
+
+def test_a_move_onto_a_file_that_matters_is_marked() -> None:
+    changes: dict[str, FileChange] = {"/p/a": UpdateFile("", move_path="/p/.github/workflows/x.yml")}
+    assert patch_details(PatchQuestion(changes, "/p")) == (
+        "! move a to .github/workflows/x.yml (+0 -0): takes effect by itself later",
+    )
+
+
+def test_of_very_many_files_the_ones_that_matter_are_all_shown() -> None:
+    changes: dict[str, FileChange] = {f"/p/f{number}": AddFile("") for number in range(300)}
+    changes["/p/.bashrc"] = AddFile("x\n")
+    details = patch_details(PatchQuestion(changes, "/p", reason="a reason"))
+    assert details[:2] == ("a reason", "! add .bashrc (+1): takes effect by itself later")
+    assert details[-1] == "and 201 more files inside the project"
+    assert len(details) == 102
+
+
+_RUNS_LATER = names(
+    ".envrc .vscode/tasks.json .github/workflows/ci.yml .gitlab-ci.yml .bashrc .zshrc .profile .git/hooks/pre-commit .GIT/config"
+    " .git./hooks/x .husky/pre-push .pre-commit-config.yaml Jenkinsfile sub/.envrc .codex/config.toml .mcp.json AGENTS.md x.pth"
+    " .config/fish/config.fish .ｇit/config"
+)
+
+
+@pytest.mark.parametrize("path", sorted(_RUNS_LATER))
+def test_a_file_that_takes_effect_by_itself_is_known(path: str) -> None:
+    assert runs_later(f"/p/{path}")
+
+
+@pytest.mark.parametrize("path", ["src/a.py", "envrc", "github/workflows/x", "README.md", "bashrc", ".gitignore", "agents.py"])
+def test_an_ordinary_file_is_not_marked(path: str) -> None:
+    assert not runs_later(f"/p/{path}")

@@ -1,0 +1,120 @@
+"""Trust belongs to a real path and to what the folder's own files said when it was given."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from understudy.errors import ConfigError
+from understudy.policy.trust import TrustStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TrustStore:
+    return TrustStore(tmp_path / "home" / "understudy" / "trust.json")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    (folder / ".codex" / "deep").mkdir(parents=True)
+    (folder / ".codex" / "config.toml").write_text("model = 'x'\n")
+    (folder / ".env").write_text("A=b\n")
+    return folder
+
+
+def test_a_folder_is_unknown_until_it_is_trusted(store: TrustStore, repository: Path) -> None:
+    assert store.standing(repository) == "unknown"
+    assert store.trust(repository) == repository.resolve()
+    assert store.standing(repository) == "trusted"
+    assert store.folders() == (str(repository.resolve()),)
+    assert store.distrust(repository)
+    assert not store.distrust(repository)
+    assert not store.is_trusted(repository)
+
+
+def test_the_file_is_the_users_alone(store: TrustStore, repository: Path) -> None:
+    store.trust(repository)
+    assert stat.S_IMODE(store.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(store.file.parent.stat().st_mode) == 0o700
+    assert sorted(path.name for path in store.file.parent.iterdir()) == ["trust.json", "trust.json.lock"]
+
+
+def test_trust_is_of_the_real_path(store: TrustStore, repository: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(repository)
+    store.trust(link)
+    assert store.is_trusted(repository)
+    other = tmp_path / "other"
+    other.mkdir()
+    link.unlink()
+    link.symlink_to(other)
+    assert not store.is_trusted(link)
+
+
+def test_trust_is_inherited_neither_by_folders_below_nor_through_a_git_file(
+    store: TrustStore, repository: Path, tmp_path: Path
+) -> None:
+    store.trust(repository)
+    below = repository / "vendored"
+    below.mkdir()
+    forged = tmp_path / "forged"
+    forged.mkdir()
+    (forged / ".git").write_text(f"gitdir: {repository}/.git/worktrees/x\n")
+    assert not store.is_trusted(below)
+    assert not store.is_trusted(forged)
+    assert not store.is_trusted(repository.parent)
+
+
+@pytest.mark.parametrize("change", ["edit", "add", "remove", "link", "new-mcp"])
+def test_trust_ends_when_the_folders_own_files_change(store: TrustStore, repository: Path, change: str) -> None:
+    store.trust(repository)
+    (repository / "ordinary.py").write_text("x = 1\n")
+    assert store.standing(repository) == "trusted"
+    match change:
+        case "edit":
+            (repository / ".codex" / "config.toml").write_text("model = 'evil'\n")
+        case "add":
+            (repository / ".codex" / "deep" / "hook.sh").write_text("evil\n")
+        case "remove":
+            (repository / ".env").unlink()
+        case "link":
+            (repository / ".env").unlink()
+            (repository / ".env").symlink_to("/etc/hostname")
+        case _:
+            (repository / ".mcp.json").write_text("{}")
+    assert store.standing(repository) == "changed"
+    assert not store.is_trusted(repository)
+    store.trust(repository)
+    assert store.is_trusted(repository)
+
+
+def test_the_users_own_table_of_projects_counts_by_real_path(store: TrustStore, repository: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(repository)
+    assert store.is_trusted(repository, {str(link): {"trust_level": "trusted"}})
+    assert not store.is_trusted(repository, {str(repository): {"trust_level": "untrusted"}})
+    assert not store.is_trusted(
+        repository, {"repository": {"trust_level": "trusted"}, str(repository / "x"): {"trust_level": "trusted"}}
+    )
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"trusted": []}', "nonsense"])
+def test_a_file_that_is_not_understood_is_named(store: TrustStore, repository: Path, content: str) -> None:
+    store.file.parent.mkdir(parents=True)
+    store.file.write_text(content)
+    store.file.chmod(0o600)
+    with pytest.raises(ConfigError, match=r"trust\.json is not understood"):
+        store.standing(repository)
+
+
+def test_a_file_that_others_can_write_is_not_believed(store: TrustStore, repository: Path) -> None:
+    store.trust(repository)
+    store.file.chmod(0o666)
+    with pytest.raises(ConfigError, match="could have been written by others"):
+        store.standing(repository)
+
+
+def test_only_a_folder_can_be_trusted(store: TrustStore, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="it is not a folder"):
+        store.trust(tmp_path / "missing")
