@@ -3,6 +3,7 @@
 import asyncio
 import time
 from email.utils import formatdate
+from http import HTTPStatus
 
 import pytest
 
@@ -52,7 +53,7 @@ async def test_what_time_does_not_mend_is_told_at_once(code: int) -> None:
     async with loopback(refusal) as server, opened(server.url, request_max_retries=3) as model:
         _, failure = await model.failing_answer()
     assert isinstance(failure, ModelRefused)
-    assert str(failure) == f'unexpected status {code} No: {{"error":{{"message":"bad key"}}}}'
+    assert str(failure) == f'unexpected status {code} {HTTPStatus(code).phrase}: {{"error":{{"message":"bad key"}}}}'
 
 
 @pytest.mark.parametrize("kind", ["usage_limit_reached", "insufficient_quota"])

@@ -92,6 +92,13 @@ class Credentials:
         return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
+def secrets_of(provider: Provider) -> list[Secret]:
+    """Those that a user wrote into the configuration itself."""
+    telling = ("auth", "key", "token", "secret", "password")
+    named = [*provider.http_headers.items(), *provider.query_params.items()]
+    return [Secret(value) for name, value in named if any(word in name.lower() for word in telling)]
+
+
 def redacted(text: str, secrets: Iterable[Secret]) -> str:
     """Without the secrets, for texts of others that may repeat them."""
     for secret in secrets:

@@ -5,15 +5,15 @@ import logging
 from collections import deque
 
 from understudy import __version__
-from understudy.errors import ConfigError, ModelRefused, ModelUnavailable
-from understudy.models.auth import Credentials, Secret, redacted
+from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from understudy.models.auth import Credentials, Secret, redacted, secrets_of
 from understudy.models.chat import ChatWire
 from understudy.models.events import Answer, Model, ModelEvent
 from understudy.models.faults import STREAM_CLOSED, STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
 from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.prompt import ModelSettings, Prompt
-from understudy.models.providers import Provider
+from understudy.models.providers import SCRIPTED, Provider
 from understudy.models.responses import ResponsesWire
 from understudy.models.retry import backoff, is_transient, retry_after
 from understudy.models.sse import EVENT_LIMIT, EventTooLarge, SseSplitter
@@ -28,12 +28,23 @@ ERROR_BODY_LIMIT = 64 * 1024
 
 def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: HttpClient) -> Model:
     """Nothing is sent, and no key is looked for, before an answer is first read. Raises ConfigError."""
+    if provider.id == SCRIPTED:
+        return _open_scripted(settings)
     match provider.wire_api:
         case "chat":
             url = request_url(provider, ChatWire.path)
             return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http)
         case "responses":
             return HttpModel(provider, ResponsesWire(settings), request_url(provider, ResponsesWire.path), credentials, http)
+
+
+def _open_scripted(settings: ModelSettings) -> Model:
+    if settings.script is None:
+        raise ConfigError(f"the model provider `{SCRIPTED}` needs a script to play")
+    from understudy.models.script import load_script
+    from understudy.models.scripted import ScriptedModel
+
+    return ScriptedModel(load_script(settings.script), show_raw=settings.show_raw)
 
 
 def request_url(provider: Provider, path: str) -> Url:
@@ -58,6 +69,7 @@ class HttpModel:
         self._url = url
         self._credentials = credentials
         self._http = http
+        self._secrets: list[Secret] = []  # those sent last
 
     def stream(self, prompt: Prompt) -> Answer:
         return HttpAnswer(self, self._wire, prompt, self._provider.stream_idle_timeout_ms / 1000)
@@ -70,26 +82,29 @@ class HttpModel:
             key = self._credentials.key_for(self._provider)
             secrets = self._credentials.headers_for(self._provider)
             headers = self._headers(prompt, key, secrets)
-            hidden = [*secrets.values(), *([key] if key else [])]
+            self._secrets = [*secrets.values(), *([key] if key else []), *secrets_of(self._provider)]
             try:
                 response = await self._http.post(self._url, headers, self._wire.body(prompt), seconds=self._idle_seconds)
             except AnswerSilent:
                 raise stream_lost(STREAM_IDLE) from None  # told to the user, who has waited long enough in silence
             except HttpFailure as failure:
                 if not failure.transient or attempt > self._provider.request_max_retries:
-                    raise ModelUnavailable(redacted(str(failure), hidden)) from None
+                    raise ModelUnavailable(str(failure)) from None
                 delay = backoff(attempt)
                 logger.debug("request %d failed: %s; again in %.3fs", attempt, failure, delay)
             else:
                 if 200 <= response.status < 300:
                     return response
-                body = redacted(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT), hidden)
+                body = self.without_secrets(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
                 if self._wire.gives_way(response.status, body):
                     attempt -= 1
                     continue
                 delay = self._delay_or_raise(response, body, attempt)
                 logger.debug("request %d got status %d; again in %.3fs", attempt, response.status, delay)
             await asyncio.sleep(delay)
+
+    def without_secrets(self, text: str) -> str:
+        return redacted(text, self._secrets)
 
     @property
     def _idle_seconds(self) -> float:
@@ -109,7 +124,7 @@ class HttpModel:
 
     def _delay_or_raise(self, response: Response, body: str, attempt: int) -> float:
         fault = fault_in_body(body)
-        status = f"{response.status} {response.reason}".strip()
+        status = _status(response)
         if 300 <= response.status < 400:
             raise ModelRefused(_redirected(status, response))
         if not is_transient(response.status) or (response.status == 429 and fault.final):
@@ -126,7 +141,16 @@ class HttpModel:
 def _refusal(code: int, status: str, fault: Fault, body: str) -> str:
     if code == 429:
         return described(fault)
-    return f"unexpected status {status}: {clipped(body)}"
+    return f"unexpected status {status}" + (f": {clipped(body)}" if body.strip() else "")
+
+
+def _status(response: Response) -> str:
+    from http import HTTPStatus
+
+    try:
+        return f"{response.status} {HTTPStatus(response.status).phrase}"
+    except ValueError:
+        return f"{response.status} {response.reason}".strip()
 
 
 def _redirected(status: str, response: Response) -> str:
@@ -168,6 +192,13 @@ class HttpAnswer(Answer):
         self._splitter: SseSplitter | _WholeBody = SseSplitter()
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
+        try:
+            return await self._fill_or_fail(ready)
+        except ModelError as failure:
+            failure.args = (self._model.without_secrets(str(failure)),)
+            raise
+
+    async def _fill_or_fail(self, ready: deque[ModelEvent]) -> bool:
         if self._response is None:
             self._response = await self._begin()
         decoder = self._decoder

@@ -9,6 +9,7 @@ from understudy.errors import ConfigError
 from understudy.models.http.url import parse_url
 
 MOST_RETRIES = 100
+SCRIPTED = "scripted"
 OPENAI_URL = "https://api.openai.com/v1"
 
 WireApi = Literal["chat", "responses"]
@@ -44,7 +45,7 @@ def built_in_providers(env: Mapping[str, str]) -> dict[str, Provider]:
             requires_openai_auth=True,
         ),
         Provider(id="oss", name="Open Source", base_url=_set(env, "CODEX_OSS_BASE_URL") or f"http://localhost:{port}/v1"),
-        Provider(id="scripted", name="Scripted", base_url=""),
+        Provider(id=SCRIPTED, name="Scripted", base_url=""),
     )
     return {provider.id: provider for provider in providers}
 
