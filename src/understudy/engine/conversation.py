@@ -91,11 +91,11 @@ class Conversation:
 
     # -- beginning
 
-    def open(self, overrides: Overrides, model: str) -> None:
+    def open(self, overrides: Overrides, model: str, provider: str) -> None:
         """The first record of a new conversation."""
         self._claim = self._log.claim(self.id)
         self.feed.begin()
-        self.feed.append(Opened(self.id, model, overrides), turn="0")
+        self.feed.append(Opened(self.id, model, overrides, provider), turn="0")
         self.feed.when_committed(self._release_if_idle)
 
     def load(self) -> None:

@@ -68,7 +68,7 @@ class Engine:
         conversation = self._make(conversation_id)
         stored = self._for_the_log(conversation_id, overrides, config)
         conversation.use_setup(setup, stored)
-        conversation.open(stored, config.model)
+        conversation.open(stored, config.model, config.model_provider)
         self._remember(conversation)
         if config.sandbox.mode != "danger-full-access":
             self._sandbox.warm()

@@ -7,7 +7,7 @@ go through the same `apply`.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText
+from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
@@ -49,6 +49,7 @@ class State:
         self.items: list[Item] = []
         self.waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
         self.turn: str | None = None
+        self.usage: Usage | None = None  # of the whole conversation
         self.requests = 0  # model requests so far
         self.submissions = 0  # numbers given out so far; "0" was the configuration
         self.calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
@@ -114,7 +115,9 @@ class State:
             case Opened() as opened:
                 self.overrides = opened.overrides
                 self.model = opened.model
-            case PlanUpdated() | TokensCounted() | DiffChanged() | Noticed():
+            case TokensCounted() as counted:
+                self.usage = counted.total or counted.usage
+            case PlanUpdated() | DiffChanged() | Noticed():
                 pass
 
     def _end_turn(self, seq: int, ended: TurnEnded) -> None:

@@ -145,7 +145,8 @@ class Turn:
                 await self._take(item)
             case Completed(usage=usage):
                 if usage is not None:
-                    self.record(TokensCounted(usage))
+                    before = self._feed.state.usage
+                    self.record(TokensCounted(usage, usage if before is None else before.plus(usage)))
                 return True
         return False
 

@@ -71,3 +71,16 @@ class Usage(msgspec.Struct, frozen=True):
     total_tokens: int
     cached_input_tokens: int | None = None
     reasoning_output_tokens: int | None = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.total_tokens + other.total_tokens,
+            _sum(self.cached_input_tokens, other.cached_input_tokens),
+            _sum(self.reasoning_output_tokens, other.reasoning_output_tokens),
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)

@@ -33,6 +33,7 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     conversation_id: str
     model: str
     overrides: Overrides
+    provider: str = ""
 
 
 class UserMessage(msgspec.Struct, frozen=True, tag="user_message"):
@@ -136,7 +137,10 @@ class PlanUpdated(msgspec.Struct, frozen=True, tag="plan_updated"):
 
 
 class TokensCounted(msgspec.Struct, frozen=True, tag="tokens_counted"):
+    """Tokens of one answer, and of all answers of the conversation so far."""
+
     usage: Usage
+    total: Usage | None = None
 
 
 class DiffChanged(msgspec.Struct, frozen=True, tag="diff_changed"):

@@ -16,6 +16,7 @@ from understudy.policy.questions import (
     patch_question,
     patch_reason,
 )
+from understudy.policy.quoting import quote_command
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
@@ -85,6 +86,7 @@ def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str,
         "codex_elicitation": "exec-approval",
         "codex_command": question.command,
         "codex_cwd": question.cwd,
+        "codex_parsed_cmd": [{"type": "unknown", "cmd": quote_command(question.command)}],
     }
     if reason := command_reason(asked):
         params["codex_reason"] = reason

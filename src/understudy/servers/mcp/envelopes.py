@@ -17,10 +17,13 @@ class Envelope:
         self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
         self._both = methods == "both" and plain_method
         self._silent = methods == "none"
+        self._numbered = plain_method
 
     def wrap(self, event: Encoded, turn: str) -> bytes:
         if self._silent:
             return b""
+        if not self._numbered and turn == "0":
+            turn = ""  # the modern face has no number for the configuration
         params = self._before_turn + turn.encode() + b'","msg":' + event.msg + b"}}\n"
         framed = b'{"jsonrpc":"2.0","method":"codex/event",' + params
         if not self._both:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from understudy.config.model import Wire
 from understudy.engine.conversation import Conversation
 from understudy.engine.engine import Engine
 from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
@@ -24,7 +25,7 @@ from understudy.protocol.jsonrpc import (
     result_line,
 )
 from understudy.protocol.uuids import read_uuid
-from understudy.servers.codec import SeedCodec
+from understudy.servers.codec import Codec, SeedCodec
 from understudy.servers.failures import InvalidRequest, MethodNotFound, failed_result, to_rpc_error, to_tool_result
 from understudy.servers.mcp import arguments, catalogue
 from understudy.servers.mcp.calls import CallReader
@@ -73,6 +74,7 @@ class McpServer:
         self._client = Client(outbox, self._loop)
         self._calls: dict[RequestId, CallReader] = {}  # ids are typed: 7 and "7" are two
         self._seed = SeedCodec()
+        self._modern: Codec | None = None
         self._methods: dict[str, Callable[[Request], Any]] = {
             "initialize": self._initialize,
             "ping": lambda _: {},
@@ -218,12 +220,13 @@ class McpServer:
 
     def _begin(self, request: Request, params: _CallParams, conversation: Conversation, prompt: str) -> None:
         token = params.meta.progress_token if params.meta else None
+        setup = conversation.setup()
         call = CallReader(
             self._client,
             conversation,
             request.id,
-            codec=self._seed,
-            methods=conversation.setup().events,
+            codec=self._codec(setup.wire),
+            methods=setup.events,
             progress=Progress(token, self._outbox, self._loop) if token is not None else None,
             on_answered=lambda request_id: self._forget(request_id, call),
         )
@@ -235,6 +238,15 @@ class McpServer:
             call.answer(to_tool_result(error, conversation.id))
             return
         call.follow(sent)
+
+    def _codec(self, wire: Wire) -> Codec:
+        if wire == "seed":
+            return self._seed
+        if self._modern is None:
+            from understudy.servers.modern import ModernCodec  # only where it is configured
+
+            self._modern = ModernCodec()
+        return self._modern
 
     def _forget(self, request_id: RequestId, call: CallReader) -> None:
         if self._calls.get(request_id) is call:
