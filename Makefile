@@ -1,0 +1,51 @@
+# Each target sets up what it needs in .venv; only Python 3.11 or newer has to be there.
+# Without make: python3 scripts/set_up.py && .venv/bin/understudy demo
+
+PYTHON ?= python3
+RUN := .venv/bin/python
+READY := .venv/.ready
+PYTEST := $(RUN) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check format bench bench-compare soak clean set-up
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## the whole thing with no key and no network
+	@$(RUN) -m understudy demo
+
+test: $(READY) ## the tests, default tier
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(READY) ## the tests, both tiers
+	@$(PYTEST) $(ARGS)
+
+check: $(READY) ## style, types, import order
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m pyright
+	@$(PYTEST) tests/test_import_order.py tests/test_startup_imports.py
+
+format: $(READY) ## put the code into its form
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+bench: $(READY) ## the benchmarks
+	@$(RUN) -m benchmarks $(ARGS)
+
+bench-compare: $(READY) ## the benchmarks side by side with another server
+	@$(RUN) -m benchmarks compare $(ARGS)
+
+soak: $(READY) ## long runs: random schedules, kill -9 at random moments
+	@$(RUN) -m tests.soak $(ARGS)
+
+set-up: $(READY) ## only the virtual environment
+
+$(READY): uv.lock pyproject.toml scripts/set_up.py
+	@command -v $(PYTHON) >/dev/null || { echo "set-up: $(PYTHON) not found: install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) scripts/set_up.py
+	@touch $@
+
+clean: ## remove what make has made
+	@rm -rf .venv .uv build dist .ruff_cache .hypothesis

@@ -1,0 +1,108 @@
+"""Makes `.venv` with exactly the versions of `uv.lock`. Needs nothing but Python; run by the Makefile.
+
+Written so that an older Python can read it too: it then looks for a newer one, or says what is missing.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+OLDEST = (3, 11)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv")
+PYTHON = os.path.join(VENV, "bin", "python")
+UV_HOME = os.path.join(ROOT, ".uv")
+EXPORTED = os.path.join(UV_HOME, "requirements.txt")
+
+
+def main():
+    use_new_enough_python()
+    os.chdir(ROOT)
+    uv = find_uv()
+    if not sync(uv):
+        say("trying once more through pip, which may know another package index")
+        install_with_pip(uv)
+    say("ready: .venv has the locked versions")
+
+
+def use_new_enough_python():
+    if sys.version_info >= OLDEST:
+        return
+    for minor in range(20, OLDEST[1] - 1, -1):
+        newer = shutil.which("python3.%d" % minor)  # noqa: UP031
+        if newer and works(newer):
+            os.execv(newer, [newer, os.path.abspath(__file__)])
+    stop(
+        "Python 3.11 or newer is needed, and this is %s. Install one (python.org, your package manager, pyenv), "  # noqa: UP031
+        "or name it: make PYTHON=/path/to/python3.11" % sys.version.split()[0]
+    )
+
+
+def works(python):
+    return subprocess.call([python, "-c", ""], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+
+
+def find_uv():
+    """uv reads the lock. One that is installed is used; else it comes from the package index, into a folder of its own."""
+    installed = shutil.which("uv")
+    if installed:
+        return installed
+    own = os.path.join(UV_HOME, "bin", "uv")
+    if not os.path.exists(own):
+        say("fetching uv, which reads the lock file")
+        make_venv(UV_HOME)
+        run([os.path.join(UV_HOME, "bin", "python"), "-m", "pip", "install", "--quiet", "uv>=0.9"], "uv could not be installed")
+    return own
+
+
+def sync(uv):
+    say("installing the locked versions into .venv")
+    command = [uv, "sync", "--frozen", "--all-groups", "--quiet", "--no-python-downloads", "--python", sys.executable]
+    env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    return subprocess.call(command, env=env) == 0
+
+
+def install_with_pip(uv):
+    """The same versions with the same hashes, from whatever index pip is set up for."""
+    os.makedirs(UV_HOME, exist_ok=True)
+    export = [uv, "export", "--frozen", "--all-groups", "--no-emit-project", "--quiet", "--no-python-downloads"]
+    run([*export, "--python", sys.executable, "--output-file", EXPORTED], "the lock file could not be read")
+    shutil.rmtree(VENV, ignore_errors=True)
+    make_venv(VENV)
+    pip = [PYTHON, "-m", "pip", "install", "--quiet"]
+    run([*pip, "--require-hashes", "-r", EXPORTED], "the locked versions could not be installed; is the package index reachable?")
+    run([*pip, "--no-deps", "--editable", "."], "understudy itself could not be installed")
+
+
+def make_venv(folder):
+    try:
+        import ensurepip
+        import venv
+    except ImportError:
+        stop(
+            "this Python cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv. "
+            "Elsewhere: install the part of Python called venv, or uv (https://docs.astral.sh/uv)."
+        )
+    else:
+        assert ensurepip.version()
+        venv.create(folder, with_pip=True, clear=True, symlinks=True)
+
+
+def run(command, failure):
+    if subprocess.call(command) != 0:
+        stop(failure + " (the reason is above)")
+
+
+def say(text):
+    sys.stderr.write("set-up: " + text + "\n")
+    sys.stderr.flush()
+
+
+def stop(text):
+    say(text)
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
