@@ -1,6 +1,6 @@
 """`apply-patch` as a command: a patch in, what to print and the exit code out. The user's own hand: no policy is asked."""
 
-from dataclasses import dataclass
+import msgspec
 
 from understudy.errors import PatchError
 
@@ -8,8 +8,7 @@ from .grammar import PatchSyntaxError
 from .plan import apply_plan, plan_patch
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutcome:
+class CommandOutcome(msgspec.Struct, frozen=True):
     exit_code: int
     stdout: str = ""
     stderr: str = ""

@@ -13,7 +13,8 @@ import os
 import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.errors import PatchError
 
@@ -28,8 +29,7 @@ _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 _CHANGED = "it has changed since the patch was checked"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One path, from what it held when the patch was checked to what it shall hold."""
 
     spot: Spot
@@ -63,14 +63,12 @@ def commit_changes(changes: Sequence[Change]) -> None:
         work.clear_away()
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
+class _Staged(msgspec.Struct, frozen=True):
     change: Change
     temporary: str  # hidden name of the new content, beside its place
 
 
-@dataclass(frozen=True, slots=True)
-class _Backup:
+class _Backup(msgspec.Struct, frozen=True):
     change: Change
     name: str  # hidden name of the old content, beside its place
     identity: tuple[int, int, int, int]

@@ -6,7 +6,8 @@ final newline. Lines a chunk names are written as the patch spells them; added o
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.errors import PatchError
 
@@ -18,8 +19,7 @@ _LINE_END = re.compile("(\r\n|\n|\r)")
 _MAX_QUOTED = 8_000  # characters of missing lines that are repeated to the model, which wrote them itself
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
+class _Lines(msgspec.Struct, frozen=True):
     texts: list[str]
     ends: list[str]  # as many; only the last can be empty
     mark: str
@@ -34,8 +34,7 @@ class _Lines:
         return bool(self.ends) and not self.ends[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
+class _Edit(msgspec.Struct, frozen=True):
     start: int
     length: int
     marked: list[tuple[str, str]]  # " " kept, "-" removed, "+" added, each with its text

@@ -8,8 +8,9 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
+
+import msgspec
 
 from understudy.errors import PatchError
 
@@ -25,8 +26,7 @@ class NotPlain(PatchError):
     """The path leads through a link, or to something that is neither a regular file nor a directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(msgspec.Struct, frozen=True):
     """What a path held when it was looked at."""
 
     data: bytes | None  # None: not read, being too large or not readable

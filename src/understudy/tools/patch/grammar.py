@@ -3,7 +3,7 @@
 The format and every message are a contract with models that were trained on them.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from understudy.errors import PatchError
 
@@ -43,26 +43,22 @@ class PatchSyntaxError(PatchError):
         return f"Invalid patch: {self.detail}" if self.line is None else f"Invalid patch hunk on line {self.line}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class AddOperation:
+class AddOperation(msgspec.Struct, frozen=True):
     path: str
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOperation:
+class DeleteOperation(msgspec.Struct, frozen=True):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     context: str | None  # a line to find first; the search goes on beneath it
     lines: tuple[str, ...]  # each with its mark: " ", "-" or "+"; an empty one is an empty context line
     at_end: bool = False  # must match the last lines of the file
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateOperation:
+class UpdateOperation(msgspec.Struct, frozen=True):
     path: str
     chunks: tuple[Chunk, ...]
     move_to: str | None = None
@@ -71,8 +67,7 @@ class UpdateOperation:
 Operation = AddOperation | DeleteOperation | UpdateOperation
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     operations: tuple[Operation, ...]
 
 

@@ -7,7 +7,8 @@ does more is an ordinary command, and its shell will say that it knows no apply_
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from .grammar import BEGIN, WHITESPACE
 
@@ -18,8 +19,7 @@ _FLAGS = ("-lc", "-c")
 HOW_TO_CALL = 'Call it as ["apply_patch", "*** Begin Patch\\n…\\n*** End Patch\\n"]'
 
 # Words that mean the same to a shell and to us: no expansion, no escape, no glob.
-_CALL = re.compile(
-    r"""
+_CALL = r"""
     [ \t\n]*
     (?:
         cd [ \t]+
@@ -30,20 +30,15 @@ _CALL = re.compile(
     (?: apply_patch | applypatch ) [ \t]*
     << [ \t]* (?: (?P<open>\w[\w.-]*) | '(?P<single>\w[\w.-]*)' | "(?P<double>\w[\w.-]*)" ) [ \t]*
     \n
-    """,
-    re.VERBOSE,
-)
-_EXPANDED = re.compile(r"[$`\\]")
+    """
 
 
-@dataclass(frozen=True, slots=True)
-class PatchInvocation:
+class PatchInvocation(msgspec.Struct, frozen=True):
     body: str
     base: str  # the directory its paths are relative to
 
 
-@dataclass(frozen=True, slots=True)
-class PatchMistake:
+class PatchMistake(msgspec.Struct, frozen=True):
     """A patch was meant, but not called as one; told to the model, and nothing is run."""
 
     reason: str
@@ -67,7 +62,9 @@ def recognise(argv: Sequence[str], cwd: str) -> PatchInvocation | PatchMistake |
 def _from_script(script: str, cwd: str) -> PatchInvocation | PatchMistake | None:
     if _is_body(script):
         return PatchMistake(f"this is a patch, not a shell script. {HOW_TO_CALL}")
-    call = _CALL.match(script)
+    if not any(name in script for name in _NAMES):
+        return None
+    call = re.match(_CALL, script, re.VERBOSE)  # compiled when first needed: that costs more than the rest of this module
     if call is None:
         return None
     delimiter: str = call["open"] or call["single"] or call["double"]
@@ -77,7 +74,7 @@ def _from_script(script: str, cwd: str) -> PatchInvocation | PatchMistake | None
     if script[end.end() :].strip(" \t\n"):
         return None
     body = script[call.end() : end.start()]
-    if call["open"] and _EXPANDED.search(body):
+    if call["open"] and re.search(r"[$`\\]", body):
         return PatchMistake(
             "a shell would expand the `$`, backticks and backslashes of this patch, since the delimiter of the here-document is "
             f"not quoted. Write apply_patch <<'{delimiter}'"

@@ -99,9 +99,9 @@ class LineIndex:
 class _EncodedLines:
     def __init__(self, lines: Sequence[str], normal: Callable[[str], str]) -> None:
         self._normal = normal
-        self._characters: dict[str, str] = {}
-        characters = self._characters
-        self.text = "".join([characters.setdefault(line, chr(len(characters))) for line in map(normal, lines)])
+        normals = lines if normal is _exact else list(map(normal, lines))
+        self._characters = {line: chr(number) for number, line in enumerate(dict.fromkeys(normals))}
+        self.text = "".join(map(self._characters.__getitem__, normals))
 
     def encode(self, pattern: Sequence[str]) -> str | None:
         """None if one of the lines stands nowhere in the file."""

@@ -6,7 +6,8 @@ The path that is shown is the path that is written: what cannot be shown faithfu
 import os
 import posixpath
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.errors import PatchError
 
@@ -16,15 +17,13 @@ _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u20
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True):
     written: str  # as the patch has it
     shown: str  # absolute; `..` kept, as events have always shown it
     real: str  # absolute, `..` folded; every component must turn out to be no link
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(msgspec.Struct, frozen=True):
     """Where relative paths start, and the directories under which absolute ones may be written as the user spells them."""
 
     real: str

@@ -8,8 +8,9 @@ import os
 import posixpath
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from .paths import is_within
 from .plan import PatchPlan
@@ -60,8 +61,7 @@ _RUNS_LATER: tuple[tuple[str, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     path: str  # real and absolute
     place: Place
     reason: str  # in words, for the person or model that is told

@@ -4,8 +4,9 @@ The operations are played in order over a picture of the files they name, so the
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from understudy.errors import PatchError
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
@@ -18,6 +19,7 @@ from .paths import Base, Spot, os_text, resolve_base
 from .unified import unified_diff
 
 MAX_TOTAL_BYTES = 256 * 1024 * 1024  # of the files a patch touches, held while it waits for approval
+_MAX_SHOWN_DELETED = 1024 * 1024  # characters of a deleted file that go into the log with the change
 
 Deed = Literal["add", "delete", "update", "move away", "move here"]
 
@@ -33,8 +35,7 @@ _SEQUENCES: frozenset[tuple[Deed, Deed]] = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPlan:
+class PatchPlan(msgspec.Struct, frozen=True):
     """What a patch will do. `failure` is a reason known already why applying it will fail."""
 
     changes: dict[str, FileChange]  # by absolute path, as shown
@@ -77,15 +78,14 @@ def apply_plan(plan: PatchPlan) -> None:
     commit_changes([edit for edit in plan.edits if edit.before is None or edit.after is None or edit.before.data != edit.after])
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct):
     """One path in the picture."""
 
     spot: Spot
     before: FileState | None
     data: bytes | None  # what it holds after the operations so far
     like: str | None = None
-    deeds: list[Deed] = field(default_factory=list["Deed"])
+    deeds: list[Deed] = msgspec.field(default_factory=list["Deed"])
     moved_to: "_Entry | None" = None
     moved_from: "_Entry | None" = None
 
@@ -227,7 +227,7 @@ def _change(entry: _Entry) -> FileChange:
     if entry.moved_to and entry.data is None:
         return UpdateFile(_diff(before, _decoded(entry.moved_to.data)), move_path=entry.moved_to.spot.shown)
     if entry.data is None:
-        return DeleteFile(before or "")
+        return DeleteFile(before if before and len(before) <= _MAX_SHOWN_DELETED else "")
     after = _decoded(entry.data)
     if entry.before is None or before is None:
         return AddFile(after or "")

@@ -6,7 +6,8 @@ what commands did to them in between is in it too.
 
 import os
 import stat
-from dataclasses import dataclass
+
+import msgspec
 
 from .door import Door, NotPlain
 from .paths import Spot
@@ -17,8 +18,7 @@ _NO_BLOB = "0" * 40
 _LINK = "120000"
 
 
-@dataclass(frozen=True, slots=True)
-class _Picture:
+class _Picture(msgspec.Struct, frozen=True):
     data: bytes
     mode: str  # as git writes it
 

@@ -5,15 +5,17 @@ what is still too large is shown as removed and added as a whole: longer than ne
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from io import StringIO
+
+import msgspec
 
 _NO_NEWLINE = "\\ No newline at end of file\n"
 _MAX_EXACT = 400  # edits looked for by the exact search, whose cost grows with their square
 _MAX_WORK = 2_000_000  # steps for one diff
+_STRIDE = 64  # equal lines are skipped this many at a time first
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """`old[old_start:old_end]` became `new[new_start:new_end]`."""
 
     old_start: int
@@ -65,14 +67,17 @@ def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
 
 
 def _split(text: str) -> list[str]:
-    lines = [line + "\n" for line in text.split("\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines
+    return list(StringIO(text, newline="\n"))  # at line feeds only, and kept; `splitlines` knows many more
 
 
 def _trimmed(
     old: list[str], new: list[str], old_start: int, old_end: int, new_start: int, new_end: int
 ) -> tuple[int, int, int, int]:
+    common = min(old_end - old_start, new_end - new_start)
+    while common >= _STRIDE and old[old_start : old_start + _STRIDE] == new[new_start : new_start + _STRIDE]:
+        old_start, new_start, common = old_start + _STRIDE, new_start + _STRIDE, common - _STRIDE
+    while common >= _STRIDE and old[old_end - _STRIDE : old_end] == new[new_end - _STRIDE : new_end]:
+        old_end, new_end, common = old_end - _STRIDE, new_end - _STRIDE, common - _STRIDE
     while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
         old_start += 1
         new_start += 1
