@@ -70,8 +70,7 @@ class Engine:
         conversation.use_setup(setup, stored)
         conversation.open(stored, config.model, config.model_provider)
         self._remember(conversation)
-        if config.sandbox.mode != "danger-full-access":
-            self._sandbox.warm()
+        self._sandbox.warm()  # ready by the time the model has answered
         return conversation
 
     def find(self, conversation_id: ConversationId) -> Conversation:
