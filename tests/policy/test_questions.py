@@ -108,8 +108,8 @@ def test_a_patch_is_shown_file_by_file_those_that_matter_most_first() -> None:
     question = PatchQuestion(CHANGES, "/p", outside=frozenset(("/etc/hosts",)), protected=frozenset(("/p/.git/config",)))
     assert patch_message(question).split("\n") == [
         "Allow Codex to apply proposed code changes?",
-        "! add .envrc (+1): takes effect by itself later",
-        "! update .git/config (+1 -1): protected, takes effect by itself later",
+        "! add .envrc (+1): takes effect later, run by direnv or its like on entering the folder",
+        "! update .git/config (+1 -1): protected, takes effect later, run or obeyed by git",
         "! update /etc/hosts (+1 -1): outside the project",
         "- update src/a.py (+2 -1)",
         "- add new.txt (+3)",
@@ -122,7 +122,7 @@ def test_a_patch_is_shown_file_by_file_those_that_matter_most_first() -> None:
 def test_a_move_onto_a_file_that_matters_is_marked() -> None:
     changes: dict[str, FileChange] = {"/p/a": UpdateFile("", move_path="/p/.github/workflows/x.yml")}
     assert patch_details(PatchQuestion(changes, "/p")) == (
-        "! move a to .github/workflows/x.yml (+0 -0): takes effect by itself later",
+        "! move a to .github/workflows/x.yml (+0 -0): takes effect later, run by the build service",
     )
 
 
@@ -130,7 +130,7 @@ def test_of_very_many_files_the_ones_that_matter_are_all_shown() -> None:
     changes: dict[str, FileChange] = {f"/p/f{number}": AddFile("") for number in range(300)}
     changes["/p/.bashrc"] = AddFile("x\n")
     details = patch_details(PatchQuestion(changes, "/p", reason="a reason"))
-    assert details[:2] == ("a reason", "! add .bashrc (+1): takes effect by itself later")
+    assert details[:2] == ("a reason", "! add .bashrc (+1): takes effect later, run by each new shell or at login")
     assert details[-1] == "and 201 more files inside the project"
     assert len(details) == 102
 

@@ -159,6 +159,7 @@ def test_a_rule_that_denies_in_a_folder_also_looks_at_scripts_that_may_go_there(
     rules = _rules({"prefix": ["make"], "paths": ["web"], "decision": "deny"})
     assert decide_command(_facts(("make",), rules, cwd=PROJECT)).action == "ask"
     assert decide_command(_facts(("make",), rules, cwd=f"{PROJECT}/WEB")).action == "deny"
+    assert decide_command(_facts(("make",), rules, cwd=f"{PROJECT}/other/../web")).action == "deny"
     assert decide_command(_facts(_bash("cd web && make"), rules)).action == "deny"
 
 

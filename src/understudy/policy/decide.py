@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from understudy.policy.harmless import Surroundings, is_harmless, is_harmless_command
+from understudy.policy.readable import resolve
 from understudy.policy.rules import NO_RULES, Rule, Rules
 from understudy.policy.verdicts import Verdict
 from understudy.policy.words import Words, simple_commands
@@ -47,7 +48,7 @@ class PatchFacts:
 
 
 def decide_command(facts: CommandFacts) -> Verdict:
-    against = facts.rules.against_command(facts.argv, facts.cwd, facts.project)
+    against = facts.rules.against_command(facts.argv, resolve(facts.cwd, "/"), facts.project)
     if against is not None and against.decision == "deny":
         return Verdict("deny", True, against.reason or f"denied by the rule {against.name}", against.name)
     if facts.approved:

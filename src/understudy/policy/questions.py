@@ -152,8 +152,7 @@ def _marks(path: str, change: FileChange, question: PatchQuestion) -> list[str]:
         marks.append("protected")
     if any(each in question.outside for each in paths):
         marks.append("outside the project")
-    if any(map(runs_later, paths)):
-        marks.append("takes effect by itself later")
+    marks.extend(dict.fromkeys(f"takes effect later, {by_whom}" for each in paths if (by_whom := runs_later(each))))
     return marks
 
 

@@ -4,32 +4,36 @@ Paths are judged as they are written. A link inside the project can lead anywher
 """
 
 import re
-from posixpath import join, normpath
+from posixpath import normpath
+
+from understudy.policy.words import names
 
 PUBLIC = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
 
-# What often holds a secret, wherever it lies; and the kernel's folders, which hold the environment of processes and endless files.
-_SECRET = re.compile(
-    r"""(?: ^ | / ) (?:
-        \.ssh | \.aws | \.azure | \.gnupg | \.gpg | \.kube | \.docker | \.codex | \.password-store | \.vault-token | \.terraform\.d
-      | \.netrc | _netrc | \.pgpass | \.my\.cnf | \.npmrc | \.yarnrc | \.pypirc | \.git-credentials | \.env | \.envrc
-      | gcloud | keyrings | auth\.json | (?: credentials | secrets? ) (?: \. (?: json | ya?ml | toml | ini | txt ) )?
-      | id_ (?: rsa | dsa | ecdsa | ed25519 ) (?: _sk )? | g? shadow -? | sudoers (?: \.d )?
-      | [^/]* \. (?: pem | key | p12 | pfx | jks | keystore | kdbx )
-    ) (?: / | $ )""",
-    re.VERBOSE | re.IGNORECASE,
+# What often holds a secret, wherever it lies.
+_SECRET_NAMES = names(
+    ".ssh .aws .azure .gnupg .gpg .kube .docker .codex .password-store .vault-token .terraform.d gcloud keyrings"
+    " .netrc _netrc .pgpass .my.cnf .npmrc .yarnrc .pypirc .git-credentials .env .envrc auth.json"
+    " credentials credentials.json credentials.toml credentials.yml credentials.yaml credentials.ini"
+    " secret secrets secrets.json secrets.toml secrets.yml secrets.yaml secrets.ini secret.json secret.txt secrets.txt"
+    " id_rsa id_dsa id_ecdsa id_ecdsa_sk id_ed25519 id_ed25519_sk shadow shadow- gshadow gshadow- sudoers sudoers.d"
 )
+_SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
+# These folders of the kernel hold the environment of processes, and files without end.
 _KERNEL = re.compile(r"/(?:proc|sys|dev|run|var/run)(?:/|$)", re.IGNORECASE)
 
 
 def is_inside(path: str, folders: tuple[str, ...]) -> bool:
     """Whether an absolute, normal path is one of the folders or lies in one."""
-    return any(path == folder or folder == "/" or path.startswith(folder + "/") for folder in folders)
+    return _depth(path, folders) >= 0
 
 
 def resolve(path: str, cwd: str) -> str:
     """An absolute path without `.` and `..`, links not looked at."""
-    resolved = normpath(join(cwd, path))
+    joined = path if path.startswith("/") else f"{cwd}/{path}"
+    if "//" not in joined and "/." not in joined and joined[-1] != "/":
+        return joined  # most paths; the general way is slow
+    resolved = normpath(joined)
     return resolved[1:] if resolved.startswith("//") else resolved
 
 
@@ -40,11 +44,17 @@ def may_read(path: str, cwd: str, project: tuple[str, ...]) -> bool:
     resolved = resolve(path, cwd)
     if _KERNEL.match(resolved):
         return resolved == "/dev/null"
-    if not is_inside(resolved, project):
+    depth = _depth(resolved, project)
+    if depth < 0:
         return is_inside(resolved, PUBLIC)
-    return _SECRET.search(resolved[_depth(resolved, project) :]) is None
+    below = resolved[depth:].casefold()  # the project's own name is the user's choice, whatever it sounds like
+    return not below.endswith(_SECRET_ENDINGS) and _SECRET_NAMES.isdisjoint(below.split("/"))
 
 
-def _depth(path: str, project: tuple[str, ...]) -> int:
-    """Where the part below the project begins: the project's own name is the user's choice, whatever it sounds like."""
-    return max((len(folder) for folder in project if folder != "/" and is_inside(path, (folder,))), default=0)
+def _depth(path: str, folders: tuple[str, ...]) -> int:
+    """Where the part below the innermost folder that holds `path` begins; -1 where none does."""
+    depth = -1
+    for folder in folders:
+        if path == folder or path.startswith(folder if folder == "/" else folder + "/"):
+            depth = max(depth, len(folder))
+    return depth
