@@ -27,7 +27,7 @@ from tests.models.loopback import (
 )
 from understudy.errors import ModelRefused, StreamLost
 from understudy.models.events import Completed, ItemDone, ModelEvent
-from understudy.models.prompt import ModelSettings, ToolSpec
+from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, InputText, Message, Reasoning, ReasoningText
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
@@ -300,3 +300,67 @@ async def test_a_long_history_is_sent_whole_however_it_changes() -> None:
             await model.answer(prompt(*items))
     sent = [[message["content"] for message in request.json["messages"][1:]] for request in server.requests]
     assert sent == [[item.text() for item in items] for items in histories]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+async def test_a_stream_may_be_cut_anywhere_and_be_full_of_signs_of_life(end: bytes) -> None:
+    lines = [
+        b"\xef\xbb\xbf: keep-alive",
+        b"event: message",
+        b"data: " + json.dumps(delta(content="é€😀"), ensure_ascii=False).encode(),
+        b"",
+        b": ping",
+        b"",
+        b'data: {"choices": [{"delta":',
+        b'data:  {"content": "!"}, "finish_reason": "stop"}]}',
+        b"",
+        b"data: [DONE]",
+        b"",
+    ]
+    pieces = [chunk(bytes([byte])) for byte in end.join(lines) + end]
+    async with loopback([STREAM_HEAD, *pieces, LAST_CHUNK]) as server, opened(server.url) as model:
+        assert await model.answer() == [TextDelta("é€😀"), TextDelta("!"), ItemDone(said("é€😀!")), Completed(None)]
+
+
+async def test_signs_of_life_after_the_answer_do_not_hold_it_open() -> None:
+    pings: list[Any] = [chunk(b": ping\n\n"), 0.1] * 30
+    async with loopback([STREAM_HEAD, chunk(event(delta("stop", content="ok"))), *pings]) as server, opened(server.url) as model:
+        assert await model.answer() == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
+
+
+async def test_leaving_an_answer_hangs_up_at_once() -> None:
+    async with loopback([STREAM_HEAD, chunk(event(delta(content="a"))), HANG]) as server, opened(server.url) as model:
+        async with asyncio.timeout(BOUND):
+            async with model.model.stream(prompt()) as answer:
+                assert await answer.batch() == [TextDelta("a")]
+            await server.hung_up.wait()
+
+
+async def test_cancelling_an_answer_hangs_up_at_once() -> None:
+    async with loopback([STREAM_HEAD, chunk(event(delta(content="a"))), HANG]) as server, opened(server.url) as model:
+        asking = asyncio.create_task(model.answer())
+        async with asyncio.timeout(BOUND):
+            await server.asked.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await server.hung_up.wait()
+
+
+async def test_one_connection_serves_a_whole_conversation() -> None:
+    answers = [stream(delta("stop", content="ok"), {"choices": [], "usage": USAGE}) for _ in range(5)]
+    async with loopback(*answers) as server, opened(server.url) as model:
+        for _ in answers:
+            await model.answer()
+    assert server.connections == 1
+
+
+async def test_what_is_added_to_the_history_meanwhile_is_not_sent() -> None:
+    items: list[Any] = [user("first")]
+    script = (status(503, "Busy"), stream(delta("stop", content="ok")))
+    async with loopback(*script) as server, opened(server.url, request_max_retries=1) as model:
+        answer = model.model.stream(Prompt("be brief", items, (), "growing"))
+        items.append(user("later"))
+        async with asyncio.timeout(BOUND), answer:
+            assert await anext(answer) == TextDelta("ok")
+    assert [message["content"] for message in server.requests[1].json["messages"]] == ["be brief", "first"]

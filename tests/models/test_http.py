@@ -16,7 +16,7 @@ OK = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]
 
 async def post(client: HttpClient, url: str, body: bytes = b"{}", seconds: float = BOUND) -> Response:
     async with asyncio.timeout(BOUND):
-        return await client.post(parse_url(url), [("X-Test", "yes")], body, seconds=seconds)
+        return await client.post(parse_url(url), [("X-Test", "yes")], [body], seconds=seconds)
 
 
 async def body_of(response: Response) -> bytes:

@@ -80,7 +80,7 @@ async def fetch(url: str, env: dict[str, str]) -> str:
     client = HttpClient(env, connect_seconds=BOUND)
     try:
         async with asyncio.timeout(BOUND):
-            response = await client.post(parse_url(url), [], b"{}", seconds=BOUND)
+            response = await client.post(parse_url(url), [], [b"{}"], seconds=BOUND)
             return await response.read_text(BOUND, 1000)
     finally:
         await client.aclose()

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.models.sse import EventTooLarge, SseSplitter
@@ -50,6 +50,7 @@ def split(chunks: list[bytes]) -> list[bytes]:
     return [*payloads, *splitter.close()]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(streams(), st.data())
 def test_any_cut_gives_the_same_payloads(data: bytes, choose: st.DataObject) -> None:
     cuts = sorted(choose.draw(st.lists(st.integers(0, len(data)), max_size=8)))
@@ -57,6 +58,7 @@ def test_any_cut_gives_the_same_payloads(data: bytes, choose: st.DataObject) -> 
     assert split(chunks) == plainly_read(data)
 
 
+@settings(deadline=None)
 @given(streams())
 def test_bytes_one_by_one_give_the_same_payloads(data: bytes) -> None:
     assert split([bytes([byte]) for byte in data]) == plainly_read(data)

@@ -17,7 +17,7 @@ async def fetch(url: str, env: dict[str, str]) -> bytes:
     client = HttpClient(env, connect_seconds=BOUND)
     try:
         async with asyncio.timeout(BOUND):
-            response = await client.post(parse_url(url), [], b"{}", seconds=BOUND)
+            response = await client.post(parse_url(url), [], [b"{}"], seconds=BOUND)
             return (await response.read_text(BOUND, 1000)).encode()
     finally:
         await client.aclose()
@@ -82,9 +82,9 @@ async def test_connections_over_tls_are_kept_and_dropped_like_others(authority: 
     async with loopback(OK, OK, [STREAM_HEAD, chunk(b"x"), HANG], tls=authority.context) as server, asyncio.timeout(BOUND):
         url = parse_url(server.url)
         for _ in range(2):
-            response = await client.post(url, [], b"{}", seconds=BOUND)
+            response = await client.post(url, [], [b"{}"], seconds=BOUND)
             assert await response.read_text(BOUND, 1000) == "ok"
-        response = await client.post(url, [], b"x" * 1_000_000, seconds=BOUND)
+        response = await client.post(url, [], [b"x" * 500_000] * 2, seconds=BOUND)
         assert await response.read(BOUND) == b"x"
         with pytest.raises(AnswerSilent):
             await response.read(0.05)

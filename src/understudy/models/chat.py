@@ -28,19 +28,16 @@ class ChatWire:
     def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
         return []
 
-    def body(self, prompt: Prompt) -> bytes:
+    def body(self, prompt: Prompt) -> list[bytes]:
         system = encode({"role": "system", "content": prompt.instructions})
         history = HISTORIES.encode("chat", prompt.conversation_id, outputs_after_calls(prompt.items), encode_message)
-        parts = [b'{"model":', encode(self._settings.model), b',"messages":[', system]
-        if history:
-            parts += [b",", history]
-        parts.append(b'],"stream":true')
+        parts = [b'{"model":', encode(self._settings.model), b',"messages":[', system, *history, b'],"stream":true']
         if self._asks_usage:
             parts.append(b',"stream_options":{"include_usage":true}')
         if prompt.tools:
             parts += [b',"tools":', encode([_tool(tool) for tool in prompt.tools])]
         parts.append(b"}")
-        return b"".join(parts)
+        return parts
 
     def decoder(self) -> ChatDecoder:
         return ChatDecoder(expects_usage=self._asks_usage, show_raw=self._settings.show_raw)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from dataclasses import replace
 
 from understudy import __version__
 from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
@@ -72,11 +73,13 @@ class HttpModel:
         self._secrets: list[Secret] = []  # those sent last
 
     def stream(self, prompt: Prompt) -> Answer:
-        return HttpAnswer(self, self._wire, prompt, self._provider.stream_idle_timeout_ms / 1000)
+        asked = replace(prompt, items=tuple(prompt.items))  # what is added to the history later belongs to the next request
+        return HttpAnswer(self, self._wire, asked, self._idle_seconds)
 
     async def request(self, prompt: Prompt) -> Response:
         """An answer that promises a stream. Raises ModelError."""
         attempt = 0
+        body = self._wire.body(prompt)
         while True:
             attempt += 1
             key = self._credentials.key_for(self._provider)
@@ -84,7 +87,7 @@ class HttpModel:
             headers = self._headers(prompt, key, secrets)
             self._secrets = [*secrets.values(), *([key] if key else []), *secrets_of(self._provider)]
             try:
-                response = await self._http.post(self._url, headers, self._wire.body(prompt), seconds=self._idle_seconds)
+                response = await self._http.post(self._url, headers, body, seconds=self._idle_seconds)
             except AnswerSilent:
                 raise stream_lost(STREAM_IDLE) from None  # told to the user, who has waited long enough in silence
             except HttpFailure as failure:
@@ -95,11 +98,12 @@ class HttpModel:
             else:
                 if 200 <= response.status < 300:
                     return response
-                body = self.without_secrets(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
-                if self._wire.gives_way(response.status, body):
+                told = self.without_secrets(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
+                if self._wire.gives_way(response.status, told):
                     attempt -= 1
+                    body = self._wire.body(prompt)
                     continue
-                delay = self._delay_or_raise(response, body, attempt)
+                delay = self._delay_or_raise(response, told, attempt)
                 logger.debug("request %d got status %d; again in %.3fs", attempt, response.status, delay)
             await asyncio.sleep(delay)
 
@@ -189,7 +193,8 @@ class HttpAnswer(Answer):
         self._response: Response | None = None
         self._wire = wire
         self._decoder = wire.decoder()
-        self._splitter: SseSplitter | _WholeBody = SseSplitter()
+        self._splitter: SseSplitter | _WholeBody | None = None
+        self._usage_due: float | None = None
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
         try:
@@ -203,24 +208,17 @@ class HttpAnswer(Answer):
             self._response = await self._begin()
         decoder = self._decoder
         while not ready and not decoder.ended:
-            data = await self._read(self._response)
-            if data:
+            if data := await self._read(self._response):
                 decoder.feed(self._split(data), ready)
             else:
-                self._take_end(ready)
+                decoder.feed(self._splitter.close() if self._splitter else [], ready)
+                decoder.close(ready)
         return not decoder.ended
-
-    def _take_end(self, ready: deque[ModelEvent]) -> None:
-        self._decoder.feed(self._splitter.close(), ready)
-        self._decoder.close(ready)
 
     async def _begin(self) -> Response:
         response = await self._model.request(self._prompt)
         self._decoder = self._wire.decoder()  # only now is it known what was asked for
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "application/json":
-            self._splitter = _WholeBody()  # some servers answer in one piece, whatever was asked
-        elif kind == "text/html":
+        if response.headers.get("content-type", "").lower().startswith("text/html"):
             page = clipped(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
             raise ModelRefused(f"the provider answered with a web page instead of a stream: {page}")
         return response
@@ -234,19 +232,22 @@ class HttpAnswer(Answer):
         except AnswerSilent:
             raise stream_lost(STREAM_IDLE) from None
         except AnswerCut as cut:
-            if "reset" in str(cut):
-                raise stream_lost(str(cut)) from None
-            raise stream_lost(STREAM_CLOSED) from None
+            raise stream_lost(str(cut) if cut.by_force else STREAM_CLOSED) from None
         except HttpFailure as failure:
             raise stream_lost(str(failure)) from None
 
     async def _read_rest(self, response: Response) -> bytes:
+        now = asyncio.get_running_loop().time()
+        if self._usage_due is None:
+            self._usage_due = now + USAGE_SECONDS
         try:
-            return await response.read(min(USAGE_SECONDS, self._idle_seconds))
+            return await response.read(max(self._usage_due - now, 0.0))
         except HttpFailure:
             return b""
 
     def _split(self, data: bytes) -> list[bytes]:
+        if self._splitter is None:  # some servers answer in one piece, whatever was asked; events never begin with a bracket
+            self._splitter = _WholeBody() if data.lstrip()[:1] in (b"{", b"[") else SseSplitter()
         try:
             return self._splitter.feed(data)
         except EventTooLarge as error:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item
 
@@ -18,18 +19,19 @@ class EncodedHistory:
         self._parts: list[bytes] = []
         self.size = 0
 
-    def encode(self, items: Sequence[Item], encoder: ItemEncoder) -> bytes:
-        """The items, comma-separated."""
+    def encode(self, items: Sequence[Item], encoder: ItemEncoder) -> list[bytes]:
+        """The items, each with a comma before it. Not to be changed by the caller."""
         wanted = list(items)
         if wanted[: len(self._items)] != self._items:
             self._forget_from(_common(wanted, self._items))
         known = len(self._items)
         for item in wanted[known:]:
-            part = encoder(item)
+            encoded = encoder(item)
+            part = b"," + encoded if encoded else b""
             self._parts.append(part)
             self.size += len(part)
         self._items = wanted
-        return b",".join(filter(None, self._parts))
+        return self._parts
 
     def _forget_from(self, index: int) -> None:
         del self._items[index:], self._parts[index:]
@@ -44,7 +46,7 @@ class HistoryCache:
         self._histories: OrderedDict[tuple[str, str], EncodedHistory] = OrderedDict()
         self._size = 0
 
-    def encode(self, wire: str, conversation_id: str, items: Sequence[Item], encoder: ItemEncoder) -> bytes:
+    def encode(self, wire: str, conversation_id: str, items: Sequence[Item], encoder: ItemEncoder) -> list[bytes]:
         key = (wire, conversation_id)
         history = self._histories.pop(key, None) or EncodedHistory()
         self._size -= history.size
@@ -63,7 +65,7 @@ HISTORIES = HistoryCache()
 
 def outputs_after_calls(items: Sequence[Item]) -> Sequence[Item]:
     """Each output right behind its call, as the Chat wire demands; the same sequence where that is so already."""
-    if all(_is_answered(items, index) for index, item in enumerate(items) if type(item) is FunctionCall):
+    if _in_order(items):
         return items
     outputs: dict[str, deque[FunctionCallOutput]] = {}  # an id may come again: some providers count anew in each answer
     for item in items:
@@ -82,9 +84,17 @@ def outputs_after_calls(items: Sequence[Item]) -> Sequence[Item]:
     return ordered
 
 
-def _is_answered(items: Sequence[Item], index: int) -> bool:
-    call, following = items[index], items[index + 1] if index + 1 < len(items) else None
-    return isinstance(call, FunctionCall) and isinstance(following, FunctionCallOutput) and following.call_id == call.call_id
+def _in_order(items: Sequence[Item]) -> bool:
+    open_call: str | None = None
+    for item in items:
+        kind = type(item)
+        if open_call is not None:
+            if kind is not FunctionCallOutput or cast(FunctionCallOutput, item).call_id != open_call:
+                return False
+            open_call = None
+        elif kind is FunctionCall:
+            open_call = cast(FunctionCall, item).call_id
+    return open_call is None
 
 
 def _common(left: Sequence[Item], right: Sequence[Item]) -> int:

@@ -87,7 +87,7 @@ def wait_in_text(text: str) -> float | None:
 
     number = r"(\d+(?:\.\d+)?)"
     length = rf"(?:{number}\s*ms\b|(?:(\d+)\s*m(?:in(?:utes?)?)?\s*)?(?:{number}\s*s)?)"
-    found = re.search(rf"(?:try|retry) again in\s+{length}", text, re.IGNORECASE)
+    found = re.search(rf"(?:(?:try|retry) again in|retry after)\s+{length}", text, re.IGNORECASE)
     if found is None:
         return None
     milliseconds, minutes, seconds = (float(group) if group else 0.0 for group in found.groups())

@@ -26,7 +26,7 @@ class ResponsesWire:
             ("originator", self._settings.originator),
         ]
 
-    def body(self, prompt: Prompt) -> bytes:
+    def body(self, prompt: Prompt) -> list[bytes]:
         settings = self._settings
         reasoning = _reasoning(settings)
         history = HISTORIES.encode("responses", prompt.conversation_id, prompt.items, encode_item)
@@ -43,7 +43,9 @@ class ResponsesWire:
         if settings.verbosity and takes_verbosity(settings.model):
             rest["text"] = {"verbosity": settings.verbosity}
         head = encode({"model": settings.model, "instructions": prompt.instructions})
-        return b"".join((head[:-1], b',"input":[', history, b"],", encode(rest)[1:]))
+        first = next((index for index, part in enumerate(history) if part), None)
+        items = [] if first is None else [history[first][1:], *history[first + 1 :]]
+        return [head[:-1], b',"input":[', *items, b"],", encode(rest)[1:]]
 
     def decoder(self) -> ResponsesDecoder:
         return ResponsesDecoder(show_raw=self._settings.show_raw)

@@ -1,7 +1,6 @@
 """Which failures time may mend, and how long to wait before asking again."""
 
 import math
-import random
 import time
 from collections.abc import Mapping
 
@@ -25,6 +24,8 @@ FINAL_CODES = frozenset(
 
 def backoff(attempt: int) -> float:
     """Seconds before try `attempt + 1`, where the first attempt is 1: doubling, with some jitter."""
+    import random  # not at the top: it costs start-up time, and most processes never need it
+
     return min(FIRST_DELAY * 2 ** min(attempt - 1, 30), LONGEST_BACKOFF) * random.uniform(0.9, 1.1)
 
 

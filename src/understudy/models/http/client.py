@@ -31,8 +31,11 @@ class HttpClient:
         self._context: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: bytes, *, seconds: float) -> Response:
-        """The answer, its head complete within `seconds`. Raises HttpFailure; when cancelled, the connection is closed."""
+    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> Response:
+        """The answer to `body`, whose pieces are sent as one, with its head complete within `seconds`.
+
+        Raises HttpFailure. When cancelled, the connection is closed.
+        """
         proxy = proxy_for(url, self._env)
         place: Place = (proxy, url.scheme, url.host, url.port)
         request = _request(url, proxy, headers, body)
@@ -118,7 +121,7 @@ async def _exchange(connection: Connection, request: bytes, seconds: float) -> R
         raise
 
 
-def _request(url: Url, proxy: Url | None, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
+def _request(url: Url, proxy: Url | None, headers: Sequence[tuple[str, str]], body: Sequence[bytes]) -> bytes:
     absolute = proxy is not None and url.scheme == "http"
     target = f"http://{url.authority}{url.target}" if absolute else url.target
     lines = [f"POST {target} HTTP/1.1", f"Host: {url.authority}"]
@@ -126,5 +129,5 @@ def _request(url: Url, proxy: Url | None, headers: Sequence[tuple[str, str]], bo
         lines.append(f"Proxy-Authorization: {authorization}")
     lines.extend(f"{name}: {value}" for name, value in headers)
     lines.append("Accept-Encoding: identity")
-    lines.append(f"Content-Length: {len(body)}")
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+    lines.append(f"Content-Length: {sum(map(len, body))}")
+    return b"".join(("\r\n".join(lines).encode("latin-1"), b"\r\n\r\n", *body))

@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
                 self._complete = True
             elif self._failure is None:
                 why = "the server reset the connection" if exc else "the server closed the connection"
-                self._failure = AnswerCut(why, untouched=not self._touched)
+                self._failure = AnswerCut(why, untouched=not self._touched, by_force=exc is not None)
         self._wake()
         self._on_lost(self)
 

@@ -21,9 +21,10 @@ class Unreachable(HttpFailure):
 
 
 class AnswerCut(HttpFailure):
-    def __init__(self, message: str, *, untouched: bool = False) -> None:
+    def __init__(self, message: str, *, untouched: bool = False, by_force: bool = False) -> None:
         super().__init__(message)
         self.untouched = untouched  # not one byte of an answer had come
+        self.by_force = by_force  # a reset, not an orderly end
 
 
 class AnswerSilent(HttpFailure):
