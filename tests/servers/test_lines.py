@@ -1,0 +1,52 @@
+"""Bytes to lines: however the bytes are cut, the same lines."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.servers.lines import LineSplitter
+
+_line = st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b"?"))
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    borders = sorted({min(place, len(data)) for place in places} | {0, len(data)})
+    return [data[start:end] for start, end in pairwise(borders)]
+
+
+@given(st.lists(_line, max_size=8), st.lists(st.integers(0, 250), max_size=12), st.sampled_from([b"\n", b"\r\n"]))
+@settings(max_examples=300)
+def test_lines_do_not_depend_on_where_the_bytes_are_cut(lines: list[bytes], places: list[int], end: bytes) -> None:
+    data = b"".join(line + end for line in lines)
+    expected = [stripped for line in lines if (stripped := (line + end[:-1]).strip(b" \t\r"))]
+    splitter = LineSplitter()
+    assert [line for chunk in cut(data, places) for line in splitter.feed(chunk)] == expected
+    assert splitter.rest() == b""
+
+
+@given(st.lists(_line, min_size=1, max_size=5), st.lists(st.integers(0, 200), max_size=8))
+def test_a_last_line_without_an_end_is_kept_for_the_end_of_input(lines: list[bytes], places: list[int]) -> None:
+    data = b"\n".join(lines)
+    splitter = LineSplitter()
+    whole = [line for chunk in cut(data, places) for line in splitter.feed(chunk)]
+    assert [*whole, splitter.rest()] == [*(kept for line in lines[:-1] if (kept := line.strip(b" \t\r"))), lines[-1].strip()]
+
+
+def test_byte_by_byte_it_is_the_same() -> None:
+    splitter = LineSplitter()
+    assert [line for byte in b'{"a":1}\r\n\r\n \n{}\n' for line in splitter.feed(bytes([byte]))] == [b'{"a":1}', b"{}"]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100, 1000])
+def test_a_line_beyond_the_limit_is_dropped_and_the_next_one_is_read(chunk: int) -> None:
+    splitter = LineSplitter(limit=50)
+    data = b"a" * 200 + b"\n" + b"b" * 50 + b"\n" + b"c" * 51 + b"\nd\n"
+    lines = [line for start in range(0, len(data), chunk) for line in splitter.feed(data[start : start + chunk])]
+    whole = [line for line in lines if not line.startswith(b'"line too long')]
+    assert b"b" * 50 in whole
+    assert b"d" in whole
+    assert b"a" * 200 not in whole
+    if chunk <= 50:
+        assert len(lines) == 4
