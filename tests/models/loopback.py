@@ -71,7 +71,7 @@ class Loopback:
             pass  # the client went, or the test is over
         finally:
             writer.close()
-            with suppress(OSError):
+            with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
     async def _play(self, actions: Iterable[Action], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

@@ -39,7 +39,7 @@ class Proxy:
             pass
         finally:
             writer.close()
-            with suppress(OSError):
+            with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
     async def _tunnel(self, place: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

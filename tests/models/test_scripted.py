@@ -172,5 +172,12 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, name: str, content: 
 def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read the script .*nothing\.json: No such file"):
         model(tmp_path / "nothing.json")
-    with pytest.raises(ConfigError, match="needs a script"):
-        open_model(built_in_providers({})["scripted"], ModelSettings("m"), Credentials({}, tmp_path), HttpClient({}))
+
+
+async def test_without_a_script_it_says_how_to_give_it_one(tmp_path: Path) -> None:
+    http = HttpClient({})
+    scripted = Opened(open_model(built_in_providers({})["scripted"], ModelSettings("m"), Credentials({}, tmp_path), http), http)
+    for _ in range(2):
+        first = (await scripted.answer())[0]
+        assert isinstance(first, TextDelta)
+        assert "understudy.scripted_model" in first.text

@@ -40,12 +40,11 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
 
 
 def _open_scripted(settings: ModelSettings) -> Model:
-    if settings.script is None:
-        raise ConfigError(f"the model provider `{SCRIPTED}` needs a script to play")
-    from understudy.models.script import load_script
+    from understudy.models.script import BUILT_IN, load_script
     from understudy.models.scripted import ScriptedModel
 
-    return ScriptedModel(load_script(settings.script), show_raw=settings.show_raw)
+    script = BUILT_IN if settings.script is None else load_script(settings.script)
+    return ScriptedModel(script, show_raw=settings.show_raw)
 
 
 def request_url(provider: Provider, path: str) -> Url:

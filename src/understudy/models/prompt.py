@@ -35,4 +35,4 @@ class ModelSettings:
     store: bool = True  # whether the provider may keep the response
     originator: str = "understudy"
     show_raw: bool = False  # pass raw reasoning on as it arrives
-    script: Path | None = None  # what the scripted model plays
+    script: Path | None = None  # what the scripted model plays, instead of the one it has

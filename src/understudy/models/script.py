@@ -73,6 +73,13 @@ class Script:
         return position
 
 
+BUILT_IN = Script(
+    Path("built-in"),
+    ((Step(say="This is the scripted model. Set `understudy.scripted_model` to a file of answers, and it plays them."),),),
+    loop=True,
+)
+
+
 def load_script(path: Path) -> Script:
     """Raises ConfigError."""
     try:

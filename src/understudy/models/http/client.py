@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 15.0
 KEEP_SECONDS = 55.0  # servers and balancers commonly let go of a silent connection after 60
-KEEP_PER_PLACE = 64
+KEEP_PER_PLACE = 256  # as many as conversations that one process may well hold at once
 
 Place = tuple[Url | None, str, str, int]  # proxy, scheme, host, port: what a connection leads to
 
