@@ -60,6 +60,7 @@ class Conversation:
     ) -> None:
         self.id = conversation_id
         self.feed = Feed(conversation_id, log, loop)
+        self.feed.on_failure = self._stop_unrecorded
         self.approvals = Approvals(self.feed)
         self._log = log
         self._sandbox = sandbox
@@ -326,6 +327,11 @@ class Conversation:
             self._task = self._turn = None
             if not self._abandoned:
                 self._close_turn(turn.turn_id, ended, NOT_RUN)
+
+    def _stop_unrecorded(self) -> None:
+        """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
+        if self._task is not None:
+            self._task.cancel()
 
     def _close_turn(self, turn_id: str, ended: TurnEnded, unanswered: str) -> None:
         """Whatever the turn left open is answered, and then it is over: exactly once, whichever way it went."""

@@ -86,6 +86,7 @@ class Feed:
         self._partial_saved = False
         self._letters_taken = 0
         self.failure: AgentError | None = None
+        self.on_failure: Callable[[], None] | None = None
 
     # -- where the log stands
 
@@ -99,6 +100,8 @@ class Feed:
         self._committed = state.last_seq
         self._epoch, self._claims = epoch + 1, True
         self.failure = None
+        self._queue.clear()
+        self._unwritten.clear()
 
     @property
     def idle(self) -> bool:
@@ -107,6 +110,8 @@ class Feed:
     # -- writing
 
     def append(self, *records: Record, turn: str) -> None:
+        if self.failure:
+            return  # what cannot be recorded did not happen; whoever waits has been told
         now = time.time()
         for record in records:
             entry = Entry(self.state.last_seq + 1, self.state.head, turn, now, record)
@@ -159,7 +164,10 @@ class Feed:
 
     def when_committed(self, callback: Callable[[], None]) -> None:
         """Call back once all that was appended so far is on disk, or cannot get there."""
-        self._on_committed.append((self.state.last_seq, callback))
+        if self.failure or self._committed >= self.state.last_seq:
+            self._loop.call_soon(callback)
+        else:
+            self._on_committed.append((self.state.last_seq, callback))
 
     def _on_batch(self, last: int, error: BaseException | None) -> None:
         if error is not None:
@@ -185,6 +193,8 @@ class Feed:
             if not waiter.done():
                 waiter.set_exception(error)
         self._barriers.clear()
+        if self.on_failure is not None:
+            self.on_failure()
         self._call_back(self.state.last_seq)
 
     def _call_back(self, last: int) -> None:

@@ -35,5 +35,6 @@ def denial_hint(containment: Containment) -> str:
     may_write = f"writable: {roots} and /tmp" if roots else "nothing but /tmp is writable"
     return (
         f"[sandbox: this command was probably refused something. Mode {containment.mode}, {may_write}, "
-        f"network {containment.network}. Work inside these bounds, or ask for the command to run outside them with a justification if that is offered.]"
+        f"network {containment.network}. Work inside these bounds, or ask for the command to run outside them with a "
+        "justification if that is offered.]"
     )

@@ -94,10 +94,11 @@ class McpServer:
         match message:
             case Request():
                 self._request(message)
-            case Response():
-                self._client.answer(message)
-            case Notification():
-                self._notification(message)
+            case Response() | Notification():
+                try:
+                    self._client.answer(message) if isinstance(message, Response) else self._notification(message)
+                except Exception:
+                    logger.exception("bug in handling %r", message)
             case Malformed(code=code, reason=reason, id=request_id):
                 logger.info("malformed message: %s", reason)
                 self._outbox.send(error_line(request_id, code, reason))
@@ -124,6 +125,12 @@ class McpServer:
             logger.info("malformed cancellation: %s", error)
             return
         self._cancel(cancelled.request_id)
+
+    def close(self) -> None:
+        """The server ends: whoever still waits is told so."""
+        for call in tuple(self._calls.values()):
+            text = "the server ended before the turn did; go on with codex-reply: an open question is asked again then"
+            call.answer(failed_result(text, call.conversation.id))
 
     # -- methods
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -59,6 +60,7 @@ async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
         await _open_input(loop, reader)
     await ended
     await engine.close()
+    server.close()
     outbox.flush()
     await outbox.sent(LAST_WORDS_SECONDS)  # a client that still reads gets what is left
     return 0
@@ -101,23 +103,29 @@ class _Writer(asyncio.BaseProtocol):
 
 
 async def _open_input(loop: asyncio.AbstractEventLoop, reader: _Reader) -> None:
-    try:
+    if _can_be_waited_for(0):
         await loop.connect_read_pipe(lambda: reader, sys.stdin)
-    except ValueError:  # a plain file: read by a thread, for the loop cannot wait for it
+        return
 
-        def read_all() -> None:
-            while chunk := os.read(0, 65536):
-                loop.call_soon_threadsafe(reader.data_received, chunk)
-            loop.call_soon_threadsafe(reader.eof_received)
+    def read_all() -> None:  # by a thread, for the loop cannot wait for it
+        while chunk := os.read(0, 65536):
+            loop.call_soon_threadsafe(reader.data_received, chunk)
+        loop.call_soon_threadsafe(reader.eof_received)
 
-        loop.run_in_executor(None, read_all)
+    loop.run_in_executor(None, read_all)
+
+
+def _can_be_waited_for(fd: int) -> bool:
+    """Not so a plain file or /dev/null, with which some event loops end the process."""
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
 
 async def _open_output(loop: asyncio.AbstractEventLoop, outbox: Outbox, end: Callable[[], None]) -> None:
-    try:
+    if _can_be_waited_for(1):
         transport, _ = await loop.connect_write_pipe(lambda: _Writer(outbox, end), sys.stdout)
         outbox.attach(transport)
-    except ValueError:  # a plain file takes everything at once
+    else:  # a plain file takes everything at once
         outbox.attach(_FileTransport())
 
 
