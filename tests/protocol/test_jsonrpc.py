@@ -107,6 +107,8 @@ def test_an_id_with_a_result_or_an_error_is_a_response(line: bytes, response: Re
         (b"{'id':1}", PARSE_ERROR, None),
         (b'{"id":1,"method":"p\xff"}', PARSE_ERROR, None),
         (b'{"id":"\xff","method":"ping"}', PARSE_ERROR, None),
+        (b'{"id":1,"method":"m","params":{"a":"\xff"}}', PARSE_ERROR, None),
+        (b'{"id":1,"method":"m","params":{"a":"\xed\xa0\x80"}}', PARSE_ERROR, None),
         (b'{"id":"\\ud800","method":"ping"}', PARSE_ERROR, None),
         (b"\x00", PARSE_ERROR, None),
         (b"\xff\xfe{\x00}\x00", PARSE_ERROR, None),

@@ -67,6 +67,8 @@ Incoming = Request | Notification | Response | Malformed
 
 def read_line(line: bytes | bytearray) -> Incoming:
     try:
+        if not line.isascii():
+            line.decode()  # parts that are kept raw are not looked into below, and nobody after this expects a bad byte
         message = _decode_incoming(line)
     except (msgspec.ValidationError, RecursionError):
         return _not_an_object(line)
