@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.policy.threat_cases import FACTS, PROJECT
 from understudy.policy.decide import (
@@ -14,6 +16,7 @@ from understudy.policy.decide import (
     decide_patch,
     escalation_after_denial,
 )
+from understudy.policy.rules import NO_RULES, parse_rules
 from understudy.policy.verdicts import Verdict
 from understudy.policy.words import Words
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
@@ -194,3 +197,31 @@ def test_the_model_can_name_neither_project_nor_rules_nor_mode() -> None:
     verdict = decide_command(replace(FACTS, argv=("cat", "notes"), cwd="/home/me/elsewhere"))
     assert verdict.action == "ask"
     assert decide_command(replace(FACTS, argv=("cat", "notes"), cwd=PROJECT + "/sub")).action == "allow"
+
+
+_argv = st.lists(
+    st.one_of(
+        st.text(max_size=12), st.sampled_from(["bash", "-lc", "sh", "env", "cat", "find", "rg", "cd", "ls && git push", "/", ""])
+    ),
+    max_size=6,
+)
+_RULES = parse_rules(
+    [
+        {"prefix": ["git", "push"], "decision": "deny"},
+        {"pattern": ["**", "x*", "**"], "decision": "ask"},
+        {"prefix": ["make"], "paths": ["web"], "decision": "allow", "network": "on"},
+    ],
+    source="config.toml",
+    home="/home/me",
+)
+
+
+@given(_argv, st.text(max_size=12), st.sampled_from(get_args(ApprovalPolicy)), st.sampled_from(get_args(SandboxMode)))
+def test_every_command_gets_a_verdict_and_none_leaves_its_sandbox_unasked(
+    argv: list[str], cwd: str, policy: ApprovalPolicy, mode: SandboxMode
+) -> None:
+    for rules in (NO_RULES, _RULES):
+        facts = replace(FACTS, argv=tuple(argv), cwd=cwd, approval_policy=policy, sandbox_mode=mode, rules=rules)
+        verdict = decide_command(facts)
+        assert verdict.contained or verdict.action == "ask" or mode == "danger-full-access"
+        assert not (policy == "never" and verdict.action == "ask")
