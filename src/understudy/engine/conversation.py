@@ -7,7 +7,8 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
@@ -39,8 +40,7 @@ OUTCOME_UNKNOWN = "the server stopped while this ran; whether it took effect is 
 NOT_RUN = "aborted"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """A message was accepted. `turn` is the turn that will read it, here or in another process."""
 
     message_id: str

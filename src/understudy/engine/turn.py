@@ -5,7 +5,8 @@ The loop holds no state of its own that the log does not have, so a turn can be 
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.config.model import EventMethods, Wire
 from understudy.engine.approvals import Approvals
@@ -36,8 +37,7 @@ class TurnAborted(Exception):
     """A person answered a question by ending the turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSetup:
+class TurnSetup(msgspec.Struct, frozen=True):
     """All that a turn needs to know of the configuration, fixed while it runs."""
 
     model: Model

@@ -1,6 +1,5 @@
 """JSON-RPC 2.0 messages: what a line is, and the bytes of an answer. No I/O."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,21 +29,18 @@ _decode_incoming = msgspec.json.Decoder(_Incoming).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     id: RequestId
     method: str
     params: Raw | None
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(msgspec.Struct, frozen=True):
     method: str
     params: Raw | None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """An answer to a request of ours: a result, or the peer's error."""
 
     id: RequestId
@@ -53,8 +49,7 @@ class Response:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(msgspec.Struct, frozen=True):
     """A line that is none of these. `id` is there when one could be read."""
 
     code: int

@@ -6,7 +6,6 @@ Decoding itself is msgspec's work. Only when it refuses is a text walked through
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -27,8 +26,7 @@ class Mismatch(Exception):
         self.at = at
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(msgspec.Struct, frozen=True):
     """A value and where it ends: a scalar, the elements of a list, or the members of an object."""
 
     end: int

@@ -1,8 +1,9 @@
 """What a tool is, and what it may ask of the turn that runs it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from understudy.policy.rules import Rules
 from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
@@ -14,16 +15,14 @@ from understudy.tools.patch.turn_diff import TurnDiff
 Question = CommandApprovalAsked | PatchApprovalAsked
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
+class ToolOutput(msgspec.Struct, frozen=True):
     """What the model is given for a call."""
 
     text: str
     success: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A decision and who made it: the client, or the rule that answers when nobody can."""
 
     decision: Decision
@@ -34,8 +33,7 @@ class Answer:
         return f"{what} rejected by user" if self.source == "client" else f"{what} rejected: {self.source}"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSettings:
+class ToolSettings(msgspec.Struct, frozen=True):
     """What the user decided. The model chooses none of it."""
 
     cwd: str

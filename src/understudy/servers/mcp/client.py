@@ -1,9 +1,7 @@
 """The other end of a connection: what it can do, what it was asked, and the way to it."""
 
-import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
@@ -15,16 +13,15 @@ logger = logging.getLogger(__name__)
 FIRST_WITH_FORMS = "2025-11-25"  # from here on a client shows the question's text and a form, and nothing else
 
 
-@dataclass(slots=True)
 class Client:
-    outbox: Outbox
-    loop: asyncio.AbstractEventLoop
-    version: str = NEWEST
-    can_be_asked: bool = False  # it declared elicitation
-    initialized: bool = False
-    asked: dict[str, RequestId] = field(default_factory=dict[str, RequestId])  # open questions by call id
-    _answers: dict[RequestId, Callable[[Response], None]] = field(default_factory=dict[RequestId, Callable[[Response], None]])
-    _next_id: int = 0
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.version = NEWEST
+        self.can_be_asked = False  # it declared elicitation
+        self.initialized = False
+        self.asked: dict[str, RequestId] = {}  # open questions by call id
+        self._answers: dict[RequestId, Callable[[Response], None]] = {}
+        self._next_id = 0
 
     @property
     def wants_forms(self) -> bool:

@@ -5,7 +5,6 @@ import base64
 import mimetypes
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,8 +74,7 @@ class _LocalImage(msgspec.Struct, frozen=True, tag="local_image", tag_field="typ
 _decode_content = msgspec.json.Decoder(list[_Text | _Image | _LocalImage]).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     result: dict[str, Any]
     meta: dict[str, Any] | None = None
 

@@ -71,7 +71,7 @@ class McpServer:
         self._engine = engine
         self._outbox = outbox
         self._loop = asyncio.get_running_loop()
-        self._client = Client(outbox, self._loop)
+        self._client = Client(outbox)
         self._calls: dict[RequestId, CallReader] = {}  # ids are typed: 7 and "7" are two
         self._seed = SeedCodec()
         self._modern: Codec | None = None
