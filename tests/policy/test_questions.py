@@ -131,7 +131,7 @@ def test_of_very_many_files_the_ones_that_matter_are_all_shown() -> None:
     changes["/p/.bashrc"] = AddFile("x\n")
     details = patch_details(PatchQuestion(changes, "/p", reason="a reason"))
     assert details[:2] == ("a reason", "! add .bashrc (+1): takes effect later, run by each new shell or at login")
-    assert details[-1] == "and 201 more files inside the project"
+    assert details[-1] == "and 201 more files"
     assert len(details) == 102
 
 

@@ -89,7 +89,7 @@ def patch_details(question: PatchQuestion) -> tuple[str, ...]:
     lines = [make_visible(question.reason)] if question.reason else []
     lines += warned + plain[: max(0, _MAX_FILES - len(warned))]
     if len(warned) + len(plain) > max(_MAX_FILES, len(warned)):
-        lines.append(f"and {len(warned) + len(plain) - max(_MAX_FILES, len(warned))} more files inside the project")
+        lines.append(f"and {len(warned) + len(plain) - max(_MAX_FILES, len(warned))} more files")
     return tuple(lines)
 
 
