@@ -1,0 +1,73 @@
+"""Python clients as people have them: the official SDK, new and old, and the OpenAI Agents SDK."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client import ClientRequestContext
+from mcp.types import ElicitRequestParams, ElicitResult
+
+from tests.e2e.real_clients import ANSWERS, SCRIPT, TOOLS, question_in, run_python_client, server_task
+from tests.support.environments import python_with
+from tests.support.model_script import call, say
+from tests.support.model_server import ScriptedModel
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_official_client_lists_tools_approves_a_command_and_replies(
+    tmp_path: Path, mode: Literal["auto", "legacy"]
+) -> None:
+    questions: list[str] = []
+    steps: list[str] = []
+
+    async def approve(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        questions.append(params.message)
+        return ElicitResult(action="accept", content={"decision": "approved"})
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(message or "")
+
+    async with ScriptedModel(SCRIPT) as model:
+        task = server_task(tmp_path, model.url)
+        async with Client(StdioServerParameters(**task), mode=mode, elicitation_callback=approve) as client:
+            tools = await client.list_tools()
+            first = await client.call_tool("codex", {"prompt": "make a file"}, progress_callback=on_progress)
+            thread: str = (first.structured_content or {"threadId": ""})["threadId"]
+            second = await client.call_tool("codex-reply", {"threadId": thread, "prompt": "and now?"})
+    assert [tool.name for tool in tools.tools][:2] == TOOLS
+    assert [question.splitlines()[0] for question in questions] == [question_in(task["cwd"])]
+    assert [first.structured_content, second.structured_content] == [{"threadId": thread, "content": text} for text in ANSWERS]
+    assert (tmp_path / "work" / "made.txt").exists()
+    assert steps
+
+
+@pytest.mark.slow
+async def test_the_official_client_of_the_first_line_does_the_same(tmp_path: Path) -> None:
+    python = python_with("mcp==1.30.0")
+    async with ScriptedModel(SCRIPT) as model:
+        task = server_task(tmp_path, model.url)
+        seen = await run_python_client(python, "python_sdk_1.py", task)
+    assert_did_it(seen, task, tmp_path)
+
+
+@pytest.mark.slow
+async def test_an_agent_of_the_openai_agents_sdk_calls_ours(tmp_path: Path) -> None:
+    """It can not be asked for approval, so the caller has to choose a policy that does not ask."""
+    python = python_with("openai-agents==0.24.0")
+    async with ScriptedModel([call("shell", command=["touch", "made.txt"]), say("made it")]) as model:
+        task = server_task(tmp_path, model.url)
+        seen = await run_python_client(python, "agents_sdk.py", task, OPENAI_AGENTS_DISABLE_TRACING="1")
+    assert seen["tools"][:2] == TOOLS
+    assert seen["final"] == "done"
+    assert "made it" in str(seen["outputs"])
+    assert (tmp_path / "work" / "made.txt").exists()
+
+
+def assert_did_it(seen: Any, task: dict[str, Any], tmp_path: Path) -> None:
+    assert seen["tools"][:2] == TOOLS
+    assert [question.splitlines()[0] for question in seen["questions"]] == [question_in(task["cwd"])]
+    thread = seen["answers"][0]["threadId"]
+    assert seen["answers"] == [{"threadId": thread, "content": text} for text in ANSWERS]
+    assert seen["progress"]
+    assert (tmp_path / "work" / "made.txt").exists()
