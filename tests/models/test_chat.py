@@ -232,6 +232,12 @@ async def test_the_end_of_the_stream_after_a_reason_ends_the_answer() -> None:
     assert await answer_to(delta("stop", content="ok"), done=False) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
 
 
+async def test_a_server_may_leave_out_every_ending_but_done() -> None:
+    actions = [STREAM_HEAD, chunk(event(delta(content="ok"))), chunk(b"data: [DONE]"), "close"]
+    async with loopback(actions) as server, opened(server.url) as model:
+        assert await model.answer() == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
+
+
 async def test_a_finished_answer_does_not_wait_for_a_usage_that_never_comes() -> None:
     actions = [STREAM_HEAD, chunk(event(delta("stop", content="ok"))), HANG]
     async with loopback(actions) as server, opened(server.url) as model:

@@ -75,7 +75,7 @@ def values() -> st.SearchStrategy[Any]:
         st.none() | st.booleans() | st.integers(-2, 700) | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(WORDS)
     )
     return st.recursive(
-        plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5), max_leaves=12
+        plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5), max_leaves=6
     )
 
 
@@ -104,7 +104,7 @@ def read(decoder: Decoder, chunks: list[Any]) -> list[ModelEvent]:
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_answer_is_too_odd(wire: str, data: st.DataObject) -> None:
     chat = wire == "chat"

@@ -10,7 +10,7 @@ from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavai
 from understudy.models.auth import Credentials, Secret, redacted, secrets_of
 from understudy.models.chat import ChatWire
 from understudy.models.events import Answer, Model, ModelEvent
-from understudy.models.faults import STREAM_CLOSED, STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
+from understudy.models.faults import STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
 from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.prompt import ModelSettings, Prompt
@@ -223,7 +223,7 @@ class HttpAnswer(Answer):
         return response
 
     async def _read(self, response: Response) -> bytes:
-        """`b""` also when the only thing missing does not come."""
+        """`b""` at the end, however it came about: whether the answer was whole then, its own words decide."""
         try:
             if self._decoder.nearly_ended:
                 return await self._read_rest(response)
@@ -231,7 +231,9 @@ class HttpAnswer(Answer):
         except AnswerSilent:
             raise stream_lost(STREAM_IDLE) from None
         except AnswerCut as cut:
-            raise stream_lost(str(cut) if cut.by_force else STREAM_CLOSED) from None
+            if not cut.by_force:
+                return b""
+            raise stream_lost(str(cut)) from None
         except HttpFailure as failure:
             raise stream_lost(str(failure)) from None
 
