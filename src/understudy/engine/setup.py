@@ -16,7 +16,6 @@ from understudy.models.prompt import ModelSettings
 from understudy.models.providers import Provider, find_provider
 from understudy.policy.environment import shell_environment
 from understudy.policy.rules import parse_rules
-from understudy.policy.search_path import planted_programs
 from understudy.protocol.items import InputText, Message
 from understudy.sandbox.spec import Containment, Limits
 from understudy.tools.registry import TOOLS, offered
@@ -91,7 +90,6 @@ def _tool_settings(config: Config, provider: Provider, private_tmp: Path, env: M
         environment=environment,
         rules=parse_rules(config.policy_rules, source=str(config.home / "config.toml"), home=os.path.expanduser("~")),
         protected=sandbox.protect,
-        planted=planted_programs(environment.get("PATH"), str(config.cwd), roots),
         home=os.path.expanduser("~"),
     )
 

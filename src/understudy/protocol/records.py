@@ -108,12 +108,15 @@ class CommandApprovalAsked(msgspec.Struct, frozen=True, tag="command_approval_as
     reason: str | None = None
     key: str | None = None  # what an approval for the session would cover
     retries: bool = False  # the command has run contained and was refused something
+    note: str | None = None  # why it is asked, in the words of a rule of the user's; `reason` may be the model's
 
 
 class PatchApprovalAsked(msgspec.Struct, frozen=True, tag="patch_approval_asked"):
     call_id: str
     changes: dict[str, FileChange]
     reason: str | None = None
+    outside: tuple[str, ...] = ()  # of these paths, those outside the writable roots
+    protected: tuple[str, ...] = ()  # and those on the protected list
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided"):

@@ -8,6 +8,7 @@ import msgspec
 
 from understudy.errors import PatchError
 from understudy.policy.decide import PatchFacts, decide_patch
+from understudy.policy.verdicts import Verdict
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
 from understudy.tools.arguments import read_arguments
@@ -44,8 +45,7 @@ async def apply_patch(call_id: str, body: str, base: str, context: ToolContext) 
         return ToolOutput(f"patch rejected: {verdict.reason}", success=False)
     asked = verdict.action == "ask"
     if asked:
-        reason = _question_reason(places, verdict.rule)
-        answer = await context.ask(PatchApprovalAsked(call_id, plan.changes, reason))
+        answer = await context.ask(_question(call_id, plan, places, verdict))
         if answer.decision == "denied":
             return ToolOutput(answer.refusal("patch"), success=False)
     context.record(PatchStarted(call_id, plan.changes, auto_approved=not asked))
@@ -67,11 +67,13 @@ def _facts(plan: PatchPlan, places: tuple[Placement, ...], context: ToolContext)
     )
 
 
-def _question_reason(places: tuple[Placement, ...], rule: str) -> str | None:
-    """Why this is asked, where it is more than the policy that asks about every patch."""
-    if rule == "untrusted":
-        return None
-    return "; ".join(dict.fromkeys(place.reason for place in places if place.place != "inside")) or None
+def _question(call_id: str, plan: PatchPlan, places: tuple[Placement, ...], verdict: Verdict) -> PatchApprovalAsked:
+    outside = tuple(place.path for place in places if place.place == "outside")
+    protected = tuple(place.path for place in places if place.place == "protected")
+    reasons = [] if verdict.rule == "untrusted" else [verdict.reason]  # that policy asks about every patch
+    if plan.overwrites:
+        reasons.append(f"replaces what is there: {', '.join(plan.overwrites)}")
+    return PatchApprovalAsked(call_id, plan.changes, "; ".join(reasons) or None, outside, protected)
 
 
 async def _apply(call_id: str, plan: PatchPlan, context: ToolContext, large: bool) -> ToolOutput:

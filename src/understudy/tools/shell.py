@@ -10,6 +10,7 @@ from understudy.errors import SandboxError
 from understudy.policy.approvals import approval_key, environment_digest
 from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
 from understudy.policy.environment import with_markers
+from understudy.policy.search_path import planted_programs
 from understudy.policy.verdicts import Verdict
 from understudy.protocol.choices import OutputStream
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
@@ -20,7 +21,7 @@ from understudy.tools.apply_patch import apply_patch
 from understudy.tools.arguments import read_arguments
 from understudy.tools.output import DELTA_BYTES, EVENT_BYTES, LIVE_BYTES, ForModel, HeadTail, model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
-from understudy.tools.tool import ToolContext, ToolOutput
+from understudy.tools.tool import ToolContext, ToolOutput, ToolSettings
 
 KILLED = 137  # what a shell says of a command ended by SIGKILL
 LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
@@ -41,7 +42,9 @@ class Shell:
 
     async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
         params = read_arguments(call.arguments, ShellParams, "ShellToolCallParams")
-        cwd = os.path.join(context.settings.cwd, params.workdir) if params.workdir else context.settings.cwd
+        cwd = context.settings.cwd
+        if params.workdir:  # judged, asked about and run at the place that it really is
+            cwd = os.path.realpath(os.path.join(cwd, params.workdir))
         if not params.command:
             return await _nothing_to_run(call.call_id, cwd, context)
         match recognise(params.command, cwd):
@@ -57,6 +60,13 @@ async def _nothing_to_run(call_id: str, cwd: str, context: ToolContext) -> ToolO
     reason = "command args are empty"
     context.record(CommandStarted(call_id, (), cwd, contained=False), CommandEnded(call_id, "", reason, -1, 0.0))
     return ToolOutput(f"execution error: {reason}", success=False)
+
+
+def _planted(settings: ToolSettings, cwd: str) -> frozenset[str]:
+    """Programs of the project that would be found before the real ones. Only `untrusted` spares questions by a program's name."""
+    if settings.approval_policy != "untrusted":
+        return frozenset()
+    return planted_programs(settings.environment.get("PATH"), cwd, settings.roots)
 
 
 class _Execution:
@@ -83,7 +93,7 @@ class _Execution:
                 justification=params.justification,
                 approved=context.is_approved(self._key),
                 rules=settings.rules,
-                planted=settings.planted,
+                planted=_planted(settings, cwd),
                 home=settings.home,
             )
         )
@@ -96,8 +106,8 @@ class _Execution:
         if isinstance(resumed, CommandApprovalAsked) and resumed.retries:  # it has run contained, before a restart
             return await self._ask_to_retry(None)
         if verdict.action == "ask":
-            reason = verdict.justification or (verdict.reason if verdict.rule not in ("untrusted", "escalation") else None)
-            refusal = await self._ask(reason, retries=False)
+            note = None if verdict.rule in ("untrusted", "escalation") else verdict.reason
+            refusal = await self._ask(verdict.justification, retries=False, note=note)
             if refusal is not None:
                 return refusal
         finished = await self._execute(self._containment(verdict))
@@ -112,9 +122,9 @@ class _Execution:
             return None
         return containment if verdict.network is None else replace(containment, network=verdict.network)
 
-    async def _ask(self, reason: str | None, *, retries: bool) -> ToolOutput | None:
+    async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
         """None when the command may run."""
-        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, self._key, retries)
+        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, self._key, retries, note)
         answer = await self._context.ask(question)
         return ToolOutput(answer.refusal("exec command"), success=False) if answer.decision == "denied" else None
 

@@ -44,7 +44,6 @@ class ToolSettings(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     rules: Rules
     protected: tuple[str, ...]
-    planted: frozenset[str] = frozenset()  # programs that a folder of the project on the search path would put before the real ones
     home: str = ""
     default_timeout: float = 10.0
 

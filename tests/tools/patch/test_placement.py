@@ -158,34 +158,3 @@ def test_the_whole_disk_as_root(work: Path) -> None:
 def test_no_root_at_all_is_read_only(work: Path) -> None:
     assert places(work, "*** Add File: f", "+x", roots=[]) == ["outside"]
     assert places(work, "*** Add File: .git/f", "+x", roots=[]) == ["protected"]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".envrc",
-        "sub/.envrc",
-        ".vscode/tasks.json",
-        ".VSCode/Tasks.json",
-        ".github/workflows/ci.yml",
-        ".gitlab-ci.yml",
-        ".circleci/config.yml",
-        "Jenkinsfile",
-        ".husky/pre-commit",
-        ".bashrc",
-        ".zshenv",
-        ".profile",
-        ".config/systemd/user/x.service",
-        "lib/sitecustomize.py",
-        "lib/x.pth",
-    ],
-)
-def test_files_that_run_later_are_pointed_out(work: Path, path: str) -> None:
-    assert place_path(f"{work}/{path}", [str(work)], PROTECTED).runs_later
-
-
-@pytest.mark.parametrize(
-    "path", ["envrc", "a.envrc", "tasks.json", "src/workflows/ci.yml", ".github/workflows", "bashrc", "README.md"]
-)
-def test_files_that_do_not_are_not(work: Path, path: str) -> None:
-    assert place_path(f"{work}/{path}", [str(work)], PROTECTED).runs_later is None

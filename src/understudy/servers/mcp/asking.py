@@ -79,6 +79,7 @@ def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str,
         question.cwd,
         justification=None if question.retries else question.reason,
         retries=question.retries,
+        note=question.note,
     )
     params: dict[str, Any] = {
         "message": command_message(asked) if client.wants_forms else command_question(question.command, question.cwd),
@@ -94,7 +95,13 @@ def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str,
 
 
 def _patch_params(question: PatchApprovalAsked, client: Client, conversation: Conversation) -> dict[str, Any]:
-    asked = PatchQuestion(question.changes, conversation.state.overrides.cwd or "/", reason=question.reason)
+    asked = PatchQuestion(
+        question.changes,
+        conversation.state.overrides.cwd or "/",
+        outside=frozenset(question.outside),
+        protected=frozenset(question.protected),
+        reason=question.reason,
+    )
     params: dict[str, Any] = {
         "message": patch_message(asked) if client.wants_forms else patch_question(),
         "requestedSchema": _FORM if client.wants_forms else _NO_FORM,
