@@ -195,9 +195,9 @@ def patch_outside_asked(recording: Recording) -> None:
         "codex_event_id": "1",
         "codex_call_id": "call1234",
         "codex_changes": OUTSIDE,
-        "codex_reason": Mentions("outside.txt", "outside of the writable directories"),
+        "codex_reason": Mentions("outside", "../outside.txt"),
     }
-    reason = Mentions("outside of the writable directories")
+    reason = Mentions("outside")
     event = event_like(like, type="apply_patch_approval_request", call_id="call1234", changes=OUTSIDE, reason=reason)
     recording.steps[first:asked] = [event]
     without_events("background_event")(recording)
