@@ -1,53 +1,215 @@
 """The commands and their arguments. Each command's work is in its own module, imported only when it is called."""
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Protocol
 
 from understudy import __version__
+from understudy.errors import AgentError
+from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES
+
+Act = Callable[[argparse.Namespace], int]
+
+INTERRUPTED = 130
+TAKES_COMMAND = (["sandbox"], ["policy", "check"])  # what stands after `--` is another program's
+
+DESCRIPTION = "A coding agent that other programs call over MCP."
+EPILOG = "Ids of conversations may be shortened as long as they are unique. `understudy COMMAND --help` says more."
 
 
 def run(words: Sequence[str]) -> int:
-    """Parse and carry out. The exit code."""
+    """Parse and carry out. The exit code: 0, 1 for a failure, 2 for a call that makes no sense."""
     parser = build_parser()
-    options = parser.parse_args(words)
-    if options.command is None:
-        parser.print_help(sys.stderr)
+    ours, theirs = _split(list(words))
+    options = parser.parse_args(ours)
+    if options.act is None:
+        options.help_of.print_help(sys.stderr)
         return 2
-    return options.act(options)
+    if theirs is not None:
+        options.argv = theirs
+    return _carry_out(options.act, options)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
+    if "--" in words and any(words[: len(start)] == start for start in TAKES_COMMAND):
+        at = words.index("--")
+        return words[:at], words[at + 1 :]
+    return words, None
+
+
+def _carry_out(act: Act, options: argparse.Namespace) -> int:
+    try:
+        code = act(options)
+        sys.stdout.flush()
+    except AgentError as error:
+        print(f"understudy: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read us has seen enough; nothing more may be written, at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    return code
+
+
+class Commands(Protocol):
+    def add_parser(self, name: str, *, help: str, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser: ...  # noqa: A002
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="understudy", description="A coding agent that other programs call over MCP.")
+    parser = argparse.ArgumentParser(prog="understudy", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"understudy {__version__}")
-    parser.set_defaults(command=None)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    _add_mcp_server(commands)
+    parser.set_defaults(act=None, help_of=parser)
+    commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_serving(commands)
+    _add_conversations(commands)
+    _add_transfer(commands)
+    _add_running(commands)
+    _add_policy(commands)
+    _add_state(commands)
     return parser
 
 
-def _add_mcp_server(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    server = commands.add_parser("mcp-server", aliases=["mcp"], help="serve MCP on standard input and output")
-    server.add_argument(
+def _add(
+    commands: Commands, name: str, module: str, about: str, *, more: str = "", aliases: Sequence[str] = ()
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}. {more}".strip(), aliases=aliases)
+
+    def act(options: argparse.Namespace) -> int:
+        return import_module(f"understudy.cli.{module}").run(options)
+
+    parser.set_defaults(act=act)
+    return parser
+
+
+def _add_serving(commands: Commands) -> None:
+    server = _add(commands, "mcp-server", "serve", "serve MCP on standard input and output", aliases=["mcp"])
+    _overrides(server)
+    demo = _add(commands, "demo", "demo.command", "show the whole thing with no key and no network")
+    demo.add_argument("--ask", action="store_true", help="answer the approval questions yourself")
+    demo.add_argument("--wire", action="store_true", help="show every line that goes over the wire as well")
+
+
+def _add_conversations(commands: Commands) -> None:
+    listing = _add(commands, "conversations", "conversations", "list conversations, the last active first")
+    _json(listing)
+    listing.add_argument("--archived", action="store_true", help="those that were archived instead")
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="at most so many (50; 0 for all)")
+    actions: Commands = listing.add_subparsers(metavar="ACTION", title="actions")
+    for name, about in (
+        ("delete", "forget conversations for good"),
+        ("archive", "take conversations out of the list"),
+        ("unarchive", "put conversations back into the list"),
+    ):
+        action = _add(actions, name, "conversations", about)
+        action.set_defaults(action=name)
+        action.add_argument("ids", nargs="+", metavar="ID")
+        if name == "delete":
+            action.add_argument("-y", "--yes", action="store_true", help="do not ask first")
+    listing.set_defaults(action="list")
+
+    show = _add(commands, "show", "show", "print a conversation for reading")
+    show.add_argument("id", metavar="ID")
+    _json(show, "every event on a line, with its sequence number")
+    show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first")
+
+    resume = _add(commands, "resume", "resume", "go on with a conversation from here", more="Ctrl-C interrupts the turn.")
+    resume.add_argument("id", metavar="ID")
+    resume.add_argument("prompt", metavar="PROMPT", help="what to say; - reads it from standard input")
+    resume.add_argument("-m", "--model", help="go on with this model")
+    _json(resume, "every event on a line as it comes")
+    _overrides(resume)
+
+
+def _add_transfer(commands: Commands) -> None:
+    export = _add(commands, "export", "transfer", "write a conversation to one file of JSON lines")
+    export.set_defaults(action="export")
+    export.add_argument("id", metavar="ID")
+    export.add_argument("-o", "--output", metavar="FILE", help="where to (standard output)")
+
+    import_ = _add(
+        commands,
+        "import",
+        "transfer",
+        "take in a conversation from a file",
+        more="A file of `understudy export`, or a session file (rollout-….jsonl) of codex, old or new.",
+    )
+    import_.set_defaults(action="import")
+    import_.add_argument("file", metavar="FILE", help="- for standard input")
+    import_.add_argument("--new-id", action="store_true", help="give it an id of its own, so that it can stand beside the first")
+    import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, where the file does not say or that is gone")
+    _json(import_, "the new conversation as a JSON object")
+
+
+def _add_running(commands: Commands) -> None:
+    sandbox = _add(commands, "sandbox", "sandbox", "run a command exactly as the agent's shell tool would")
+    sandbox.add_argument("--mode", choices=SANDBOX_MODES, help="how it is confined (as configured for the folder)")
+    sandbox.add_argument("--cwd", metavar="DIR", help="where it runs (here)")
+    sandbox.add_argument("--writable", action="append", default=[], metavar="DIR", help="a further folder it may write to")
+    sandbox.add_argument("--network", choices=NETWORK_MODES, help="what it may reach (as configured: off)")
+    sandbox.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after so long")
+    _overrides(sandbox)
+    _command(sandbox)
+
+    _add(commands, "apply-patch", "patch", "apply a patch from standard input to the files here")
+
+
+def _add_policy(commands: Commands) -> None:
+    policy = commands.add_parser("policy", help="ask what the rules say", description="Ask what the rules say.")
+    policy.set_defaults(act=None, help_of=policy)
+    actions: Commands = policy.add_subparsers(metavar="ACTION", title="actions")
+    check = _add(actions, "check", "policy", "say what would be decided about a command, and by which rule")
+    check.set_defaults(action="check")
+    check.add_argument("--escalated", action="store_true", help="as if the model asked to leave the sandbox")
+    check.add_argument("--cwd", metavar="DIR", help="where it would run (here)")
+    _json(check)
+    _overrides(check)
+    _command(check)
+    test = _add(actions, "test", "policy", "try the cases of a file against the rules", more="Exit code 1 if one does not hold.")
+    test.set_defaults(action="test")
+    test.add_argument("file", metavar="FILE")
+    _overrides(test)
+
+    trust = _add(commands, "trust", "trust", "trust a folder's own .env, .codex/ and .mcp.json, as they are now")
+    trust.add_argument("folder", nargs="?", metavar="DIR")
+    trust.add_argument("--list", action="store_true", help="the folders that are trusted")
+    trust.add_argument("--remove", action="store_true", help="trust DIR no more")
+
+
+def _add_state(commands: Commands) -> None:
+    doctor = _add(commands, "doctor", "doctor", "say what works here and what does not", more="Exit code 1 if something is broken.")
+    _json(doctor)
+    _overrides(doctor)
+    backup = _add(commands, "backup", "backup", "copy the store of conversations, also while it is in use")
+    backup.add_argument("file", metavar="FILE")
+    completion = _add(commands, "completion", "completion", "print a completion script for a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+
+
+def _json(parser: argparse.ArgumentParser, about: str = "as JSON") -> None:
+    parser.add_argument("--json", action="store_true", help=about)
+
+
+def _overrides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "-c",
         "--config",
         dest="overrides",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="set a key of config.toml for every session; dotted keys reach into tables, values are TOML",
+        help="set a key of config.toml; dotted keys reach into tables, values are TOML",
     )
-    server.set_defaults(command="mcp-server", act=_serve)
 
 
-def _serve(options: argparse.Namespace) -> int:
-    from understudy.config.overrides import parse_flag
-    from understudy.errors import ConfigError
-    from understudy.servers.mcp.first import serve
+def _command(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD …")
 
-    try:
-        overrides = [parse_flag(text) for text in options.overrides]
-    except ConfigError as error:
-        print(f"understudy: {error}", file=sys.stderr)
-        return 2
-    return serve(overrides)
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)

@@ -1,0 +1,31 @@
+"""What commands know of the user's configuration."""
+
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from understudy.config.home import find_home
+from understudy.config.load import load_config
+from understudy.config.model import Config
+from understudy.config.overrides import parse_flag
+from understudy.errors import ConfigError
+from understudy.protocol.records import Overrides
+
+
+def read_overrides(options: Namespace) -> list[tuple[str, Any]]:
+    """The `-c` flags. One that is no assignment ends the program with exit code 2, like any other wrong argument."""
+    try:
+        return [parse_flag(text) for text in options.overrides]
+    except ConfigError as error:
+        print(f"understudy: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def read_config(options: Namespace, overrides: Overrides) -> Config:
+    """The configuration as a conversation begun here would have it. A model need not be set. Raises `ConfigError`."""
+    flags = read_overrides(options)
+    home = find_home(os.environ)
+    overrides = Overrides(cwd=overrides.cwd, sandbox=overrides.sandbox, model="none")
+    return load_config(home, overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)

@@ -1,0 +1,90 @@
+"""A person's terminal: colours where it has them, whole lines where it is none. What others wrote is made harmless first."""
+
+import re
+from collections.abc import Iterator
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from understudy.policy.visible import TerminalText, make_visible, strip_terminal_escapes
+
+_TOKEN = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+def open_console(*, stderr: bool = False) -> Console:
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console.soft_wrap = not console.is_terminal  # a file or a pipe gets lines as they are
+    return console
+
+
+def one_line(text: str) -> str:
+    """Text of others on one line, with nothing hidden in it."""
+    return make_visible(" ".join(text.split()))
+
+
+def shorten(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+class Flow:
+    """Words that come in pieces: indented, and wrapped where there is a terminal to wrap for."""
+
+    def __init__(self, console: Console, *, first: str, indent: str, style: str = "", first_style: str = "") -> None:
+        self._console = console
+        self._first, self._indent = first, indent
+        self._style, self._first_style = style, first_style
+        self._width = console.width if console.is_terminal else None
+        self._clean = TerminalText()
+        self._word = ""  # may go on with the next piece
+        self._blank = ""
+        self._column = 0
+        self._begun = False
+
+    def feed(self, text: str) -> None:
+        self._place(self._clean.feed(text))
+
+    def end(self) -> None:
+        self._place(self._clean.finish())
+        self._write_word()
+        if self._begun:
+            self._console.print()
+
+    def _place(self, text: str) -> None:
+        for token in self._tokens(text):
+            if token == "\n":
+                self._write_word()
+                if self._begun:
+                    self._console.print()
+                    self._column = 0
+                self._blank = ""
+            elif token.isspace():
+                self._write_word()
+                self._blank = token
+            else:
+                self._word += token
+
+    def _tokens(self, text: str) -> Iterator[str]:
+        return (found[0] for found in _TOKEN.finditer(text))
+
+    def _write_word(self) -> None:
+        word, self._word = self._word, ""
+        if not word:
+            return
+        length = cell_len(word)
+        if self._column and self._width and self._column + cell_len(self._blank) + length > self._width:
+            self._console.print()
+            self._column, self._blank = 0, ""
+        if self._column == 0:
+            lead = self._indent if self._begun else self._first
+            self._console.print(Text(lead, self._first_style), end="", soft_wrap=True)
+            self._column = cell_len(lead)
+            self._begun = True
+        self._console.print(Text(self._blank + word, self._style), end="", soft_wrap=True)
+        self._column += cell_len(self._blank) + length
+        self._blank = ""
+
+
+def clean_lines(text: str) -> list[str]:
+    """Output of a command, line by line, without anything that a terminal would obey."""
+    return strip_terminal_escapes(text).expandtabs(8).splitlines()
