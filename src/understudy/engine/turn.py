@@ -96,14 +96,13 @@ class Turn:
     async def _ask_model(self) -> bool:
         """One answer of the model, however often it has to be asked. True when it called a tool."""
         self.record(RequestSent(tuple(self._feed.state.waiting)))
-        attempt, called = 0, False
+        attempt = 0
         while True:
-            calls_before = len(self._feed.state.items)
+            sent = len(self._feed.state.items)
             try:
                 await self._read_answer()
-                return called or self._called_since(calls_before)
+                return self._called_since(sent)  # calls of a broken attempt were part of what this one was sent
             except StreamLost as error:
-                called = called or self._called_since(calls_before)
                 attempt += 1
                 if attempt > self._setup.stream_retries:
                     raise
@@ -113,8 +112,7 @@ class Turn:
                 await asyncio.sleep(delay)
                 for retelling in (self._text, self._reasoning, self._raw_reasoning):
                     retelling.begin_again()
-                if self._feed.state.waiting:
-                    self.record(RequestSent(tuple(self._feed.state.waiting)))
+                self.record(RequestSent(tuple(self._feed.state.waiting)))
 
     def _called_since(self, length: int) -> bool:
         return any(isinstance(item, FunctionCallOutput) for item in self._feed.state.items[length:])
