@@ -2,14 +2,16 @@
 
 import asyncio
 import base64
+import logging
+import math
 import os
 import sqlite3
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -21,6 +23,8 @@ from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Pag
 from understudy.store.place import prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
+
+logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5.0
 
@@ -34,7 +38,11 @@ _decode_op = msgspec.json.Decoder(LetterOp).decode
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     as_of: float  # when the first page was read: later pages leave out what changed since
     updated_at: float
-    number: int
+    number: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+_FIRST_PAGE = _Cursor(math.inf, math.inf, 0)
+_DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
 def number_of(conversation_id: str) -> int:
@@ -61,15 +69,16 @@ class SqliteLog:
         refuse_network_file_system(folder)
         self.path = folder / "conversations.db"
         self._loop = loop
-        with self._explained():
+        with self._explained(), ExitStack() as opened:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            writing = self._connect()
+            writing = opened.enter_context(closing(self._connect()))
             writing.execute("PRAGMA journal_mode = WAL")
             writing.execute("PRAGMA synchronous = FULL")
             migrate(writing, str(self.path))
-            self._reader = self._connect()
+            self._reader = opened.enter_context(closing(self._connect()))
             self._reader.execute("PRAGMA query_only = 1")
-        self._locks = ConversationLocks(folder / "locks")
+            self._locks = ConversationLocks(folder / "locks")
+            opened.pop_all()  # nothing can fail any more
         self._writer = Writer(writing, self._deliver, str(self.path))
 
     def close(self, timeout: float = 5.0) -> bool:
@@ -155,14 +164,24 @@ class SqliteLog:
     def partial(self, conversation_id: ConversationId) -> Partial | None:
         with self._explained():
             row = self._reader.execute("SELECT data FROM partials WHERE conversation = ?", (number_of(conversation_id),)).fetchone()
-        return _decode_partial(row[0]) if row else None
+        try:
+            return _decode_partial(row[0]) if row else None
+        except msgspec.MsgspecError as error:  # the finished item is in the log, or will never be
+            logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
+            return None
 
     def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
         with self._explained():
             rows = self._reader.execute(
                 "SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", (number_of(conversation_id),)
             ).fetchall()
-        return [Letter(number, _decode_op(op)) for number, op in rows]
+        letters: list[Letter] = []
+        for number, op in rows:
+            try:
+                letters.append(Letter(number, _decode_op(op)))
+            except msgspec.MsgspecError as error:
+                logger.error("letter %d to %s cannot be read: %s", number, conversation_id, error)
+        return letters
 
     def find(self, conversation_id: ConversationId) -> Listed | None:
         with self._explained():
@@ -172,8 +191,7 @@ class SqliteLog:
         return self._listed(*row) if row else None
 
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
-        now = time.time()
-        place = _read_cursor(cursor) if cursor is not None else _Cursor(now, now, (1 << 63) - 1)
+        place = _read_cursor(cursor) if cursor is not None else _FIRST_PAGE
         if limit <= 0:
             return Page((), None)
         with self._explained():
@@ -186,10 +204,16 @@ class SqliteLog:
         if len(rows) <= limit:
             return Page(listed, None)
         last = rows[limit - 1]
-        return Page(listed, _write_cursor(_Cursor(place.as_of, last[2], last[5])))
+        as_of = max(time.time(), listed[0].updated_at) if cursor is None else place.as_of  # a clock may have been ahead
+        return Page(listed, _write_cursor(_Cursor(as_of, last[2], last[5])))
 
     def _listed(self, conversation_id: str, created_at: float, updated_at: float, summary: bytes, archived: int) -> Listed:
-        return Listed(ConversationId(conversation_id), created_at, updated_at, _decode_summary(summary), bool(archived))
+        try:
+            decoded = _decode_summary(summary)
+        except msgspec.MsgspecError as error:  # it must not hide the others
+            logger.error("the summary of %s cannot be read: %s", conversation_id, error)
+            decoded = _DAMAGED
+        return Listed(ConversationId(conversation_id), created_at, updated_at, decoded, bool(archived))
 
     def changes(self) -> int:
         with self._explained():

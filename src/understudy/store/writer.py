@@ -68,10 +68,15 @@ class Writer:
         try:
             return self._commit_together(group)
         except sqlite3.Error as error:
-            if len(group) > 1:  # one bad job must not take the others with it
+            if len(group) > 1 and not self._is_locked(error):  # one bad job must not take the others with it
                 return [outcome for job in group for outcome in self._commit([job])]
             logger.error("a write to %s failed: %s", self._path, error)
-            return [explain(error, self._path)]
+            return [explain(error, self._path)] * len(group)
+
+    @staticmethod
+    def _is_locked(error: sqlite3.Error) -> bool:
+        """By another program, which we have waited for: no use to wait again for each job."""
+        return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
     def _commit_together(self, group: list[Job]) -> list[BaseException | None]:
         outcomes: list[BaseException | None] = []

@@ -1,0 +1,175 @@
+"""Appending: in order, with an epoch, together where they wait together, and nothing of a batch that may not be written."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.store.records import append, new_id, noticed, open_log, opened, records_of, user_message
+from understudy.errors import Fenced, StoreError
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Noticed
+from understudy.store.log import InterruptLetter, Partial, Position, SendLetter
+
+
+async def test_what_was_appended_is_there_for_every_store_on_the_folder(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    name = new_id()
+    assert log.position(name) is None
+    await append(log, opened(name))
+    await append(log, noticed(name, 1, 2, count=3))
+    for reader in (log, other):
+        assert reader.position(name) == Position(1, 4)
+        assert [entry.seq for entry in reader.read(name)] == [1, 2, 3, 4]
+        assert [entry.seq for entry in reader.read(name, 2)] == [3, 4]
+        assert [entry.seq for entry in reader.read(name, 1, 2)] == [2, 3]
+        assert records_of(reader, name)[-1] == Noticed("note 4")
+    log.close()
+    other.close()
+
+
+async def test_a_claim_raises_the_epoch_and_the_one_before_can_write_no_more(tmp_path: Path) -> None:
+    first, second = open_log(tmp_path), open_log(tmp_path)
+    name = new_id()
+    await append(first, opened(name))
+    await append(second, noticed(name, 2, 2, claims=True))
+    with pytest.raises(Fenced):
+        await append(first, noticed(name, 1, 2))
+    with pytest.raises(Fenced):
+        await append(first, noticed(name, 1, 3))
+    with pytest.raises(Fenced):  # a claim on an epoch that is over
+        await append(first, noticed(name, 2, 2, claims=True))
+    await append(second, noticed(name, 2, 3))
+    assert records_of(first, name)[1:] == [Noticed("note 2"), Noticed("note 3")]
+    first.close()
+    second.close()
+
+
+async def test_a_number_is_given_once(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    await append(log, noticed(name, 1, 2))
+    with pytest.raises(Fenced):
+        await append(log, noticed(name, 1, 2))
+    with pytest.raises(Fenced):
+        await append(log, noticed(name, 1, 5))
+    assert [entry.seq for entry in log.read(name)] == [1, 2]
+    log.close()
+
+
+async def test_a_refused_batch_takes_nothing_with_it_and_no_other_batch(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    good, bad = new_id(), new_id()
+    outcomes: list[BaseException | None] = []
+    done = asyncio.Event()
+
+    def note(error: BaseException | None) -> None:
+        outcomes.append(error)
+        if len(outcomes) == 5:
+            done.set()
+
+    for batch in (opened(good), opened(bad), noticed(bad, 7, 2, taken=9), opened(good), noticed(good, 1, 2)):
+        log.append(batch, note)
+    async with asyncio.timeout(20):
+        await done.wait()
+    assert [type(outcome) for outcome in outcomes] == [type(None), type(None), Fenced, StoreError, type(None)]
+    assert [entry.seq for entry in log.read(good)] == [1, 2]
+    assert [entry.seq for entry in log.read(bad)] == [1]
+    log.close()
+
+
+async def test_outcomes_come_in_the_order_of_the_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    names = [new_id() for _ in range(40)]
+    order: list[ConversationId] = []
+    done = asyncio.Event()
+
+    def note(name: ConversationId) -> None:
+        order.append(name)
+        if len(order) == len(names) * 2:
+            done.set()
+
+    for name in names:
+        log.append(opened(name), lambda _, name=name: note(name))
+        log.append(noticed(name, 1, 2), lambda _, name=name: note(name))
+    async with asyncio.timeout(20):
+        await done.wait()
+    assert order == [name for name in names for _ in range(2)]
+    log.close()
+
+
+async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    names = [new_id() for _ in range(100)]
+    for name in names:
+        log.append(opened(name), lambda _: None)
+    assert log.close() is True
+    again = open_log(tmp_path)
+    assert again.count() == 100
+    again.close()
+
+
+async def test_letters_wait_in_order_until_the_batch_that_holds_them(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    name, stranger = new_id(), new_id()
+    await append(log, opened(name))
+    message = user_message("hello")
+    sent = asyncio.get_running_loop().create_future()
+    other.post(name, SendLetter(message))
+    other.post(stranger, InterruptLetter())
+    other.post(name, InterruptLetter(), lambda _: sent.set_result(None))
+    async with asyncio.timeout(20):
+        await sent
+    letters = log.letters(name)
+    assert [letter.op for letter in letters] == [SendLetter(message), InterruptLetter()]
+    with pytest.raises(Fenced):
+        await append(log, noticed(name, 9, 2, taken=letters[-1].number))
+    assert len(log.letters(name)) == 2, "a batch that was refused takes no letters"
+    await append(log, noticed(name, 1, 2, taken=letters[0].number))
+    assert log.letters(name) == letters[1:]
+    assert len(log.letters(stranger)) == 1
+    log.close()
+    other.close()
+
+
+async def test_the_text_so_far_is_replaced_and_goes_with_the_item(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    said = Partial(1, "half of it", "a thought", "", (("c", "stdout", b"\xff\x00out"),))
+    log.save_partial(name, Partial(1, "half"))
+    log.save_partial(name, said)
+    await append(log, noticed(name, 1, 2))
+    assert other.partial(name) == said
+    batch = noticed(name, 1, 3)
+    await append(log, type(batch)(batch.conversation_id, 1, 2, batch.entries, batch.summary, clears_partial=True))
+    assert other.partial(name) is None
+    log.close()
+    other.close()
+
+
+async def test_the_change_counter_moves_when_another_store_writes(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    before = other.changes()
+    assert other.changes() == before
+    await append(log, opened(new_id()))
+    assert other.changes() != before
+    log.close()
+    other.close()
+
+
+async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    name, other = new_id(), new_id()
+    await append(log, opened(name))
+    await append(log, opened(other))
+    log.save_partial(name, Partial(1, "half"))
+    log.post(name, InterruptLetter())
+    gone = asyncio.get_running_loop().create_future()
+    log.delete(name, lambda error: gone.set_result(error))
+    async with asyncio.timeout(20):
+        assert await gone is None
+    assert (log.position(name), list(log.read(name)), log.partial(name), list(log.letters(name))) == (None, [], None, [])
+    assert log.position(other) == Position(1, 1)
+    log.close()

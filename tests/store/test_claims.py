@@ -1,0 +1,129 @@
+"""Claims: one owner among all processes, whose death frees them, and no child keeps them."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.store.records import append, new_id, noticed, open_log, opened
+from understudy.store.locks import ConversationLocks
+from understudy.store.sqlite import number_of
+
+HOLDER = """
+import subprocess, sys
+from pathlib import Path
+from understudy.store.sqlite import SqliteLog
+
+log = SqliteLog(Path(sys.argv[1]))
+claims = [log.claim(name) for name in sys.argv[2:]]
+child = subprocess.Popen(["sleep", "60"])
+print(child.pid, *("yes" if claim else "no" for claim in claims), flush=True)
+sys.stdin.readline()
+claims[0].release()
+print("released", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Holder:
+    """Another process that claims conversations and has a child that outlives it."""
+
+    def __init__(self, folder: Path, *names: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(folder), *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.child, *self.got = self._line().split()
+
+    def release(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        assert self._line() == "released\n"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def _line(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline()
+
+    def clean_up(self) -> None:
+        self.kill()
+        os.kill(int(self.child), signal.SIGKILL)
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe
+            pipe.close()
+
+
+async def test_a_conversation_has_one_owner_and_others_see_it(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    name, free = new_id(), new_id()
+    claim = log.claim(name)
+    assert claim is not None
+    assert other.claim(name) is None
+    assert other.is_claimed(name)
+    assert not log.is_claimed(name), "our own claims are known to their holders"
+    assert not other.is_claimed(free)
+    claim.release()
+    claim.release()
+    again = other.claim(name)
+    assert again is not None
+    assert log.is_claimed(name)
+    again.release()
+    assert not log.is_claimed(name)
+    log.close()
+    other.close()
+
+
+async def test_a_killed_process_frees_its_claims_though_its_child_lives(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    held, also, free = new_id(), new_id(), new_id()
+    holder = Holder(tmp_path, held, also)
+    try:
+        assert holder.got == ["yes", "yes"]
+        assert log.claim(held) is None
+        assert log.is_claimed(held)
+        mine = log.claim(free)
+        assert mine is not None, "other conversations are not touched"
+        holder.release()
+        taken = log.claim(held)
+        assert taken is not None
+        assert log.claim(also) is None
+        holder.kill()
+        os.kill(int(holder.child), 0)  # alive, and it inherited nothing
+        assert log.claim(also) is not None
+    finally:
+        holder.clean_up()
+        log.close()
+
+
+async def test_an_overtaken_owner_is_refused_by_its_epoch(tmp_path: Path) -> None:
+    """What a lock cannot do on every disk the epoch does."""
+    import pytest
+
+    from understudy.errors import Fenced
+
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    await append(other, noticed(name, 2, 2, claims=True))
+    with pytest.raises(Fenced, match=name):
+        await append(log, noticed(name, 1, 2))
+    log.close()
+    other.close()
+
+
+def test_a_lock_is_one_byte_and_the_descriptor_is_not_inherited(tmp_path: Path) -> None:
+    first, second = ConversationLocks(tmp_path / "locks"), ConversationLocks(tmp_path / "locks")
+    numbers = [0, 1, 2, number_of("ffffffff-ffff-ffff-ffff-ffffffffffff"), number_of("00000000-0000-0000-ffff-ffffffffffff")]
+    assert first.try_lock(numbers[0])
+    for number in numbers[1:4]:
+        assert second.try_lock(number)
+        assert not first.try_lock(number)
+    assert not second.try_lock(numbers[4])
+    assert (tmp_path / "locks").stat().st_mode & 0o777 == 0o600
+    first.close()
+    assert second.try_lock(numbers[0])
+    second.close()
