@@ -71,7 +71,7 @@ async def test_a_frame_that_breaks_mcp_fails_the_test_that_saw_it(tmp_path: Path
 
 
 async def test_a_wait_in_vain_names_what_it_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.waiting.WAIT_SECONDS", 0.05)
     async with tiny(tmp_path) as client:
+        monkeypatch.setattr("tests.support.waiting.WAIT_SECONDS", 0.05)
         with pytest.raises(AssertionError, match=r"waited 0\.05 s in vain for a request of the server"):
             await client.next_request()
