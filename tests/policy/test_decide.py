@@ -1,12 +1,12 @@
 """Ask, run, contain: the whole table of decisions."""
 
-from dataclasses import replace
 from time import perf_counter
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.policy.threat_cases import FACTS, PROJECT
 from understudy.policy.decide import (

@@ -3,9 +3,9 @@
 import os
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.policy import canary
@@ -69,7 +69,7 @@ from understudy.policy.words import Words, simple_commands
     ],
 )
 def test_a_command_that_only_reads_the_project_needs_no_question(line: str) -> None:
-    verdict = decide_command(replace(FACTS, argv=tuple(line.split())))
+    verdict = decide_command(msgspec.structs.replace(FACTS, argv=tuple(line.split())))
     assert (verdict.action, verdict.contained, verdict.rule) == ("allow", True, "known-harmless")
 
 
@@ -103,21 +103,21 @@ def test_a_command_that_only_reads_the_project_needs_no_question(line: str) -> N
     ],
 )
 def test_an_option_or_form_that_is_not_listed_is_asked_about(line: str) -> None:
-    assert decide_command(replace(FACTS, argv=tuple(line.split()))).action == "ask"
+    assert decide_command(msgspec.structs.replace(FACTS, argv=tuple(line.split()))).action == "ask"
 
 
 def test_folders_are_not_walked_from_home_or_root() -> None:
     for home, cwd in (("/home/me", "/home/me"), ("/home/me", "/home"), ("", "/")):
-        facts = replace(FACTS, cwd=cwd, project=(cwd,), home=home)
+        facts = msgspec.structs.replace(FACTS, cwd=cwd, project=(cwd,), home=home)
         for line in ("rg x", "grep -r x", "find . -name x", "ls -R"):
-            assert decide_command(replace(facts, argv=tuple(line.split()))).action == "ask"
-        assert decide_command(replace(facts, argv=("ls",))).action == "allow"
+            assert decide_command(msgspec.structs.replace(facts, argv=tuple(line.split()))).action == "ask"
+        assert decide_command(msgspec.structs.replace(facts, argv=("ls",))).action == "allow"
 
 
 def test_other_writable_roots_may_be_read_too() -> None:
-    facts = replace(FACTS, argv=("cat", "/srv/data/x"))
+    facts = msgspec.structs.replace(FACTS, argv=("cat", "/srv/data/x"))
     assert decide_command(facts).action == "ask"
-    assert decide_command(replace(facts, project=(*FACTS.project, "/srv/data"))).action == "allow"
+    assert decide_command(msgspec.structs.replace(facts, project=(*FACTS.project, "/srv/data"))).action == "allow"
 
 
 _FLAGS: dict[str, str] = {

@@ -1,8 +1,8 @@
 """The user's rules: what they may say, how errors read, and that no rule reaches further than its words."""
 
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def _bash(script: str) -> Words:
 
 
 def _facts(argv: Words, rules: Rules, **changes: Any) -> CommandFacts:
-    return replace(FACTS, argv=argv, rules=rules, **changes)
+    return msgspec.structs.replace(FACTS, argv=argv, rules=rules, **changes)
 
 
 NO_PUSH = _rules({"name": "no-push", "prefix": ["git", "push"], "decision": "deny", "reason": "pushing is mine"})
@@ -223,8 +223,8 @@ def test_a_rule_that_allows_a_file_does_not_make_it_writable_or_unprotected() ->
         "untrusted", "workspace-write", targets=("/srv/notes/a",), project=(PROJECT,), rules=FILE_RULES, outside=True
     )
     assert decide_patch(allowed).action == "ask"
-    assert decide_patch(replace(allowed, outside=False, protected=True)).action == "ask"
-    assert decide_patch(replace(allowed, outside=False, sandbox_mode="read-only")).action == "ask"
+    assert decide_patch(msgspec.structs.replace(allowed, outside=False, protected=True)).action == "ask"
+    assert decide_patch(msgspec.structs.replace(allowed, outside=False, sandbox_mode="read-only")).action == "ask"
 
 
 _WRONG: list[tuple[dict[str, Any], str]] = [

@@ -1,7 +1,6 @@
 """Every known trick, against the decision that a command under `untrusted` meets."""
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from tests.policy.threat_cases import FACTS, PROJECT, THREAT_CASES, ThreatCase
@@ -25,7 +24,7 @@ def test_a_command_that_may_do_more_than_read_is_asked_about(case: ThreatCase) -
 def test_nothing_leaves_the_sandbox_unasked(case: ThreatCase) -> None:
     for policy in ("untrusted", "on-failure", "on-request", "never"):
         for mode in ("read-only", "workspace-write"):
-            verdict = decide_command(replace(case.given(), approval_policy=policy, sandbox_mode=mode))
+            verdict = decide_command(msgspec.structs.replace(case.given(), approval_policy=policy, sandbox_mode=mode))
             assert verdict.contained or verdict.action == "ask", verdict
 
 
@@ -54,7 +53,7 @@ def test_s38_an_approval_covers_the_exact_command_place_environment_and_mode() -
 
 
 def test_s38_what_was_approved_for_the_session_runs_unasked_and_uncontained() -> None:
-    verdict = decide_command(replace(FACTS, argv=("make",), approved=True))
+    verdict = decide_command(msgspec.structs.replace(FACTS, argv=("make",), approved=True))
     assert (verdict.action, verdict.contained, verdict.rule) == ("allow", False, "approved-for-session")
 
 
@@ -81,5 +80,5 @@ GIT = parse_rules([{"prefix": ["git"], "decision": "allow"}], source="config.tom
     ],
 )
 def test_s39_an_allow_rule_holds_for_its_words_only(argv: Words, action: str) -> None:
-    facts: CommandFacts = replace(FACTS, argv=argv, rules=GIT)
+    facts: CommandFacts = msgspec.structs.replace(FACTS, argv=argv, rules=GIT)
     assert decide_command(facts).action == action

@@ -3,7 +3,9 @@
 The table in docs/security.md is generated from these rows, so each of them is also a promise.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from understudy.policy.decide import CommandFacts
 from understudy.policy.verdicts import Action
@@ -297,7 +299,10 @@ THREAT_CASES: tuple[ThreatCase, ...] = (
     ThreatCase("S32", ("cat", "a" * (MAX_LENGTH + 1)), note="long without a shell"),
     *_argv("S33", "./ls", "/tmp/ls", "/bin/ls", "sub/ls", "../ls", "LS", "Ls"),
     ThreatCase(
-        "S33", ("ls",), note="`ls` stands in a folder of PATH inside the project", facts=replace(FACTS, planted=frozenset(("ls",)))
+        "S33",
+        ("ls",),
+        note="`ls` stands in a folder of PATH inside the project",
+        facts=replace(FACTS, planted=frozenset(("ls",))),
     ),
     ThreatCase("S33", ("bash", "-lc", "ls"), note="so does `bash`", facts=replace(FACTS, planted=frozenset(("bash",)))),
     *_bash("S34", "echo =rm", "ls *(e:evil:)", "[[ a =~ b ]]", "echo ${(e)x}", "ls *", "ls ~", "ls {a,b}", "ls [ab]", "ls ?"),

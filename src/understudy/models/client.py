@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import deque
-from dataclasses import replace
+
+import msgspec
 
 from understudy import __version__
 from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
@@ -72,7 +73,9 @@ class HttpModel:
         self._secrets: list[Secret] = []  # those sent last
 
     def stream(self, prompt: Prompt) -> Answer:
-        asked = replace(prompt, items=tuple(prompt.items))  # what is added to the history later belongs to the next request
+        asked = msgspec.structs.replace(
+            prompt, items=tuple(prompt.items)
+        )  # what is added to the history later belongs to the next request
         return HttpAnswer(self, self._wire, asked, self._idle_seconds)
 
     async def request(self, prompt: Prompt) -> Response:

@@ -5,9 +5,10 @@ An answer that does not end in `Completed` raises ModelError; the items before i
 """
 
 from collections import deque
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
+
+import msgspec
 
 from understudy.errors import ModelError
 from understudy.models.prompt import Prompt
@@ -15,13 +16,11 @@ from understudy.protocol.items import ModelItem, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
 
-@dataclass(frozen=True, slots=True)
-class ItemDone:
+class ItemDone(msgspec.Struct, frozen=True):
     item: ModelItem
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True):
     usage: Usage | None
 
 

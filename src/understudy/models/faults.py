@@ -1,6 +1,5 @@
 """A provider's own words on what went wrong, in the many shapes they come in, and the error they mean to us."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -13,8 +12,7 @@ STREAM_CLOSED = "stream closed before response.completed"
 STREAM_IDLE = "idle timeout waiting for SSE"
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     message: str
     codes: tuple[str, ...] = ()  # `code` and `type`, whichever the provider gave
     status: int | None = None

@@ -1,23 +1,22 @@
 """What a model is asked: instructions, history and tools; and how the user wants it asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from understudy.protocol.items import Item
 
 
-@dataclass(frozen=True)
-class ToolSpec:
+class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: dict[str, Any]  # JSON schema
     strict: bool = False
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     instructions: str
     items: Sequence[Item]
     tools: Sequence[ToolSpec]
@@ -25,8 +24,7 @@ class Prompt:
     request_index: int | None = None  # requests this conversation has made before; only the scripted model wants to know
 
 
-@dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(msgspec.Struct, frozen=True):
     model: str
     reasoning_effort: str | None = None
     reasoning_summary: str | None = None

@@ -1,8 +1,9 @@
 """Where models are served: the built-in providers and those of `[model_providers.<id>]`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
+
+import msgspec
 
 from understudy import __version__
 from understudy.errors import ConfigError
@@ -15,21 +16,23 @@ OPENAI_URL = "https://api.openai.com/v1"
 WireApi = Literal["chat", "responses"]
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(msgspec.Struct, frozen=True):
     id: str
     name: str
-    base_url: str = field(default=OPENAI_URL, repr=False)  # may hold user and password
+    base_url: str = OPENAI_URL  # may hold user and password
     env_key: str | None = None
     env_key_instructions: str | None = None
     wire_api: WireApi = "chat"
-    query_params: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    http_headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    env_http_headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    query_params: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    http_headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    env_http_headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     request_max_retries: int = 4
     stream_max_retries: int = 5
     stream_idle_timeout_ms: int = 300_000
     requires_openai_auth: bool = False
+
+    def __repr__(self) -> str:
+        return f"Provider({self.id!r})"  # addresses, headers and query may hold secrets
 
 
 def built_in_providers(env: Mapping[str, str]) -> dict[str, Provider]:
@@ -71,7 +74,7 @@ def provider_from_table(provider_id: str, table: object, base: Provider | None =
         raise ConfigError(f"`{place}.name` is missing: a string")
     renamed = {"requires_openai_auth": values["requires_auth"]} if "requires_auth" in values else {}
     checked = {key: check(f"{place}.{key}", value) for key, value in {**renamed, **values}.items() if (check := _CHECKS.get(key))}
-    return replace(base or Provider(provider_id, ""), **checked)
+    return msgspec.structs.replace(base or Provider(provider_id, ""), **checked)
 
 
 def _set(env: Mapping[str, str], name: str) -> str | None:

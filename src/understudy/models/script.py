@@ -1,7 +1,6 @@
 """Scripts for the scripted model: the format of docs/scripted-model.md, read and checked. Every mistake is named with its place."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -50,8 +49,7 @@ KINDS: dict[str, tuple[str, ...]] = {  # each kind of step, and what may stand b
 }
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     path: Path
     answers: tuple[tuple[Step, ...], ...]
     loop: bool = False

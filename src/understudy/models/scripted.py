@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -44,8 +43,7 @@ def _came_from_model(item: object) -> bool:
     return not isinstance(item, FunctionCallOutput) and (not isinstance(item, Message) or item.role == "assistant")
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     seconds: float | None  # None: until the answer is no longer wanted
 
     async def over(self) -> None:

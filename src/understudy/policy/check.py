@@ -1,8 +1,9 @@
 """Answers for people who write rules: what would happen to this command, and do the tests they keep for their rules hold?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import cast
+
+import msgspec
 
 from understudy.errors import ConfigError
 from understudy.policy.decide import CommandFacts, PatchFacts, decide_command, decide_patch
@@ -29,8 +30,7 @@ _CASE_KEYS = (
 _DEFAULT_KEYS = ("approval_policy", "sandbox_mode", "cwd")
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """What holds besides the command: the user's configuration, or what a test case puts in its place."""
 
     cwd: str
@@ -43,8 +43,7 @@ class Situation:
     protected: tuple[str, ...] = ()  # names that are protected inside the project, and absolute paths
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How one case of a test file went. `problems` is empty where it holds."""
 
     name: str
@@ -152,11 +151,11 @@ def _adapted(situation: Situation, table: Table, where: str) -> Situation:
     policy = read_choice(table, "approval_policy", APPROVAL_POLICIES, where)
     mode = read_choice(table, "sandbox_mode", SANDBOX_MODES, where)
     if policy is not None:
-        situation = replace(situation, approval_policy=cast(ApprovalPolicy, policy))
+        situation = msgspec.structs.replace(situation, approval_policy=cast(ApprovalPolicy, policy))
     if mode is not None:
-        situation = replace(situation, sandbox_mode=cast(SandboxMode, mode))
+        situation = msgspec.structs.replace(situation, sandbox_mode=cast(SandboxMode, mode))
     cwd = read_text(table, "cwd", where)
-    return situation if cwd is None else replace(situation, cwd=resolve(cwd, situation.cwd))
+    return situation if cwd is None else msgspec.structs.replace(situation, cwd=resolve(cwd, situation.cwd))
 
 
 def _is_protected(target: str, situation: Situation) -> bool:

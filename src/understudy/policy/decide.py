@@ -1,6 +1,6 @@
 """May this command run, may this patch be applied? Pure functions of the facts, of which the model chose only argv and cwd."""
 
-from dataclasses import dataclass
+import msgspec
 
 from understudy.policy.harmless import Surroundings, is_harmless, is_harmless_command
 from understudy.policy.readable import resolve
@@ -19,8 +19,7 @@ _FROM_LEAST: tuple[NetworkMode, ...] = ("off", "loopback", "on")
 _MOVES = frozenset(("cd", "pushd", "popd"))
 
 
-@dataclass(frozen=True, slots=True)
-class CommandFacts:
+class CommandFacts(msgspec.Struct, frozen=True):
     argv: Words
     cwd: str  # where it would run; the model may have chosen it
     project: tuple[str, ...]  # the conversation's folder and its writable roots, absolute and normal; never the model's choice
@@ -35,8 +34,7 @@ class CommandFacts:
     home: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PatchFacts:
+class PatchFacts(msgspec.Struct, frozen=True):
     approval_policy: ApprovalPolicy
     sandbox_mode: SandboxMode
     outside: bool = False  # a target lies outside the writable roots

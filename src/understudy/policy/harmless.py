@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from understudy.policy.options import Options, Parsed, parse_options
 from understudy.policy.readable import is_inside, may_read, resolve
 from understudy.policy.words import Words, names, script_of, simple_commands
@@ -17,8 +19,7 @@ from understudy.policy.words import Words, names, script_of, simple_commands
 Operands = Literal["paths", "pattern-then-paths", "anything", "names"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(msgspec.Struct, frozen=True):
     """A program that reads what its operands say."""
 
     options: Options

@@ -1,12 +1,11 @@
 """Parses a command's options against a list of those that are known; an option that is not on the list fails the whole."""
 
-from dataclasses import dataclass
+import msgspec
 
 from understudy.policy.words import Words
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """Options by how they are written. Long names must be given in full: an abbreviation could stand for another one."""
 
     flags: str = ""  # letters that stand alone, and may be run together
@@ -16,8 +15,7 @@ class Options:
     long_optional: frozenset[str] = frozenset()  # `--name` or `--name=VALUE`
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(msgspec.Struct, frozen=True):
     given: frozenset[str]  # letters and long names
     operands: Words
     late: frozenset[str]  # those given after the first operand: not every system takes these for options

@@ -5,7 +5,8 @@ in `codex_reason`. All of it is one line per fact: no text of the model's can be
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.policy.later import runs_later
 from understudy.policy.quoting import quote_command
@@ -31,8 +32,7 @@ def patch_question() -> str:
     return PATCH_QUESTION
 
 
-@dataclass(frozen=True, slots=True)
-class CommandQuestion:
+class CommandQuestion(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
     cwd: str
     justification: str | None = None  # the model's own words
@@ -66,8 +66,7 @@ def command_reason(question: CommandQuestion) -> str:
     return "\n".join(command_details(question))
 
 
-@dataclass(frozen=True, slots=True)
-class PatchQuestion:
+class PatchQuestion(msgspec.Struct, frozen=True):
     changes: Mapping[str, FileChange]
     cwd: str = "/"  # paths below it are shown from there
     outside: frozenset[str] = frozenset()  # paths outside the writable roots

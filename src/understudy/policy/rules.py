@@ -5,8 +5,9 @@ command stays contained.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
+
+import msgspec
 
 from understudy.errors import ConfigError
 from understudy.policy.globs import matches_path, matches_words
@@ -21,8 +22,7 @@ DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny")
 _KEYS = ("name", "prefix", "pattern", "paths", "network", "decision", "reason")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """About commands where it has a prefix or a pattern; about the files a patch changes where it has neither."""
 
     name: str
@@ -50,8 +50,7 @@ class Rule:
         return any(matches_path(pattern.casefold(), folded, roots) for pattern in self.paths)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     forbidding: tuple[Rule, ...] = ()  # about commands: deny and then ask
     allowing: tuple[Rule, ...] = ()  # about commands
     files: tuple[Rule, ...] = ()  # deny, ask, allow

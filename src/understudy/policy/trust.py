@@ -9,9 +9,10 @@ import json
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
+
+import msgspec
 
 from understudy.errors import ConfigError
 
@@ -22,8 +23,7 @@ _MAX_FILES = 2_000
 _MAX_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class TrustStore:
+class TrustStore(msgspec.Struct, frozen=True):
     """`trust.json` of our state folder."""
 
     file: Path

@@ -1,15 +1,15 @@
 """What a decision is made of."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from understudy.protocol.choices import NetworkMode
 
 Action = Literal["allow", "ask", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Whether to ask, whether to run, and whether to contain: three answers, none of which implies another.
 
     For `ask`, `contained` says how it runs once a person has agreed: an explicit approval lifts the containment of that one

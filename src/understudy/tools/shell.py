@@ -42,9 +42,7 @@ class Shell:
 
     async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
         params = read_arguments(call.arguments, ShellParams, "ShellToolCallParams")
-        cwd = context.settings.cwd
-        if params.workdir:  # judged, asked about and run at the place that it really is
-            cwd = os.path.realpath(os.path.join(cwd, params.workdir))
+        cwd = _place(context.settings.cwd, params.workdir)
         if not params.command:
             return await _nothing_to_run(call.call_id, cwd, context)
         match recognise(params.command, cwd):
@@ -54,6 +52,11 @@ class Shell:
                 return ToolOutput(f"error: {reason}", success=False)
             case None:
                 return await _Execution(call.call_id, params, cwd, context).run()
+
+
+def _place(cwd: str, workdir: str | None) -> str:
+    """Where it runs. A folder that the model names is judged, asked about and used at the place that it really is."""
+    return os.path.realpath(os.path.join(cwd, workdir)) if workdir else cwd
 
 
 async def _nothing_to_run(call_id: str, cwd: str, context: ToolContext) -> ToolOutput:

@@ -1,14 +1,12 @@
 """Addresses of servers and proxies, and how they are shown to people."""
 
-from dataclasses import dataclass
-
 import httptools
+import msgspec
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(msgspec.Struct, frozen=True):
     scheme: str
     host: str  # lower case, without brackets, in ASCII
     port: int
