@@ -15,7 +15,7 @@ from understudy.policy.verdicts import Verdict
 from understudy.protocol.choices import OutputStream
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
 from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, OutputDelta, ToolAnswered
-from understudy.sandbox.denial import denial_hint, looks_denied
+from understudy.sandbox.denial import hint, likely_denied
 from understudy.sandbox.spec import Command, CommandResult, Containment
 from understudy.tools.apply_patch import apply_patch
 from understudy.tools.arguments import read_arguments
@@ -117,7 +117,7 @@ class _Execution:
         if finished.denied and (reason := escalation_after_denial(self._context.settings.approval_policy)) is not None:
             self._context.record(Noticed(finished.failure()))
             return await self._ask_to_retry(finished, reason)
-        return finished.output(verdict.contained)
+        return finished.output()
 
     def _containment(self, verdict: Verdict) -> Containment | None:
         containment = self._context.settings.containment
@@ -134,9 +134,9 @@ class _Execution:
     async def _ask_to_retry(self, before: "_Finished | None", reason: str | None = None) -> ToolOutput:
         refusal = await self._ask(reason, retries=True)
         if refusal is not None:
-            return refusal if before is None else ToolOutput(f"{refusal.text}\n{before.output(contained=True).text}", success=False)
+            return refusal if before is None else ToolOutput(f"{refusal.text}\n{before.output().text}", success=False)
         self._context.record(Noticed("retrying command without sandbox"))
-        return (await self._execute(None)).output(contained=False)
+        return (await self._execute(None)).output()
 
     async def _execute(self, containment: Containment | None) -> "_Finished":
         context = self._context
@@ -195,8 +195,8 @@ class _Finished:
         self._capture = capture
         self._limit = seconds
         self._containment = containment
-        printed = f"{capture.stdout.text()}{capture.stderr.text()}"
-        self.denied = containment is not None and looks_denied(result, printed)
+        self._printed = f"{capture.stdout.text()}{capture.stderr.text()}"
+        self.denied = likely_denied(result, self._printed, containment)
 
     def record(self, call_id: str) -> CommandEnded:
         result = self._result
@@ -219,7 +219,7 @@ class _Finished:
             f"Execution failed: sandbox denied exec error, exit code: {self._result.exit_code}, stdout: {stdout}, stderr: {stderr}"
         )
 
-    def output(self, contained: bool) -> ToolOutput:
+    def output(self) -> ToolOutput:
         result = self._result
         if result.spawn_error is not None:
             return ToolOutput(f"execution error: {result.spawn_error}", success=False)
@@ -228,8 +228,8 @@ class _Finished:
         text = self._capture.merged.text()
         if result.timed_out:
             text = _with_line(text, f"command timed out after {round(self._limit * 1000)} milliseconds")
-        elif self.denied and contained and self._containment is not None:
-            text = _with_line(text, denial_hint(self._containment))
+        elif (told := hint(result, self._printed, self._containment)) is not None:
+            text = _with_line(text, told)
         return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
 
 
