@@ -57,18 +57,23 @@ class Helper:
         return self._process.pid
 
     def start(self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = ()) -> "Running":
-        """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures."""
+        """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures.
+
+        `extra` are descriptors for the command to have from number 4 on; they are closed here.
+        """
         identifier = self._next
         self._next += 1
         running = Running(self._loop, plan, on_output)
         if self.dead:
+            for descriptor in (*running.writers, *extra):
+                os.close(descriptor)
             running.fail("the sandbox helper is not running")
             return running
         self._starting[identifier] = running
         packed = plan.pack()
-        descriptors = [*running.writers, *(os.dup(descriptor) for descriptor in extra)]
+        descriptors = [*running.writers, *extra]
         if len(packed) > _INLINE:
-            descriptors.append(_as_file(packed))
+            descriptors.append(as_file(packed))
             packed = None
         self._unsent.append((marshal.dumps((identifier, packed)), descriptors, running))
         self._send()
@@ -181,7 +186,7 @@ def _start_process(theirs: socket.socket) -> subprocess.Popen[bytes]:
     )
 
 
-def _as_file(content: bytes) -> int:
+def as_file(content: bytes) -> int:
     descriptor = os.memfd_create("command", os.MFD_CLOEXEC)
     view = memoryview(content)
     while view:
@@ -207,14 +212,20 @@ class Running:
         err, err_writer = os.pipe()
         self._status, status_writer = os.pipe()
         self.writers = [out_writer, err_writer, status_writer]
+        self._report = b""
+        self._closed = False
         self._readers: dict[int, OutputStream] = {out: "stdout", err: "stderr"}
         os.set_blocking(self._status, False)
+        loop.add_reader(self._status, self._read_status)
         for reader in self._readers:
             os.set_blocking(reader, False)
             _enlarge(reader)
             loop.add_reader(reader, self._read, reader)
 
     def started(self, pidfd: int) -> None:
+        if self._closed:  # a quick command may have told its end before the helper told its start
+            os.close(pidfd)
+            return
         self._pidfd = pidfd
         self._loop.add_reader(pidfd, self._ended)
         if self._killed:
@@ -281,16 +292,37 @@ class Running:
             self._failure = error
             self.kill()
 
+    def _read_status(self) -> None:
+        try:
+            block = os.read(self._status, 4096)
+        except BlockingIOError:
+            return
+        self._report += block
+        if not block:
+            self._loop.remove_reader(self._status)  # the watching process is going; `_ended` follows
+        elif _is_final(self._report):
+            self._finish()
+
     def _ended(self) -> None:
-        """The watching process is gone, and with it everything it watched: what is in the pipes now is all there will be."""
+        """The watching process is gone, and with it everything it watched."""
         self._loop.remove_reader(self._pidfd)
+        try:
+            self._report += os.read(self._status, 4096)
+        except BlockingIOError:
+            pass
+        self._finish()
+
+    def _finish(self) -> None:
+        """Nothing of the command runs any more, so what is in the pipes now is all there will be."""
         for reader in list(self._readers):
             self._drain(reader)
-        report = os.read(self._status, 4096) if _readable(self._status) else b""
         self._close()
-        if self._killed or self._timed_out or not report:
-            placeholder.remove_all(self._plan.roots, self._plan.protected)
-        self._settle(self._result(report.decode(errors="replace").splitlines()))
+        lines = self._report.splitlines()
+        covers = [line[6:] for line in lines if line.startswith(b"cover ")]
+        result = self._result([line.decode(errors="replace") for line in lines if not line.startswith(b"cover ")])
+        for path in covers:
+            placeholder.remove(path)
+        self._settle(result)
 
     def _drain(self, reader: int) -> None:
         for _ in range(_PIPE_SIZE * 4 // _CHUNK):
@@ -320,6 +352,9 @@ class Running:
                     exit_code = int(rest) if exit_code is None else exit_code
                 case "signal":
                     number = int(rest)
+                case "limit":
+                    limit = "disk" if rest == "disk" else "memory"
+                    return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, limit=limit)
                 case _:
                     setup_error = setup_error or "the sandbox helper died while the command ran"
         if self._timed_out:
@@ -350,18 +385,21 @@ class Running:
         os.close(reader)
 
     def _close(self) -> None:
+        self._closed = True
         for reader in list(self._readers):
             self._close_reader(reader)
+        self._loop.remove_reader(self._status)
         os.close(self._status)
         if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = -1
 
 
-def _readable(descriptor: int) -> bool:
-    import select
-
-    return bool(select.select([descriptor], [], [], 0)[0])
+def _is_final(report: bytes) -> bool:
+    """Whether the watching process has said how it all ended: it does so when nothing is left."""
+    last = report.splitlines()[-1]
+    return report.endswith(b"\n") and last.startswith((b"exit ", b"signal ", b"limit ", b"orphaned"))
 
 
 def _enlarge(pipe: int) -> None:

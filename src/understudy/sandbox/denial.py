@@ -1,40 +1,62 @@
-"""Did the sandbox refuse a command something? A guess from its outcome, and what to tell the model then."""
+"""Did the sandbox refuse something? And what can be said to the model about it."""
 
-from signal import SIGSYS
+import signal
 
 from understudy.sandbox.spec import CommandResult, Containment
 
-_SIGNS = (
+_WORDS = (
     "operation not permitted",
     "permission denied",
     "read-only file system",
+    "device or resource busy",
+    "network is unreachable",
+    "could not resolve host",
+    "temporary failure in name resolution",
     "seccomp",
     "sandbox",
     "landlock",
     "failed to write file",
 )
-_CERTAIN_SIGNS = ("read-only file system", "permission denied", "operation not permitted")
-_ORDINARY_FAILURES = (2, 126, 127)  # wrong use, not executable, not found
 
 
-def looks_denied(result: CommandResult, printed: str) -> bool:
-    """True when a contained command failed in a way that containment would explain."""
-    if result.signal == SIGSYS:
-        return True
-    if result.exit_code == 0 or result.timed_out or result.spawn_error is not None or result.setup_error is not None:
+def likely_denied(result: CommandResult, output: str, containment: Containment | None) -> bool:
+    """A guess from the outcome of a contained command and the text it wrote."""
+    if containment is None or containment.mode == "danger-full-access" or result.timed_out or result.exit_code == 0:
         return False
-    words = printed.lower()
-    if result.exit_code in _ORDINARY_FAILURES:
-        return any(sign in words for sign in _CERTAIN_SIGNS)
-    return any(sign in words for sign in _SIGNS)
+    if result.setup_error is not None or result.spawn_error is not None or result.limit is not None:
+        return False
+    if result.signal == signal.SIGSYS:
+        return True
+    return _mentions(output, _WORDS)
 
 
-def denial_hint(containment: Containment) -> str:
-    """What was out of bounds, and what can be done."""
-    roots = ", ".join(containment.writable_roots)
-    may_write = f"writable: {roots} and /tmp" if roots else "nothing but /tmp is writable"
-    return (
-        f"[sandbox: this command was probably refused something. Mode {containment.mode}, {may_write}, "
-        f"network {containment.network}. Work inside these bounds, or ask for the command to run outside them with a "
-        "justification if that is offered.]"
-    )
+def _mentions(output: str, words: tuple[str, ...]) -> bool:
+    text = output.lower()
+    return any(word in text for word in words)
+
+
+def hint(result: CommandResult, output: str, containment: Containment | None) -> str | None:
+    """What to tell the model after a likely denial: what this sandbox refuses, and what it can do about it."""
+    if containment is None or not likely_denied(result, output, containment):
+        return None
+    lines = ["The sandbox probably refused something this command tried.", f"- Writing: {_writing(containment)}"]
+    if containment.protected and containment.mode == "workspace-write":
+        lines.append(f"- Protected in there, not to be changed or created: {', '.join(containment.protected)}")
+    lines.append(f"- Network: {_NETWORK_SAYING[containment.network]}")
+    if result.signal == signal.SIGSYS or _mentions(output, ("operation not permitted",)):
+        lines.append("- Also refused: tracing or inspecting other processes, mounting, new namespaces, kernel settings")
+    lines.append("Work within these limits, or ask for this one command to be run outside the sandbox and say why it is needed.")
+    return "\n".join(lines)
+
+
+_NETWORK_SAYING = {
+    "off": "none, not even to this machine or through unix sockets",
+    "loopback": "only to servers that the same command starts on 127.0.0.1",
+    "on": "allowed",
+}
+
+
+def _writing(containment: Containment) -> str:
+    if containment.mode == "read-only" or not containment.writable_roots:
+        return "only to /tmp, which is private to this conversation; everything else is read-only"
+    return f"only to {', '.join(containment.writable_roots)} and to /tmp, which is private to this conversation"

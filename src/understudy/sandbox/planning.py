@@ -3,8 +3,10 @@
 import os
 import pwd
 
-from understudy.sandbox.cell.plan import FULL, LANDLOCK, PLAIN, Plan
-from understudy.sandbox.spec import Command, Containment, Limits
+from understudy.errors import SandboxError
+from understudy.sandbox import bubblewrap
+from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
+from understudy.sandbox.spec import Command, Containment
 
 _TEMPORARY = ("TMPDIR", "TMP", "TEMP")
 
@@ -31,11 +33,17 @@ def plain_plan(command: Command, open_files: int) -> Plan:
 
 
 def contained_plan(command: Command, containment: Containment, shape: str, open_files: int) -> Plan:
+    """Raises SandboxError where the command would have the rights of the machine's root."""
     workspace = workspace_of(command, containment)
     owner = owner_of(workspace)
+    if shape == LANDLOCK and owner is None and os.geteuid() == 0:
+        raise SandboxError(
+            "without user namespaces commands would run as root here, so they are not run: start the server as another user, "
+            "give the workspace to another user, or allow user namespaces"
+        )
     if containment.private_tmp is not None and owner is not None:
         _hand_over(containment.private_tmp, owner)
-    limits: Limits = containment.limits
+    limits = containment.limits
     network = containment.network
     if shape == LANDLOCK and network == "loopback":
         network = "off"  # without a network namespace there is no loopback of its own
@@ -55,8 +63,26 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         memory_mb=limits.memory_mb or 0,
         file_mb=limits.file_mb or 0,
         shared_memory_mb=limits.memory_mb or 1024,
+        disk_free_mb=limits.disk_free_mb or 0,
         open_files=open_files,
     )
+
+
+def wrapped_plan(command: Command, containment: Containment, program: str, open_files: int) -> Plan:
+    """The plan for bubblewrap, which finds its filter at descriptor 4 and does the rest by itself."""
+    plan = contained_plan(command, containment, BUBBLEWRAP, open_files)
+    words = bubblewrap.command_line(
+        program,
+        command,
+        containment,
+        roots=writable_roots(containment),
+        workspace=workspace_of(command, containment),
+        as_root=os.geteuid() == 0 and plan.owner is None,
+        seccomp=4,
+    )
+    plan.argv = _encode(words)
+    plan.cwd = b"/"  # bubblewrap changes to the command's folder inside
+    return plan
 
 
 def writable_roots(containment: Containment) -> tuple[str, ...]:
@@ -90,7 +116,7 @@ def environment_for(env: dict[str, str], containment: Containment, shape: str, o
     changed = dict(env)
     if shape == LANDLOCK and containment.private_tmp is not None:
         changed.update(dict.fromkeys(_TEMPORARY, containment.private_tmp))
-    elif shape == FULL:
+    elif shape in (FULL, BUBBLEWRAP):
         changed.update(dict.fromkeys((name for name in _TEMPORARY if name in env), "/tmp"))
     if owner is not None:
         try:

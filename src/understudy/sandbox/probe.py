@@ -72,6 +72,10 @@ def choose(rungs: tuple[Rung, ...], forced: str | None) -> Rung:
     for rung in candidates:
         if rung.available:
             return rung
+    if not candidates:
+        raise SandboxError(
+            "commands cannot be contained on this platform, so they are not run; danger-full-access runs them as they are"
+        )
     tried = "; ".join(f"{rung.name}: {rung.reason} (to change that, {rung.install})" for rung in candidates)
     raise SandboxError(
         "commands cannot be contained on this machine, so they are not run. "

@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
+import os
 import sys
 
 from understudy.errors import SandboxError
-from understudy.sandbox.cell.plan import FULL, LANDLOCK
-from understudy.sandbox.client import Helper, HelperDied, OnOutput, raise_open_files
-from understudy.sandbox.planning import contained_plan, is_contained, plain_plan, time_limit
-from understudy.sandbox.probe import Rung, choose, describe_rungs, forced_rung, rungs_from, try_bubblewrap
-from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
+from understudy.sandbox import seatbelt
+from understudy.sandbox.cell import seccomp, syscalls
+from understudy.sandbox.client import Helper, HelperDied, OnOutput, Running, as_file, raise_open_files
+from understudy.sandbox.direct import run_directly
+from understudy.sandbox.planning import contained_plan, is_contained, plain_plan, time_limit, wrapped_plan, writable_roots
+from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
+from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, Containment, RungName
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +45,12 @@ class Sandbox:
         A command that cannot be contained is not run: the result says so. `on_output` gets what the command writes, as it
         is read; what it raises ends the command and is raised here.
         """
-        helper = self._ready()
-        if not is_contained(command) or command.containment is None:
-            plan = plain_plan(command, self._open_files)
-        else:
-            try:
-                rung = await self._choose(helper)
-            except (SandboxError, HelperDied) as error:
-                return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
-            if rung.name not in (FULL, LANDLOCK):
-                return CommandResult(NOT_RUN, 0.0, setup_error=f"{rung.name} is not supported yet")
-            plan = contained_plan(command, command.containment, rung.name, self._open_files)
-        running = helper.start(plan, on_output)
+        if sys.platform != "linux":
+            return await self._run_elsewhere(command, on_output)
+        try:
+            running = await self._start(command, on_output)
+        except (SandboxError, HelperDied, OSError) as error:
+            return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
         seconds = time_limit(command)
         if seconds is not None:
             running.limit(seconds)
@@ -70,6 +67,27 @@ class Sandbox:
             self._helper.close()
             self._helper = None
 
+    async def _start(self, command: Command, on_output: OnOutput) -> Running:
+        helper = self._ready()
+        containment = command.containment
+        if containment is None or not is_contained(command):
+            return helper.start(plain_plan(command, self._open_files), on_output)
+        rung = await self._choose(helper)
+        helper = self._ready()  # it may have died meanwhile
+        if rung.name == "bubblewrap":
+            return self._start_wrapped(helper, command, containment, on_output)
+        return helper.start(contained_plan(command, containment, rung.name, self._open_files), on_output)
+
+    def _start_wrapped(self, helper: Helper, command: Command, containment: Containment, on_output: OnOutput) -> Running:
+        program = find_bubblewrap()
+        if program is None:
+            raise SandboxError("bubblewrap is no longer installed")
+        plan = wrapped_plan(command, containment, program, self._open_files)
+        code = seccomp.program(syscalls.machine(), network=containment.network, own_namespaces=True)
+        descriptor = as_file(code)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return helper.start(plan, on_output, (descriptor,))
+
     def _ready(self) -> Helper:
         if self._helper is None or self._helper.dead:
             self._open_files = self._open_files or raise_open_files()
@@ -80,8 +98,18 @@ class Sandbox:
         if self._rung is None:
             probed = await asyncio.shield(helper.probed)
             rungs = rungs_from(probed, "not tried")
-            if not any(rung.available for rung in rungs) or self._forced == "bubblewrap":
+            if self._forced == "bubblewrap" or not any(rung.available for rung in rungs):
                 rungs = rungs_from(probed, await asyncio.to_thread(try_bubblewrap))
             self._rung = choose(rungs, self._forced)
             logger.info("commands are contained by: %s", self._rung.name)
         return self._rung
+
+    async def _run_elsewhere(self, command: Command, on_output: OnOutput) -> CommandResult:
+        argv = command.argv
+        if command.containment is not None and is_contained(command):
+            try:
+                self._rung = self._rung or choose(await asyncio.to_thread(describe_rungs), self._forced)
+            except SandboxError as error:
+                return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
+            argv = seatbelt.command_line(argv, command.containment, writable_roots(command.containment))
+        return await run_directly(argv, cwd=command.cwd, env=command.env, timeout=time_limit(command), on_output=on_output)

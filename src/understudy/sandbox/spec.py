@@ -15,12 +15,13 @@ NOT_FOUND = 127
 
 @dataclass(frozen=True)
 class Limits:
-    """Per command; None is no limit. Processes count threads too; memory is per process."""
+    """Per command; None is no limit."""
 
     seconds: float | None = None
-    processes: int | None = 2048
-    memory_mb: int | None = None
-    file_mb: int | None = None
+    processes: int | None = 2048  # threads count too
+    memory_mb: int | None = None  # of each process by the kernel; of all together where the full rung is in use
+    file_mb: int | None = None  # of one file
+    disk_free_mb: int | None = 256  # a command that fills a disk beyond this is ended
 
 
 @dataclass(frozen=True)
@@ -59,3 +60,4 @@ class CommandResult:
     signal: int | None = None
     setup_error: str | None = None  # why it was not run, or why it ended with the sandbox
     spawn_error: str | None = None  # why it could not be executed, in the words of the system
+    limit: Literal["memory", "disk"] | None = None  # which limit ended it

@@ -5,6 +5,7 @@ import resource
 
 from . import kernel, landlock, seccomp, syscalls
 from .plan import FULL, Plan
+from .roots import beneath_any, resolve_roots
 
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"ptmx")
 _MEGABYTE = 1 << 20
@@ -62,7 +63,10 @@ def restrict(plan: Plan, abi: int) -> None:
     """Give up, for good, what the plan does not grant. Raises OSError; then nothing may be executed."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     full = plan.shape == FULL
-    _restrict_files(plan, abi) if full else _restrict_files_without_mounts(plan, abi)
+    if full:
+        _restrict_files(plan, abi)
+    else:
+        _restrict_files_without_mounts(plan, abi)
     kernel.drop_capabilities()
     kernel.install_filter(filter_program(plan.network, own_namespaces=full))
 
@@ -77,38 +81,30 @@ def _restrict_files(plan: Plan, abi: int) -> None:
 
 
 def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
+    reading = landlock.READ_FILE | landlock.EXECUTE
     rules = landlock.Ruleset(abi, reading=True, tcp=plan.network == "off")
-    changes = landlock.changes(abi)
-    for path in (*plan.roots, plan.private_tmp):
-        if path:
-            rules.allow(path, changes)
-    for name in _DEVICES:
-        rules.allow(b"/dev/" + name, landlock.DEVICE)
-    _allow_reading_but(rules, [*plan.masked, b"/dev/pts"])
-    for path in (*plan.roots, plan.private_tmp):
-        if path and not _is_beneath_any(path, plan.masked):
-            continue
-        if path == plan.private_tmp:  # it lies inside our masked state
-            rules.allow(path, landlock.READ_FILE | landlock.EXECUTE)
+    hidden = [os.path.realpath(path) for path in plan.masked if os.path.lexists(path)]
+    for path in resolve_roots(plan.roots):
+        if not beneath_any(path, hidden):
+            rules.allow(path, landlock.changes(abi))
+    if plan.private_tmp:  # usually inside our own masked state
+        rules.allow(plan.private_tmp, landlock.changes(abi) | reading)
+    for name in _DEVICES:  # and no others: the terminals of this user are among them
+        rules.allow(b"/dev/" + name, landlock.DEVICE | reading)
+    _allow_reading_but(rules, [*hidden, b"/dev"], reading)
     rules.enforce()
 
 
-def _is_beneath_any(path: bytes, parents: list[bytes]) -> bool:
-    return any(path == parent or path.startswith(parent + b"/") for parent in parents)
-
-
-def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes]) -> None:
-    """Grant reading beneath every folder beside the way to a hidden path: rights can be granted, never taken back."""
-    reading = landlock.READ_FILE | landlock.EXECUTE
-    real = sorted({os.path.realpath(path) for path in hidden if os.path.lexists(path)})
+def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes], reading: int) -> None:
+    """Grant reading of everything beside the ways to hidden paths: a right can be granted, never taken back below."""
     ways = {b"/"}
-    for path in real:
+    for path in hidden:
         parent = os.path.dirname(path)
-        while parent != b"/":
+        while parent not in ways:
             ways.add(parent)
             parent = os.path.dirname(parent)
     for folder in ways:
-        if _is_beneath_any(folder, real):
+        if beneath_any(folder, hidden):
             continue
         try:
             names = os.listdir(folder)
@@ -116,5 +112,5 @@ def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes]) -> None:
             continue
         for name in names:
             path = os.path.join(folder, name)
-            if path not in ways and path not in real:
+            if path not in ways and path not in hidden:
                 rules.allow(path, reading, follow=False)

@@ -3,15 +3,13 @@
 import ctypes
 import os
 
-from .syscalls import machine, numbers_for
+from .syscalls import MACHINES, machine, numbers_for
 
 # PyDLL keeps the interpreter lock: `clone` must return in the child with the lock still ours.
 _libc = ctypes.PyDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
 _long = ctypes.c_long
 
-NUMBERS = numbers_for(machine()) if machine() in ("x86_64", "aarch64") else {}
+NUMBERS = numbers_for(machine()) if machine() in MACHINES else {}
 
 AT_FDCWD = -100
 AT_EMPTY_PATH = 0x1000
@@ -54,30 +52,48 @@ PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _LAST_CAPABILITY = 63
+_NO_ROOT_POWERS = 0b101111  # uid 0 means nothing, changing to it means nothing, and both locked
 
 SECCOMP_SET_MODE_FILTER = 1
 SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4
 
 
-def call(name: str, *arguments: "int | ctypes.Array[ctypes.c_char] | bytes | ctypes.Structure | None", doing: str = "") -> int:
-    """Make one system call. Pointers are passed as bytes, buffers or structures."""
-    number = NUMBERS.get(name)
-    if number is None:
-        raise OSError(38, f"{doing or name}: no such system call on this machine")
-    converted = [_argument(value) for value in arguments]
-    result = _syscall(_long(number), *converted)
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"{doing or name}: {os.strerror(error)}")
-    return result
+CType = type[ctypes.c_int | ctypes.c_uint | ctypes.c_ulong | ctypes.c_size_t | ctypes.c_char_p | ctypes.c_void_p]
 
 
-def _argument(value: "int | ctypes.Array[ctypes.c_char] | bytes | ctypes.Structure | None") -> object:
-    if isinstance(value, int):
-        return _long(value)
-    if isinstance(value, ctypes.Structure):
-        return ctypes.byref(value)
-    return value
+class _Call:
+    """One system call with its C types. Raises OSError with what it was doing."""
+
+    def __init__(self, name: str, *types: CType) -> None:
+        self._number = NUMBERS.get(name, -1)
+        self._name = name
+        self._function = _libc["syscall"]
+        self._function.restype = _long
+        self._function.argtypes = (_long, *types)
+
+    def __call__(self, *arguments: object, doing: str = "") -> int:
+        result: int = self._function(self._number, *arguments)
+        if result < 0:
+            error = ctypes.get_errno()
+            raise OSError(error, f"{doing or self._name}: {os.strerror(error)}")
+        return result
+
+
+_INT, _UINT, _TEXT, _POINTER, _SIZE = ctypes.c_int, ctypes.c_uint, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t
+_clone = _Call("clone", ctypes.c_ulong, _POINTER, _POINTER, _POINTER, ctypes.c_ulong)
+_close_range = _Call("close_range", _UINT, _UINT, _UINT)
+_mount = _Call("mount", _TEXT, _TEXT, _TEXT, ctypes.c_ulong, _TEXT)
+_umount = _Call("umount2", _TEXT, _INT)
+_open_tree = _Call("open_tree", _INT, _TEXT, _UINT)
+_move_mount = _Call("move_mount", _INT, _TEXT, _INT, _TEXT, _UINT)
+_mount_setattr = _Call("mount_setattr", _INT, _TEXT, _UINT, _POINTER, _SIZE)
+_capset = _Call("capset", _POINTER, _POINTER)
+_seccomp = _Call("seccomp", _UINT, _UINT, _POINTER)
+_prctl = _Call("prctl", _INT, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
+_bare_prctl = _libc["prctl"]  # without conversions, for a long row of calls
+landlock_create_ruleset = _Call("landlock_create_ruleset", _POINTER, _SIZE, _UINT)
+landlock_add_rule = _Call("landlock_add_rule", _INT, _INT, _POINTER, _UINT)
+landlock_restrict_self = _Call("landlock_restrict_self", _INT, _UINT)
 
 
 def clone(flags: int) -> tuple[int, int]:
@@ -86,44 +102,37 @@ def clone(flags: int) -> tuple[int, int]:
     Only for a process with one thread: the interpreter's own after-fork steps do not run in the child.
     """
     pidfd = ctypes.c_int(-1)
-    pid = _syscall(
-        _long(NUMBERS["clone"]),
-        _long(flags | CLONE_PIDFD | SIGCHLD),
-        _long(0),
-        ctypes.byref(pidfd),
-        _long(0),
-        _long(0),
-    )
-    if pid < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"clone: {os.strerror(error)}")
+    pid = _clone(flags | CLONE_PIDFD | SIGCHLD, None, ctypes.addressof(pidfd), None, 0)
     return pid, (pidfd.value if pid else -1)
 
 
-def prctl(option: int, *arguments: int) -> int:
-    padded = (*arguments, 0, 0, 0, 0)[:4]
-    return call("prctl", option, *padded, doing=f"prctl {option}")
+def prctl(option: int, argument: int = 0) -> None:
+    _prctl(option, argument, 0, 0, 0, doing=f"prctl {option}")
 
 
-def mount(source: str, target: bytes, kind: str, flags: int, options: str = "") -> None:
-    call("mount", source.encode(), target, kind.encode(), flags, options.encode() or None, doing=f"mount {_show(target)}")
+def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes | None = None) -> None:
+    _mount(source, target, kind, flags, options, doing=f"mount {_show(target)}")
 
 
 def unmount(target: bytes) -> None:
-    call("umount2", target, MNT_DETACH, doing=f"unmount {_show(target)}")
+    _umount(target, MNT_DETACH, doing=f"unmount {_show(target)}")
 
 
 def open_tree(path: bytes, *, directory: int = AT_FDCWD, recursive: bool = True, follow: bool = True) -> int:
     """A detached copy of the mounts at `path`, to be put somewhere with `attach`."""
-    flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (AT_RECURSIVE if recursive else 0)
-    flags |= 0 if follow else AT_SYMLINK_NOFOLLOW
-    flags |= 0 if path else AT_EMPTY_PATH
-    return call("open_tree", directory, path, flags, doing=f"open {_show(path)}")
+    flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC
+    if recursive:
+        flags |= AT_RECURSIVE
+    if not follow:
+        flags |= AT_SYMLINK_NOFOLLOW
+    if not path:
+        flags |= AT_EMPTY_PATH
+    return _open_tree(directory, path, flags, doing=f"open {_show(path)}")
 
 
 def attach(tree: int, target: bytes, *, directory: int = AT_FDCWD) -> None:
     flags = MOVE_MOUNT_F_EMPTY_PATH | (0 if target else MOVE_MOUNT_T_EMPTY_PATH)
-    call("move_mount", tree, b"", directory, target, flags, doing=f"mount at {_show(target)}")
+    _move_mount(tree, b"", directory, target, flags, doing=f"mount at {_show(target)}")
 
 
 class _MountAttributes(ctypes.Structure):
@@ -135,10 +144,11 @@ class _MountAttributes(ctypes.Structure):
     )
 
 
-def set_mount(path: bytes, *, directory: int = AT_FDCWD, add: int = 0, remove: int = 0, recursive: bool = True) -> None:
+def set_mount(path: bytes, add: int, *, directory: int = AT_FDCWD, recursive: bool = True) -> None:
+    """Add attributes to the mounts at `path`, or to the detached mounts in `directory` if `path` is empty."""
     flags = (AT_RECURSIVE if recursive else 0) | (0 if path else AT_EMPTY_PATH)
-    attributes = _MountAttributes(add, remove, 0, 0)
-    call("mount_setattr", directory, path, flags, attributes, ctypes.sizeof(attributes), doing=f"restrict {_show(path)}")
+    attributes = _MountAttributes(add, 0, 0, 0)
+    _mount_setattr(directory, path, flags, ctypes.addressof(attributes), 32, doing=f"restrict {_show(path)}")
 
 
 def _show(path: bytes) -> str:
@@ -156,13 +166,12 @@ class _CapabilityData(ctypes.Structure):
 def drop_capabilities() -> None:
     """Give up every capability for good, also for what is executed later."""
     for capability in range(_LAST_CAPABILITY + 1):
-        try:
-            prctl(PR_CAPBSET_DROP, capability)
-        except OSError:  # unknown to this kernel; or we lack CAP_SETPCAP, and no_new_privs keeps the bounding set out of reach
-            break
-    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    header = _CapabilityHeader(0x20080522, 0)
-    call("capset", header, _CapabilityData(), doing="drop capabilities")
+        if _bare_prctl(PR_CAPBSET_DROP, capability) < 0:
+            break  # unknown to this kernel; or we lack CAP_SETPCAP, and no_new_privs keeps the bounding set out of reach
+    _bare_prctl(PR_SET_SECUREBITS, _NO_ROOT_POWERS)  # needs CAP_SETPCAP, as above
+    _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, doing="drop ambient capabilities")
+    header, none = _CapabilityHeader(0x20080522, 0), _CapabilityData()
+    _capset(ctypes.addressof(header), ctypes.addressof(none), doing="drop capabilities")
 
 
 class _Filter(ctypes.Structure):
@@ -173,13 +182,13 @@ def install_filter(program: bytes) -> None:
     """Install a seccomp program; needs no_new_privs."""
     header = _Filter(len(program) // 8, program)
     try:  # without this flag kernels before 5.16 slow every filtered process down
-        call("seccomp", SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, header, doing="seccomp")
+        _seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, ctypes.addressof(header))
     except OSError:
-        call("seccomp", SECCOMP_SET_MODE_FILTER, 0, header, doing="seccomp")
+        _seccomp(SECCOMP_SET_MODE_FILTER, 0, ctypes.addressof(header))
 
 
-def close_from(first: int) -> None:
+def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
     try:
-        call("close_range", first, 0xFFFFFFFF, 0)
+        _close_range(first, last, 0)
     except OSError:
-        os.closerange(first, 65536)
+        os.closerange(first, min(last + 1, 65536))

@@ -29,6 +29,7 @@ DEVICE = WRITE_FILE | TRUNCATE | IOCTL_DEV
 _TCP = 0b11  # bind and connect, version 4
 _SCOPES = 0b11  # abstract unix sockets and signals, version 6
 
+_KIND, _FOLDER, _LINK = 0o170000, 0o040000, 0o120000
 _VERSION_QUERY = 1
 _PATH_BENEATH = 1
 
@@ -46,7 +47,7 @@ class _PathBeneath(ctypes.Structure):
 def version() -> int:
     """The kernel's Landlock version, 0 where there is none."""
     try:
-        return kernel.call("landlock_create_ruleset", 0, 0, _VERSION_QUERY)
+        return kernel.landlock_create_ruleset(None, 0, _VERSION_QUERY)
     except OSError:
         return 0
 
@@ -64,29 +65,21 @@ class Ruleset:
         self._handled = changes(abi) | ((READ_FILE | EXECUTE) if reading else 0)
         attributes = _RulesetAttributes(self._handled, _TCP if tcp and abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
         size = 24 if abi >= 6 else 16 if abi >= 4 else 8
-        self._descriptor = kernel.call("landlock_create_ruleset", attributes, size, 0, doing="Landlock")
+        self._descriptor = kernel.landlock_create_ruleset(ctypes.addressof(attributes), size, 0)
 
-    def allow(self, path: bytes, rights: int, *, follow: bool = True) -> bool:
-        """Grant `rights` at and beneath `path`; False where there is no such path."""
+    def allow(self, path: bytes, rights: int, *, follow: bool = True) -> None:
+        """Grant `rights` at and beneath `path`, if there is such a path. Not following, a link is granted nothing."""
         try:
             parent = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
         except OSError:
-            return False
-        try:
-            mode = os.fstat(parent).st_mode & 0o170000
-            if mode == 0o120000:
-                return False
-            rights &= self._handled
-            if mode != 0o040000:
-                rights &= _FILE_RIGHTS
-            if rights:
-                kernel.call(
-                    "landlock_add_rule", self._descriptor, _PATH_BENEATH, _PathBeneath(rights, parent), 0, doing="Landlock rule"
-                )
-        finally:
-            os.close(parent)
-        return True
+            return
+        kind = os.fstat(parent).st_mode & _KIND
+        rights &= self._handled if kind == _FOLDER else self._handled & _FILE_RIGHTS
+        if rights and kind != _LINK:
+            rule = _PathBeneath(rights, parent)
+            kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)
+        os.close(parent)
 
     def enforce(self) -> None:
-        kernel.call("landlock_restrict_self", self._descriptor, 0, doing="Landlock")
+        kernel.landlock_restrict_self(self._descriptor, 0)
         os.close(self._descriptor)

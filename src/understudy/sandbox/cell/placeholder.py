@@ -10,6 +10,7 @@ import os
 
 _MODE = 0o1700  # given by mkdir itself, so there is no moment without it; nobody sets the sticky bit on a private folder
 _TIME = 1_000_000_007  # for file systems that keep no modes: the folder is said to be of 2001
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def hold(path: bytes) -> int | None:
@@ -17,55 +18,48 @@ def hold(path: bytes) -> int | None:
     for _ in range(100):
         try:
             os.mkdir(path, _MODE)
+            created = True
         except FileExistsError:
-            pass
-        else:
-            if not is_placeholder(path):
-                os.utime(path, (_TIME, _TIME))
+            created = False
         try:
-            descriptor = _open(path)
+            descriptor = os.open(path, _FLAGS)
         except FileNotFoundError:
             continue  # removed in between
         except OSError:
             return None
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if not _is_at(descriptor, path):
+        entry = os.fstat(descriptor)
+        if not _is_at(entry, path):
             os.close(descriptor)  # removed while we waited for the lock
-            continue
-        if not is_placeholder(path):
+        elif _is_marked(entry) and (created or not os.listdir(path)):
+            return descriptor
+        elif created:
+            os.utime(path, (_TIME, _TIME))
+            return descriptor
+        else:
             os.close(descriptor)
             return None
-        return descriptor
     raise OSError(11, f"cannot hold {path.decode(errors='backslashreplace')}")
 
 
 def is_placeholder(path: bytes) -> bool:
     try:
-        entry = os.lstat(path)
-        marked = entry.st_mode == 0o040000 | _MODE or entry.st_mtime_ns == _TIME * 1_000_000_000
-        return marked and entry.st_mode & 0o170000 == 0o040000 and not os.listdir(path)
+        return _is_marked(os.lstat(path)) and not os.listdir(path)
     except OSError:
         return False
 
 
-def remove(path: bytes) -> bool:
-    """Remove the placeholder at `path`; False if it is in use or none."""
-    if not is_placeholder(path):
-        return False
+def _is_marked(entry: os.stat_result) -> bool:
+    if entry.st_mode == 0o040000 | _MODE:
+        return True
+    return entry.st_mtime_ns == _TIME * 1_000_000_000 and entry.st_mode & 0o170000 == 0o040000
+
+
+def _is_at(entry: os.stat_result, path: bytes) -> bool:
     try:
-        descriptor = _open(path)
+        return os.path.samestat(entry, os.lstat(path))
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _is_at(descriptor, path):
-            return False
-        os.rmdir(path)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def remove_all(roots: "list[bytes]", names: "list[bytes]") -> None:
@@ -80,12 +74,19 @@ def remove_all(roots: "list[bytes]", names: "list[bytes]") -> None:
                 remove(path)
 
 
-def _open(path: bytes) -> int:
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-
-
-def _is_at(descriptor: int, path: bytes) -> bool:
+def remove(path: bytes) -> None:
+    """Remove the placeholder at `path`, if it is one, is empty and nobody holds it."""
     try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+        if not _is_marked(os.lstat(path)):
+            return
+        descriptor = os.open(path, _FLAGS)
     except OSError:
-        return False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(os.fstat(descriptor), path):
+            os.rmdir(path)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)

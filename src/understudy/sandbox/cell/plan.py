@@ -4,11 +4,12 @@ import marshal
 
 FULL = "full"
 LANDLOCK = "landlock"
+BUBBLEWRAP = "bubblewrap"
 PLAIN = "plain"
 
 
 class Plan:
-    """What to run and how to confine it. `shape` is FULL, LANDLOCK or PLAIN (not confined)."""
+    """What to run and how to confine it. `shape` says by what means; PLAIN is not confined, BUBBLEWRAP confines itself."""
 
     def __init__(
         self,
@@ -28,8 +29,8 @@ class Plan:
         memory_mb: int = 0,
         file_mb: int = 0,
         shared_memory_mb: int = 1024,
+        disk_free_mb: int = 0,
         open_files: int = 0,
-        keep: int = 0,
     ) -> None:
         self.shape = shape
         self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
@@ -46,8 +47,8 @@ class Plan:
         self.memory_mb = memory_mb
         self.file_mb = file_mb
         self.shared_memory_mb = shared_memory_mb
+        self.disk_free_mb = disk_free_mb
         self.open_files = open_files
-        self.keep = keep  # how many descriptors after stdout, stderr and status the command itself inherits
 
     def pack(self) -> bytes:
         return marshal.dumps(self.__dict__)

@@ -22,6 +22,7 @@ _GREATER = 0x25
 _AT_LEAST = 0x35
 _ANY_BIT = 0x45
 _RETURN = 0x06
+_JUMP = 0x05
 _AND = 0x54
 
 _NUMBER_AT = 0
@@ -68,49 +69,31 @@ ATTRIBUTES = (
 NETWORK = ("connect", "bind", "listen", "accept", "accept4", "sendmmsg")
 
 
-class _Program:
-    """Blocks of instructions, each ending in a verdict; a block that does not apply is jumped over."""
-
-    def __init__(self) -> None:
-        self._code: list[tuple[int, int, int, int]] = []
-
-    def add(self, opcode: int, value: int, if_true: int = 0, if_false: int = 0) -> None:
-        self._code.append((opcode, if_true, if_false, value))
-
-    def refuse(self, number: int, error: int) -> None:
-        self.add(_EQUAL, number, 0, 1)
-        self.add(_RETURN, _ERRNO | error)
-
-    def block(self, number: int, instructions: "list[tuple[int, int, int, int]]") -> None:
-        """For this call only: `instructions`, all paths of which return."""
-        self.add(_EQUAL, number, 0, len(instructions))
-        self._code.extend(instructions)
-
-    def assemble(self) -> bytes:
-        return b"".join(struct.pack("<HBBI", *instruction) for instruction in self._code)
+Instruction = tuple[int, int, int, int]  # opcode, jump if true, jump if false, value
+Code = list[Instruction]
 
 
 def _argument_at(index: int, *, high: bool = False) -> int:
     return 16 + 8 * index + (4 if high else 0)
 
 
-def _verdicts(if_matched: int, otherwise: int) -> "list[tuple[int, int, int, int]]":
+def _verdicts(if_matched: int, otherwise: int) -> Code:
     return [(_RETURN, 0, 0, if_matched), (_RETURN, 0, 0, otherwise)]
 
 
-def _any_bit(argument: int, bits: int, error: int = EPERM) -> "list[tuple[int, int, int, int]]":
+def _any_bit(argument: int, bits: int, error: int = EPERM) -> Code:
     """Refuse if any of `bits` is set. The kernel reads 32 bits of these arguments, so do we."""
     return [(_LOAD, 0, 0, _argument_at(argument)), (_ANY_BIT, 0, 1, bits), *_verdicts(_ERRNO | error, _ALLOW)]
 
 
-def _one_of(argument: int, values: "tuple[int, ...]", *, listed: int, others: int) -> "list[tuple[int, int, int, int]]":
+def _one_of(argument: int, values: tuple[int, ...], *, listed: int, others: int) -> Code:
     code = [(_LOAD, 0, 0, _argument_at(argument))]
     for index, value in enumerate(values):
         code.append((_EQUAL, len(values) - index, 0, value))
     return [*code, (_RETURN, 0, 0, others), (_RETURN, 0, 0, listed)]
 
 
-def _pointer_set(argument: int) -> "list[tuple[int, int, int, int]]":
+def _pointer_set(argument: int) -> Code:
     return [
         (_LOAD, 0, 0, _argument_at(argument)),
         (_EQUAL, 0, 2, 0),
@@ -120,7 +103,7 @@ def _pointer_set(argument: int) -> "list[tuple[int, int, int, int]]":
     ]
 
 
-def _pairs_without_addresses() -> "list[tuple[int, int, int, int]]":
+def _pairs_without_addresses() -> Code:
     """socketpair: unix only, and no datagrams, because such a socket can still be sent to any address."""
     return [
         (_LOAD, 0, 0, _argument_at(0)),
@@ -132,7 +115,7 @@ def _pairs_without_addresses() -> "list[tuple[int, int, int, int]]":
     ]
 
 
-def _ordinary_sockets() -> "list[tuple[int, int, int, int]]":
+def _ordinary_sockets() -> Code:
     """socket: unix, internet (not raw), and the netlink protocol that lists interfaces."""
     refuse, allow = _ERRNO | EPERM, _ALLOW
     return [
@@ -154,28 +137,43 @@ def _ordinary_sockets() -> "list[tuple[int, int, int, int]]":
 def program(machine: str, *, network: str, own_namespaces: bool) -> bytes:
     """The filter for one kind of command; `own_namespaces` says that mounts and IPC are already its own."""
     numbers = numbers_for(machine)
-    code = _Program()
-    code.add(_LOAD, _ARCH_AT)
-    code.add(_EQUAL, AUDIT_ARCH[machine], 1, 0)
-    code.add(_RETURN, _KILL)
-    code.add(_LOAD, _NUMBER_AT)
-    code.add(_GREATER, NEWEST_KNOWN, 0, 1)  # also every x32 call, which has bit 30 set
-    code.add(_RETURN, _ERRNO | ENOSYS)
-    # What looks at arguments comes first: the kernel caches the verdict of all the others.
-    for name, block in _argument_rules(network):
+    verdicts: dict[int, Code] = {}
+    for name, code in _verdicts_by_name(network, own_namespaces=own_namespaces):
         if name in numbers:
-            code.block(numbers[name], block)
+            verdicts[numbers[name]] = code
+    head: Code = [
+        (_LOAD, 0, 0, _ARCH_AT),
+        (_EQUAL, 1, 0, AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER_AT),
+        (_GREATER, 0, 1, NEWEST_KNOWN),  # also every x32 call, which has bit 30 set
+        (_RETURN, 0, 0, _ERRNO | ENOSYS),
+    ]
+    code = [*head, *_search(sorted(verdicts.items()))]
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
+
+
+def _search(verdicts: list[tuple[int, Code]]) -> Code:
+    """A binary search: the kernel evaluates the whole filter for every call number when it is installed."""
+    if len(verdicts) > 3:
+        middle = len(verdicts) // 2
+        below, above = _search(verdicts[:middle]), _search(verdicts[middle:])
+        return [(_AT_LEAST, 0, 1, verdicts[middle][0]), (_JUMP, 0, 0, len(below)), *below, *above]
+    code: Code = []
+    for number, block in verdicts:
+        code += [(_EQUAL, 0, len(block), number), *block]
+    return [*code, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _verdicts_by_name(network: str, *, own_namespaces: bool) -> Iterable[tuple[str, Code]]:
     for name in _refused(network, own_namespaces=own_namespaces):
-        if name in numbers:
-            code.refuse(numbers[name], EPERM)
+        yield name, [(_RETURN, 0, 0, _ERRNO | EPERM)]
     for name in ABSENT:
-        if name in numbers:
-            code.refuse(numbers[name], ENOSYS)
-    code.add(_RETURN, _ALLOW)
-    return code.assemble()
+        yield name, [(_RETURN, 0, 0, _ERRNO | ENOSYS)]
+    yield from _argument_rules(network)
 
 
-def _argument_rules(network: str) -> "Iterable[tuple[str, list[tuple[int, int, int, int]]]]":
+def _argument_rules(network: str) -> Iterable[tuple[str, Code]]:
     yield "ioctl", _one_of(1, _TERMINAL_INJECTION, listed=_ERRNO | EPERM, others=_ALLOW)
     yield "clone", _any_bit(0, _NAMESPACES_CLONE)
     yield "unshare", _any_bit(0, _NAMESPACES_UNSHARE)
@@ -190,7 +188,7 @@ def _argument_rules(network: str) -> "Iterable[tuple[str, list[tuple[int, int, i
         yield "socket", _ordinary_sockets()
 
 
-def _refused(network: str, *, own_namespaces: bool) -> "Iterable[str]":
+def _refused(network: str, *, own_namespaces: bool) -> Iterable[str]:
     yield from REFUSED
     if not own_namespaces:
         yield from SHARED_IPC

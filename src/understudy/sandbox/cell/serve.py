@@ -7,7 +7,7 @@ import os
 import select
 import sys
 
-from . import confine, identity, kernel, landlock, placeholder, spawn, supervise
+from . import confine, identity, kernel, placeholder, spawn, supervise
 from .plan import FULL, LANDLOCK, Plan
 
 _RECEIVE = 1 << 16
@@ -18,12 +18,11 @@ class Helper:
     def __init__(self, control: int) -> None:
         self._control = _socket.socket(fileno=control)
         alive, self._alive_writer = os.pipe()
-        null = os.open(b"/dev/null", os.O_RDWR | os.O_CLOEXEC)
         try:
             table = os.open(b"/proc/self/net/unix", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            table = os.dup(null)
-        self._around = spawn.Surroundings(null=null, alive=alive, unix_table=table, abi=landlock.version())
+            table = os.open(b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._around = spawn.Surroundings(alive=alive, unix_table=table)
         self._running: dict[int, tuple[spawn.Started, Plan]] = {}  # by pidfd
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
@@ -103,7 +102,7 @@ class Helper:
                 os.kill(started.pid, supervise.END)
             except OSError:
                 pass
-        spawn.wait_until_gone([started.pid for started, _ in self._running.values()], 2.0)
+        supervise.wait_until_gone([started.pid for started, _ in self._running.values()], 2.0)
         for started, plan in self._running.values():
             try:
                 os.kill(started.pid, supervise.KILL)
@@ -128,12 +127,14 @@ class Helper:
         if not kernel.NUMBERS:
             return "the machine type is not supported"
         reader, writer = os.pipe()
+        null = os.open(b"/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         try:
-            started = spawn.start(plan, [self._around.null, self._around.null, writer], self._around)
+            started = spawn.start(plan, [null, null, writer], self._around)
         except OSError as error:
             return str(error.strerror)
         finally:
             os.close(writer)
+            os.close(null)
         os.waitpid(started.pid, 0)
         os.close(started.pidfd)
         report = os.read(reader, 4096).decode(errors="replace").strip()
@@ -150,6 +151,7 @@ def _read_all(descriptor: int) -> bytes:
 
 def main(control: int) -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    identity.prefer_for_oom()  # before our memory is hidden: then these files are no longer ours
     identity.hide_memory(True)
     helper = Helper(control)
     for network in ("off", "loopback"):

@@ -6,6 +6,9 @@ Elsewhere it adopts what the command leaves behind and ends that too.
 
 import os
 import time
+from collections.abc import Callable
+
+from .guards import Guards
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +20,15 @@ TERM = signal.SIGTERM  # ask everything to stop; the server follows up with an e
 END = signal.SIGUSR1  # end everything now
 KILL = signal.SIGKILL
 ORPHANED = signal.SIGHUP  # sent by the kernel when the helper has died
+FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, so to be reset for commands
 _LISTENED = (TERM, END, ORPHANED, signal.SIGCHLD)
 
 # A command that has ended leaves this long to what it started, e.g. the `tee` behind a redirection.
 LEFTOVER_SECONDS = 0.2
 _SWEEP_SECONDS = 2.0
+
+
+Attempt = Callable[[bytes, "list[bytes]"], None]  # program and argv: execute or spawn it, raise OSError
 
 
 def block_signals() -> None:
@@ -30,40 +37,48 @@ def block_signals() -> None:
 
 
 def unblock_signals() -> None:
-    """In the command: everything as a fresh process has it. Python itself ignores two signals."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    """In the command: everything as a fresh process has it."""
+    for number in FRESH:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 class Watch:
-    """Waits for `command`; `everything` knows how to signal the rest."""
+    """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken."""
 
-    def __init__(self, command: int, everything: "Namespace | Descendants") -> None:
+    def __init__(self, command: int, everything: "Namespace | Descendants", guards: Guards) -> None:
         self._command = command
         self._everything = everything
+        self._guards = guards
         self.report = b""
 
     def run(self) -> bytes:
-        """Returns how the command ended, once nothing of it is left: "exit N", "signal N" or "orphaned"."""
+        """Returns how the command ended, once nothing of it is left: "exit N", "signal N", "limit NAME" or "orphaned"."""
         deadline: float | None = None
-        while True:
-            left = self._reap()
-            if not left:
-                break
+        while self._reap():
             if self.report and deadline is None:
                 deadline = time.monotonic() + LEFTOVER_SECONDS
-            timeout = 3600.0 if deadline is None else deadline - time.monotonic()
-            received = signal.sigtimedwait(_LISTENED, timeout) if timeout > 0 else None
-            number = received.si_signo if received is not None else (END if deadline is not None else 0)
+            number = self._wait(deadline)
             if number == TERM:
                 self._everything.signal(signal.SIGTERM)
-            elif number in (END, ORPHANED):
-                if number == ORPHANED:
-                    self.report = self.report or b"orphaned"
-                self._end()
-                break
+                continue
+            if number == ORPHANED:
+                self.report = self.report or b"orphaned"
+            elif not self.report and number == 0 and (broken := self._guards.broken()):
+                self.report = b"limit " + broken
+            elif number != END and (deadline is None or time.monotonic() < deadline):
+                continue
+            self._end()
+            break
         return self.report
+
+    def _wait(self, deadline: float | None) -> int:
+        """The next signal for us, 0 if none came in time."""
+        seconds = self._guards.interval
+        if deadline is not None:
+            seconds = max(0.0, min(seconds, deadline - time.monotonic()))
+        received = signal.sigtimedwait(_LISTENED, seconds)
+        return 0 if received is None else received.si_signo
 
     def _reap(self) -> bool:
         """Collect what has ended; False when there are no children any more."""
@@ -174,3 +189,17 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, number)
     except OSError:
         pass
+
+
+def wait_until_gone(pids: "list[int]", seconds: float) -> None:
+    limit = time.monotonic() + seconds
+    left = set(pids)
+    while left and time.monotonic() < limit:
+        for pid in list(left):
+            try:
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    left.discard(pid)
+            except ChildProcessError:
+                left.discard(pid)
+        if left:
+            time.sleep(0.002)
