@@ -12,7 +12,7 @@ import msgspec
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
-from understudy.engine.fold import State, merge, path_to
+from understudy.engine.fold import State, merge
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation
 from understudy.protocol.choices import Decision
@@ -104,10 +104,7 @@ class Conversation:
         position = self._log.position(self.id)
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
-        entries = self._log.read(self.id)
-        self.feed.load(State.of(path_to(entries)), position.epoch)
-        if entries:
-            self.feed.state.last_seq = entries[-1].seq
+        self.feed.load(State.read(self._log.read(self.id)), position.epoch)
         self.feed.published = max(self.feed.published, self.feed.state.last_seq) if not self.feed.followers else self.feed.published
 
     def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
@@ -141,13 +138,15 @@ class Conversation:
 
     def _begin(self, record: UserMessage, *before: UserMessage) -> Sent:
         """Start a turn with a message, and with those that were left for a turn that had ended."""
+        before_fork = self.state
         try:
             if record.parent_message_id is not None:
                 self._fork(record.parent_message_id)
             chosen = self.state.overrides if record.overrides is None else merge(self.state.overrides, record.overrides)
-            setup = self._setup_for(chosen)  # raises before anything is recorded
+            setup = self._setup_for(chosen)  # raises before anything of the message is recorded
             resumed = self._settle_cut_turn()
         except BaseException:
+            self.feed.state = before_fork
             self._release_if_idle()
             raise
         turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
@@ -341,12 +340,12 @@ class Conversation:
         self.feed.flush()
         self.feed.when_committed(self._release_if_idle)
 
-    def _settle_cut_turn(self) -> str | None:
+    def _settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
         """After a crash: a turn that waits for an answer goes on (its id is returned), any other is closed as interrupted."""
         turn_id = self.state.turn
         if turn_id is None:
             return None
-        if self.state.questions and not self.state.running:
+        if may_resume and self.state.questions and not self.state.running:
             return turn_id
         for call_id, begun in tuple(self.state.running.items()):
             if isinstance(begun, CommandStarted):
@@ -363,16 +362,14 @@ class Conversation:
 
     def _fork(self, parent_message_id: str) -> None:
         """Go on from the end of an earlier message's turn. The records after it stay in the log, on another path."""
-        end = self.state.message_ends.get(parent_message_id)
-        if end is None:
+        if parent_message_id not in self.state.message_ends:
             raise BadRequest(f"no message {parent_message_id} in this conversation")
-        if end == self.state.head:
-            return
-        entries = self._log.read(self.id)
-        state = State.of(path_to(entries, end))
-        state.last_seq = self.state.last_seq
-        state.submissions = self.state.submissions  # numbers are given out once
-        self.feed.state = state
+        self._settle_cut_turn(may_resume=False)
+        end = self.state.message_ends[parent_message_id]
+        if end != self.state.head:
+            stored = self._log.read(self.id)
+            unstored = [entry for entry in self.feed.unpublished() if entry.seq > stored[-1].seq]
+            self.feed.state = self.state.fork([*stored, *unstored], end)
 
     # -- ending
 

@@ -107,6 +107,10 @@ class Feed:
     def idle(self) -> bool:
         return not self._queue and not self._unwritten
 
+    def unpublished(self) -> list[Entry]:
+        """Entries that wait for the disk."""
+        return [shown.entry for shown in self._queue if isinstance(shown, Shown)]
+
     # -- writing
 
     def append(self, *records: Record, turn: str) -> None:

@@ -59,7 +59,9 @@ class State:
         self.answer: str | None = None  # the last thing the model said in this turn
         self.title = ""
         self.message_count = 0
+        # of the whole log, whatever path is followed:
         self.message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
+        self.turn_messages: dict[str, str] = {}  # the message that began each turn
         self._messages_of_turn: list[str] = []
 
     def apply(self, entry: Entry) -> None:
@@ -82,15 +84,16 @@ class State:
                 self.answer = None
                 self.requests += 1
                 for message_id in consumed:
+                    self._messages_of_turn.append(message_id)
                     message = self.waiting.pop(message_id, None)
                     if message is not None:
                         self.items.append(message.message)
-                        self._messages_of_turn.append(message_id)
             case UserMessage() as message:
                 self.waiting[message.message_id] = message
                 self.submissions += 1
                 self.message_count += 1
                 self.message_ends[message.message_id] = entry.seq
+                self.turn_messages.setdefault(entry.turn, message.message_id)
                 self.title = self.title or title_from(message.message)
                 if message.overrides is not None:
                     self.overrides = merge(self.overrides, message.overrides)
@@ -149,6 +152,29 @@ class State:
         for entry in entries:
             state.apply(entry)
         return state
+
+    @classmethod
+    def read(cls, entries: Sequence[Entry]) -> "State":
+        """The present of a log: of its newest path, with the numbers of all of it."""
+        path = path_to(entries)
+        state = cls.of(path)
+        if len(path) != len(entries):
+            state._number_like(cls.of(entries))
+        return state
+
+    def fork(self, entries: Sequence[Entry], end: int) -> "State":
+        """The same log, gone on with from an earlier record."""
+        forked = State.of(path_to(entries, end))
+        forked._number_like(self)
+        return forked
+
+    def _number_like(self, whole: "State") -> None:
+        """Numbers are given out once, and a message on another path can still be gone on from."""
+        self.last_seq = whole.last_seq
+        self.submissions = whole.submissions
+        self.message_ends = dict(whole.message_ends)
+        self.turn_messages = dict(whole.turn_messages)
+        self._messages_of_turn = list(whole._messages_of_turn)
 
 
 def path_to(entries: Sequence[Entry], head: int | None = None) -> Sequence[Entry]:
