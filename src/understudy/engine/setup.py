@@ -24,7 +24,8 @@ from understudy.tools.tool import ToolSettings
 
 def prepare_turn(config: Config, private_tmp: Path, http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
     """Raises `ConfigError`. Nothing is sent and no key is looked for yet."""
-    provider = find_provider(config.model_provider, config.provider_tables, env)
+    addresses = {**env, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else env
+    provider = find_provider(config.model_provider, config.provider_tables, addresses)
     model = open_model(provider, _model_settings(config, env), Credentials(env, config.home), http)
     return TurnSetup(
         model=model,

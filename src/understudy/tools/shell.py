@@ -3,6 +3,7 @@
 import asyncio
 import os
 from dataclasses import replace
+from typing import Annotated
 
 import msgspec
 
@@ -30,8 +31,8 @@ LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
 class ShellParams(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     workdir: str | None = None
-    timeout: int | None = None  # milliseconds
-    timeout_ms: int | None = None
+    timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None  # milliseconds
+    timeout_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
     with_escalated_permissions: bool | None = None
     justification: str | None = None
 
@@ -155,7 +156,7 @@ class _Execution:
         except asyncio.CancelledError:
             seconds = asyncio.get_running_loop().time() - started
             context.record(CommandEnded(self._call_id, capture.stdout.text(), capture.stderr.text(), KILLED, seconds))
-            text = model_text(f"{capture.merged.text()}\ninterrupted by the user", KILLED, seconds)
+            text = model_text(_with_line(capture.merged.text(), "interrupted by the user"), KILLED, seconds)
             context.record(ToolAnswered(FunctionCallOutput(self._call_id, text), success=False))
             raise
         except SandboxError as error:
