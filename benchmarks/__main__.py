@@ -1,0 +1,73 @@
+"""`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`, `profile`, `plots`."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.measures import MEASURES
+from benchmarks.model.process import REPOSITORY, Model, measure_ceiling
+from benchmarks.peers import default_folder, find_peers
+from benchmarks.report import machine, print_report, save
+from benchmarks.run import run_interleaved
+from benchmarks.servers import ServerSpec, ours
+
+RESULTS = REPOSITORY / "benchmarks" / "results"
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    return options.act(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    _add_run_options(parser)
+    parser.set_defaults(act=_run_ours)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    compare = commands.add_parser("compare", help="side by side with codex 0.20.0 and 0.153.4, installed from npm")
+    _add_run_options(compare)
+    compare.add_argument("--peers", type=Path, default=default_folder(), help="where the peers are, or are put (%(default)s)")
+    compare.set_defaults(act=_run_compared)
+    return parser
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", action="append", metavar="MEASURE", choices=[measure.name for measure in MEASURES])
+    parser.add_argument("--repetitions", type=int, metavar="N", help="of every measure, instead of its own number")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="do each thing X times as often (0.1 for a quick look)"
+    )
+    parser.add_argument("--server", metavar="COMMAND", help="measure this program in place of the one installed here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the samples go (a new file under benchmarks/results)")
+
+
+def _run_ours(options: argparse.Namespace) -> int:
+    return _run(options, [])
+
+
+def _run_compared(options: argparse.Namespace) -> int:
+    try:
+        peers = find_peers(options.peers)
+    except RuntimeError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    return _run(options, peers)
+
+
+def _run(options: argparse.Namespace, peers: list[ServerSpec]) -> int:
+    command = tuple(options.server.split()) if options.server else None
+    chosen = [measure for measure in MEASURES if not options.only or measure.name in options.only]
+    before = machine()
+    with Model() as model:
+        ceiling = measure_ceiling(model)
+        results = run_interleaved([*peers, ours(command)], chosen, model, repetitions=options.repetitions, scale=options.scale)
+    path: Path = options.json or RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
+    save(path, results, before, ceiling)
+    print_report(results, before, ceiling)
+    print(f"\nsamples: {path}")
+    return 1 if results.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

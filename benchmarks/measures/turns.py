@@ -1,0 +1,80 @@
+"""Single turns on a warm server: what a user waits beyond the model's own time."""
+
+import time
+from collections.abc import Callable
+
+from benchmarks.bench import Bench, Samples
+from benchmarks.client import Client, LostAnswer
+from benchmarks.statistics import median
+
+PATIENCE_SECONDS = 5.0  # a short turn that takes longer is lost
+ATTEMPTS = 5
+
+
+def timed_reply(client: Client, session: str, directive: str, expect: bytes = b"done") -> float:
+    """Milliseconds from sending the call to reading its answer."""
+    started = time.monotonic_ns()
+    return (client.turn(client.reply(session, directive), PATIENCE_SECONDS, expect).at - started) / 1e6
+
+
+def timed_open(client: Client) -> float:
+    started = time.monotonic_ns()
+    return (client.turn(client.open("say"), PATIENCE_SECONDS).at - started) / 1e6
+
+
+class _Replies:
+    """Turns of one session. One that is lost is counted, and the next go to a new session."""
+
+    def __init__(self, client: Client) -> None:
+        self.lost = 0
+        self._client = client
+        self._session = client.begin_session()
+
+    def take(self, count: int, directive: Callable[[], str]) -> list[float]:
+        taken: list[float] = []
+        while len(taken) < count:
+            try:
+                taken.append(timed_reply(self._client, self._session, directive()))
+            except LostAnswer:
+                self.lost += 1
+                if self.lost >= ATTEMPTS:
+                    raise
+                self._session = self._client.begin_session()
+        return taken
+
+
+def _patch() -> str:
+    """Each adds a file of its own."""
+    return f"patch:{time.monotonic_ns()}"
+
+
+def turns(bench: Bench) -> Samples:
+    client = bench.warm()
+    replies = _Replies(client)
+    replies.take(1, lambda: "run:true")  # the helper that runs commands is up from here on
+    return {
+        "new_session": [timed_open(client) for _ in range(bench.times(10))],
+        "reply": replies.take(bench.times(30), lambda: "say"),
+        "command": replies.take(bench.times(10), lambda: "run:true"),
+        "patch": replies.take(bench.times(10), _patch),
+        "lost_single": [replies.lost],
+    }
+
+
+def history(bench: Bench) -> Samples:
+    client = bench.warm()
+    for attempt in range(ATTEMPTS):
+        try:
+            taken = session_of(client, bench.times(200) + 5)
+        except LostAnswer:
+            if attempt == ATTEMPTS - 1:
+                raise
+            continue
+        return {"history": [median(taken[-11:]) / median(taken[5:15])]}
+    return {}
+
+
+def session_of(client: Client, turns: int) -> list[float]:
+    """How long each turn of one session takes."""
+    session = client.begin_session()
+    return [timed_reply(client, session, "words:200", b"xxx") for _ in range(turns)]

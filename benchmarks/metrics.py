@@ -1,0 +1,60 @@
+"""What is reported, in which unit, and what is aimed at."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+SEED, LAST = "codex 0.20.0", "codex 0.153.4"
+
+
+@dataclass(frozen=True)
+class Target:
+    """`ours <= bound`, or `ours <= bound x peer` where a peer is named; likewise `>=`."""
+
+    relation: Literal["<=", ">="]
+    bound: float
+    peer: str | None = None
+
+    def holds(self, ours: float, peer: float) -> bool:
+        limit = self.bound * peer if self.peer else self.bound
+        return ours <= limit if self.relation == "<=" else ours >= limit
+
+    def __str__(self) -> str:
+        return f"{self.relation} {self.bound:g}" + (f" x {self.peer.removeprefix('codex ')}" if self.peer else "")
+
+
+@dataclass(frozen=True)
+class Metric:
+    key: str
+    title: str
+    unit: str
+    targets: tuple[Target, ...] = ()
+    total: bool = False  # the sum of the samples counts, not their median
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("initialize", "spawn -> `initialize` answer", "ms", (Target("<=", 0.25, LAST),)),
+    Metric("first_turn", "spawn -> first `codex` result", "ms", (Target("<=", 0.45, LAST),)),
+    Metric("new_session", "new session, one-message turn", "ms", (Target("<=", 0.15, SEED),)),
+    Metric("reply", "`codex-reply` turn", "ms", (Target("<=", 0.8, SEED),)),
+    Metric("command", "turn with a sandboxed command", "ms", (Target("<=", 1.0, SEED),)),
+    Metric("patch", "turn with a patch", "ms", (Target("<=", 0.4, SEED),)),
+    Metric("stream", "deltas in one long turn", "/s", (Target(">=", 6, SEED), Target(">=", 4, LAST))),
+    Metric("burst", "deltas arriving in one burst", "/s", (Target(">=", 20, SEED), Target(">=", 20, LAST))),
+    Metric("latency_p50", "delta latency, median", "ms"),
+    Metric("latency_p95", "delta latency p95", "ms", (Target("<=", 1.2, SEED), Target("<=", 1.2, LAST))),
+    Metric("opens", "50 sessions: opens", "/s", (Target(">=", 20, SEED),)),
+    Metric("replies", "50 sessions: replies", "/s", (Target(">=", 4, SEED),)),
+    Metric("crowd_p95", "200 sessions: reply p95", "ms", (Target("<=", 0.25, SEED),)),
+    Metric("session_memory", "memory per idle session", "KB", (Target("<=", 0.1, SEED),)),
+    Metric("idle_memory", "idle memory after `initialize`", "MB", (Target("<=", 0.5, LAST),)),
+    Metric("turn_memory", "idle memory after one turn, helper included", "MB", (Target("<=", 0.8, LAST),)),
+    Metric("history", "turn 200 against turn 10, same session", "x", (Target("<=", 1.3),)),
+    Metric("cancel_model", "cancel -> answer, in the model", "ms", (Target("<=", 1.5, SEED),)),
+    Metric("cancel_shell", "cancel -> answer, in a command", "ms", (Target("<=", 4, SEED),)),
+    Metric("flood", "100 MB of command output", "ms", (Target("<=", 1.0, LAST),)),
+    Metric("flood_memory", "100 MB of command output: peak memory", "+MB", (Target("<=", 40),)),
+    Metric("lost", "replies lost with an instant model", "lost", (Target("<=", 0),), total=True),
+    Metric("lost_of", "... of so many", "replies", total=True),
+    Metric("lost_single", "replies lost in single turns", "lost", total=True),
+    Metric("stream_lines", "lines sent for each delta", "lines"),
+)
