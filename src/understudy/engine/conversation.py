@@ -7,37 +7,27 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
+from understudy.engine import recovery
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
 from understudy.engine.fold import State, merge
+from understudy.engine.letters import Letters
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation
 from understudy.protocol.choices import Decision
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.items import FunctionCallOutput, Message
-from understudy.protocol.records import (
-    CommandEnded,
-    CommandStarted,
-    Entry,
-    Opened,
-    Overrides,
-    PatchEnded,
-    ToolAnswered,
-    TurnEnded,
-    TurnStarted,
-    UserMessage,
-)
-from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, Letter, SendLetter
+from understudy.protocol.items import Message
+from understudy.protocol.records import Entry, Opened, Overrides, TurnEnded, TurnStarted, UserMessage
+from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, SendLetter
 from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
 
-INTERRUPTED = "Turn interrupted"
-OUTCOME_UNKNOWN = "the server stopped while this ran; whether it took effect is not known"
-NOT_RUN = "aborted"
+FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -46,6 +36,16 @@ class Sent(msgspec.Struct, frozen=True):
     message_id: str
     turn: str
     joined: bool
+
+
+class Caller(Protocol):
+    """Somebody who waits for the end of a turn, wherever it runs."""
+
+    def taken_up(self) -> None:
+        """A turn that waited for an answer in another process goes on in this one: its questions are to be put here."""
+        ...
+
+    def fail(self, error: AgentError) -> None: ...
 
 
 class Conversation:
@@ -72,8 +72,8 @@ class Conversation:
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
         self._abandoned = False
-        self._letters_read = 0
-        self._posted = False  # a letter of ours may be unread
+        self.callers: list[Caller] = []
+        self._letters = Letters(conversation_id, log, self.feed)
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
 
@@ -88,7 +88,7 @@ class Conversation:
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        return self._task is None and self._claim is None and not self.feed.followers and self.feed.idle
+        return self._task is None and self._claim is None and not self.needs_watching and self.feed.idle
 
     # -- beginning
 
@@ -105,7 +105,7 @@ class Conversation:
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
         self.feed.load(State.read(self._log.read(self.id)), position.epoch)
-        self.feed.published = max(self.feed.published, self.feed.state.last_seq) if not self.feed.followers else self.feed.published
+        self.feed.published = self.state.last_seq
 
     def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that viewers may be shown, from the store."""
@@ -115,7 +115,7 @@ class Conversation:
 
     def send(self, message: Message, overrides: Overrides | None = None, parent_message_id: str | None = None) -> Sent:
         """Accept input: it joins the running turn, or begins one. Raises `AgentError` with nothing recorded."""
-        record = UserMessage(str(uuid.uuid4()), message, overrides, parent_message_id)
+        record = UserMessage(new_uuid(), message, overrides, parent_message_id)
         if self._task is not None:
             if parent_message_id is not None:
                 raise BadRequest("a turn is running: interrupt it, or wait for its end, before continuing from an earlier message")
@@ -129,12 +129,19 @@ class Conversation:
         try:
             self._take()
         except ConversationBusy:
-            self._log.post(self.id, SendLetter(record))
-            self._posted = True
+            if parent_message_id is not None:
+                raise BadRequest(FORK_WHILE_RUNNING) from None
+            self._letters.post(SendLetter(record), self._on_posted)
             self._on_turn_started()
-            self.look()
             return Sent(record.message_id, self.state.turn or "", joined=True)
-        return self._begin(record, *self._unread_messages())
+        return self._begin(record, *self._letters.unread_messages())
+
+    def when_accepted(self, callback: Callable[[AgentError | None], None]) -> None:
+        """Call back once all that was sent so far is on disk, or with the reason why it is not. Nobody is shown it sooner."""
+        if self._letters.posting:
+            self._letters.when_posted(callback)
+        else:
+            self.feed.when_accepted(callback)
 
     def _begin(self, record: UserMessage, *before: UserMessage) -> Sent:
         """Start a turn with a message, and with those that were left for a turn that had ended."""
@@ -162,30 +169,38 @@ class Conversation:
         if self._task is not None:
             return self._turn.turn_id if self._turn else None
         self._take()
-        resumed = self._settle_cut_turn()
-        if resumed is None:
+        try:
+            resumed = self._settle_cut_turn()
+            if resumed is not None:
+                self._setup_for(self.state.overrides)
+                self._start(resumed)
+        finally:
             self._release_if_idle()
-            return None
-        self._setup_for(self.state.overrides)
-        self._start(resumed)
         return resumed
 
     def interrupt(self) -> bool:
-        """End the running turn. False when none runs."""
-        if self._task is None:
-            if self._log.is_claimed(self.id):
-                self._log.post(self.id, InterruptLetter())
-                return True
+        """End the running turn, also one that a crash left waiting. False when there is none."""
+        if self._task is not None:
+            self._interrupt_asked = True
+            self._task.cancel()
+            return True
+        if self.state.turn is None and not self._log.is_claimed(self.id):
             return False
-        self._interrupt_asked = True
-        self._task.cancel()
-        return True
+        try:
+            self._take()
+        except ConversationBusy:
+            self._letters.post(InterruptLetter())
+            return True
+        ends = self.state.turn is not None
+        self._settle_cut_turn(may_resume=False)
+        self._release_if_idle()
+        return ends
 
     def decide(self, call_id: str, decision: Decision, source: str) -> bool:
         """Answer a question. False when it was not open any more."""
         if self._turn is None:
             if self._log.is_claimed(self.id):
-                self._log.post(self.id, DecideLetter(call_id, decision, source))
+                self._letters.post(DecideLetter(call_id, decision, source))
                 return True
             if call_id not in self.state.questions or self.resume() is None:
                 return False
@@ -215,65 +230,83 @@ class Conversation:
         position = self._log.position(self.id)
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
-        if position.last_seq != self.state.last_seq or self.feed.failure:
-            missed = self._log.read(self.id, self.feed.published) if self.feed.followers else ()
-            self.load()
+        if self.feed.failure:  # the state holds what was never written
+            missed = self._log.read(self.id, self.feed.published)
+            self.feed.load(State.read(self._log.read(self.id)), position.epoch)
             self.feed.publish_foreign(missed)
-        else:
-            self.feed.load(self.state, position.epoch)
+            return
+        self._catch_up()
+        self.feed.load(self.state, position.epoch)
+
+    def _catch_up(self) -> None:
+        """Take in, and show, what other processes have appended."""
+        missed = self._log.read(self.id, self.state.last_seq)
+        if not missed:
+            return
+        self._letters.seen(missed)
+        if not self.state.extend(missed):
+            self.feed.state = State.read(self._log.read(self.id))
+        self.feed.publish_foreign(missed)
+
+    # -- other processes
 
     @property
     def needs_watching(self) -> bool:
         """Another process may have something for whoever follows here, or for the turn that runs here."""
-        return self._task is not None or self._posted or bool(self.feed.followers)
+        return self._task is not None or bool(self.feed.followers) or bool(self._letters.unread)
+
+    @property
+    def depends_on_another(self) -> bool:
+        """Somebody here waits for a turn of another process, or for it to read a message."""
+        return self._task is None and bool(self.callers or self._letters.unread)
 
     def look(self) -> None:
-        """See what other processes have written: letters to a turn of ours, or a turn of theirs."""
+        """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process."""
         if self._claim is not None:
             if self._task is not None:
                 self._read_letters()
             return
-        missed = self._log.read(self.id, self.feed.published)
-        if missed:
-            self.load()
-            self.feed.publish_foreign(missed)
-        if self._posted and not self._log.is_claimed(self.id):
-            self._deliver_letters()
-        if self.state.turn is not None and self.feed.followers:
+        if self.feed.failure:
+            return
+        self._catch_up()
+        if self.depends_on_another and not self._log.is_claimed(self.id):
+            self._succeed()
+        elif self.state.turn is not None and self.feed.followers:
             said = self._log.partial(self.id)
             if said is not None and said.after >= self.feed.published:
                 self.feed.publish_partial(said, self.state.turn)
 
-    def _new_letters(self) -> Sequence[Letter]:
-        letters = [letter for letter in self._log.letters(self.id) if letter.number > self._letters_read]
-        if letters:
-            self._letters_read = letters[-1].number
-            self.feed.take_letters(self._letters_read)  # gone from the box with the batch that holds what they said
-        return letters
+    def _on_posted(self, error: AgentError | None) -> None:
+        if error is None:
+            self.look()
+        else:
+            self._fail_callers(error)
 
-    def _unread_messages(self) -> list[UserMessage]:
-        """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""
-        return [letter.op.message for letter in self._new_letters() if isinstance(letter.op, SendLetter)]
-
-    def _deliver_letters(self) -> None:
-        """The turn that our message was left for has ended without it: run one ourselves."""
+    def _succeed(self) -> None:
+        """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
         try:
             self._take()
+            messages = self._letters.unread_messages()
+            if messages:
+                self._begin(messages[-1], *messages[:-1])
+            elif self.state.turn is not None and self.resume() is not None:
+                for caller in tuple(self.callers):
+                    caller.taken_up()
+            self._release_if_idle()
         except ConversationBusy:
             return
-        self._posted = False
-        messages = self._unread_messages()
-        if not messages:
-            self._release_if_idle()
-            return
-        try:
-            self._begin(messages[-1], *messages[:-1])
         except AgentError as error:
-            logger.error("messages left for %s cannot be read: %s", self.id, error)
+            logger.error("%s cannot be gone on with: %s", self.id, error)
+            self._letters.unread.clear()
+            self._fail_callers(error)
+
+    def _fail_callers(self, error: AgentError) -> None:
+        for caller in tuple(self.callers):
+            caller.fail(error)
 
     def _read_letters(self) -> None:
         """Ops that were left for this turn by other processes."""
-        for letter in self._new_letters():
+        for letter in self._letters.take():
             match letter.op:
                 case SendLetter(message=message):
                     assert self._turn is not None
@@ -315,9 +348,9 @@ class Conversation:
         try:
             ended = await turn.run()
         except asyncio.CancelledError:
-            ended = TurnEnded("interrupted", INTERRUPTED, turn.unfinished or None, asked_for=self._interrupt_asked)
+            ended = TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None, asked_for=self._interrupt_asked)
         except TurnAborted:
-            ended = TurnEnded("interrupted", INTERRUPTED, turn.unfinished or None)
+            ended = TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None)
         except AgentError as error:
             ended = TurnEnded("failed", str(error))
         except Exception:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
@@ -325,18 +358,16 @@ class Conversation:
         finally:
             self._task = self._turn = None
             if not self._abandoned:
-                self._close_turn(turn.turn_id, ended, NOT_RUN)
+                self._close_turn(turn.turn_id, ended)
 
     def _stop_unrecorded(self) -> None:
         """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
         if self._task is not None:
             self._task.cancel()
 
-    def _close_turn(self, turn_id: str, ended: TurnEnded, unanswered: str) -> None:
+    def _close_turn(self, turn_id: str, ended: TurnEnded) -> None:
         """Whatever the turn left open is answered, and then it is over: exactly once, whichever way it went."""
-        for call_id in tuple(self.state.calls):
-            self.feed.append(ToolAnswered(FunctionCallOutput(call_id, unanswered), success=False), turn=turn_id)
-        self.feed.append(ended, turn=turn_id)
+        self.feed.append(*recovery.close_open_calls(self.state), ended, turn=turn_id)
         self.feed.flush()
         self.feed.when_committed(self._release_if_idle)
 
@@ -345,19 +376,10 @@ class Conversation:
         turn_id = self.state.turn
         if turn_id is None:
             return None
-        if may_resume and self.state.questions and not self.state.running:
+        if may_resume and recovery.can_go_on(self.state):
             return turn_id
-        for call_id, begun in tuple(self.state.running.items()):
-            if isinstance(begun, CommandStarted):
-                self.feed.append(CommandEnded(call_id, "", OUTCOME_UNKNOWN, -1, 0.0), turn=turn_id)
-            else:
-                self.feed.append(PatchEnded(call_id, "", OUTCOME_UNKNOWN, success=False), turn=turn_id)
-            self.feed.append(
-                ToolAnswered(FunctionCallOutput(call_id, f"interrupted: {OUTCOME_UNKNOWN}"), success=False), turn=turn_id
-            )
-        said = self._log.partial(self.id)
-        unfinished = said.text if said is not None and said.text else None
-        self._close_turn(turn_id, TurnEnded("interrupted", INTERRUPTED, unfinished), NOT_RUN)
+        unfinished = recovery.unfinished_text(self._log, self.id)
+        self._close_turn(turn_id, TurnEnded("interrupted", recovery.INTERRUPTED, unfinished))
         return None
 
     def _fork(self, parent_message_id: str) -> None:
@@ -380,8 +402,9 @@ class Conversation:
 
     async def delete(self) -> None:
         """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
-        self.interrupt()
-        await self.ended()
+        if self._task is not None:
+            self.interrupt()
+            await self.ended()
         self._take()
         done = self._loop.create_future()
         self._log.delete(self.id, lambda error: done.set_result(None) if error is None else done.set_exception(error))
@@ -396,7 +419,7 @@ class Conversation:
         """The process ends: a turn is interrupted, unless it waits for an answer, which can still be given later."""
         if self._task is None:
             return
-        self._abandoned = bool(self.state.questions) and not self.state.running
+        self._abandoned = recovery.can_go_on(self.state)
         task = self._task
         task.cancel()
         await asyncio.wait([task])

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from understudy.policy.secrets import without_secrets
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Overrides
+from understudy.protocol.uuids import new_uuid
 from understudy.sandbox.runner import Sandbox
 from understudy.store.log import Listed, Page, Status
 from understudy.store.sqlite import SqliteLog
@@ -62,7 +62,7 @@ class Engine:
 
     def create(self, overrides: Overrides) -> Conversation:
         """A new conversation, opened in the log. Raises `ConfigError`, with nothing recorded."""
-        conversation_id = ConversationId(str(uuid.uuid4()))
+        conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
         setup = self._prepare_from(config, conversation_id)
         conversation = self._make(conversation_id)

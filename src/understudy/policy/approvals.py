@@ -1,6 +1,5 @@
 """What an approval for the session covers: one exact command, in one place, with one environment, in one mode."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 from understudy.policy.words import Words
@@ -18,6 +17,8 @@ def environment_digest(variables: Mapping[str, str]) -> str:
 
 
 def _digest(parts: Iterable[str]) -> str:
+    import hashlib  # some milliseconds, which a server's start need not wait for
+
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
