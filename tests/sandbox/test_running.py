@@ -1,126 +1,145 @@
-"""Commands run, tell how they ended, and leave nothing running."""
+"""Commands run and tell how they ended."""
 
 import asyncio
-import os
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.sandbox.stage import ENV, Output, processes_with, run
 from understudy.protocol.choices import OutputStream
-from understudy.sandbox import Command, CommandResult, Containment, Sandbox
-
-ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+from understudy.sandbox import Command, Containment, Limits, Sandbox
 
 
-class Output:
-    """What a command wrote, in the order read."""
-
-    def __init__(self) -> None:
-        self.chunks: list[tuple[OutputStream, bytes]] = []
-
-    def __call__(self, stream: OutputStream, chunk: bytes) -> None:
-        self.chunks.append((stream, chunk))
-
-    def text(self, stream: OutputStream = "stdout") -> str:
-        return b"".join(chunk for kind, chunk in self.chunks if kind == stream).decode()
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox()
-    yield sandbox
-    await sandbox.close()
-
-
-@pytest.fixture(params=["contained", "uncontained"])
-def containment(request: pytest.FixtureRequest, tmp_path: Path) -> Containment | None:
-    if request.param == "uncontained":
-        return None
-    private = tmp_path / "private"
-    private.mkdir(mode=0o700)
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    return Containment("workspace-write", (str(workspace),), private_tmp=str(private), protected=(".git", ".codex"))
-
-
-async def run(
-    sandbox: Sandbox, containment: Containment | None, *argv: str, cwd: Path, timeout: float | None = 10
-) -> tuple[CommandResult, Output]:
-    output = Output()
-    command = Command(argv, str(cwd), ENV, timeout, containment)
-    result = await asyncio.wait_for(sandbox.run(command, output), 20)
-    return result, output
-
-
-@pytest.fixture
-def cwd(containment: Containment | None, tmp_path: Path) -> Path:
-    return tmp_path if containment is None else Path(containment.writable_roots[0])
-
-
-async def test_output_and_exit_code_come_back(sandbox: Sandbox, containment: Containment | None, cwd: Path) -> None:
-    result, output = await run(sandbox, containment, "sh", "-c", "echo out; echo err >&2; exit 3", cwd=cwd)
+async def test_output_and_exit_code_come_back(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    result, output = await run(sandbox, either, "sh", "-c", "echo out; echo err >&2; exit 3", cwd=workspace)
     assert (result.exit_code, result.signal, result.setup_error, result.spawn_error) == (3, None, None, None)
     assert (output.text(), output.text("stderr")) == ("out\n", "err\n")
 
 
 async def test_a_program_that_does_not_exist_is_told_as_a_shell_would(
-    sandbox: Sandbox, containment: Containment | None, cwd: Path
+    sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    result, _ = await run(sandbox, containment, "no-such-program", cwd=cwd)
+    result, _ = await run(sandbox, either, "no-such-program", cwd=workspace)
     assert (result.exit_code, result.spawn_error) == (127, "No such file or directory (os error 2)")
 
 
 async def test_a_file_that_is_not_executable_is_told_as_a_shell_would(
-    sandbox: Sandbox, containment: Containment | None, cwd: Path
+    sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    (cwd / "plain.txt").write_text("text")
-    result, _ = await run(sandbox, containment, "./plain.txt", cwd=cwd)
+    (workspace / "plain.txt").write_text("text")
+    result, _ = await run(sandbox, either, "./plain.txt", cwd=workspace)
     assert (result.exit_code, result.spawn_error) == (126, "Permission denied (os error 13)")
 
 
-async def test_a_missing_folder_is_told_and_nothing_runs(sandbox: Sandbox, containment: Containment | None, cwd: Path) -> None:
-    result, _ = await run(sandbox, containment, "true", cwd=cwd / "gone")
-    assert (result.exit_code, result.spawn_error) == (125, "No such file or directory (os error 2)")
-
-
-async def test_death_by_a_signal_is_told(sandbox: Sandbox, containment: Containment | None, cwd: Path) -> None:
-    result, _ = await run(sandbox, containment, "sh", "-c", "kill -SEGV $$", cwd=cwd)
-    assert (result.exit_code, result.signal) == (139, 11)
-
-
-async def test_a_time_limit_ends_a_command_that_ignores_the_polite_signal(
-    sandbox: Sandbox, containment: Containment | None, cwd: Path
+async def test_a_script_without_an_interpreter_line_is_run_by_the_shell(
+    sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    began = time.monotonic()
-    result, output = await run(
-        sandbox, containment, "sh", "-c", "trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done", cwd=cwd, timeout=0.5
+    script = workspace / "script"
+    script.write_text("echo $0 $1\n")
+    script.chmod(0o755)
+    result, output = await run(sandbox, either, "./script", "word", cwd=workspace)
+    assert (result.exit_code, output.text()) == (0, "./script word\n")
+
+
+async def test_a_missing_folder_is_told_and_nothing_runs(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    result, _ = await run(sandbox, either, "touch", str(workspace / "ran"), cwd=workspace / "gone")
+    assert (result.exit_code, result.spawn_error) == (125, "No such file or directory (os error 2)")
+    assert not (workspace / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["SEGV", "TERM", "KILL", "PIPE"])
+async def test_death_by_a_signal_is_told(sandbox: Sandbox, either: Containment | None, workspace: Path, name: str) -> None:
+    number = {"SEGV": 11, "TERM": 15, "KILL": 9, "PIPE": 13}[name]
+    result, _ = await run(sandbox, either, "sh", "-c", f"kill -{name} $$", cwd=workspace)
+    assert (result.exit_code, result.signal) == (128 + number, number)
+
+
+async def test_the_environment_is_exactly_the_one_given(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    command = Command(("/usr/bin/env",), str(workspace), {"PATH": "/bin", "ODD": "a=b\nc"}, 10, either)
+    output = Output()
+    await asyncio.wait_for(sandbox.run(command, output), 10)
+    assert output.text() == "PATH=/bin\nODD=a=b\nc\n"
+
+
+async def test_standard_input_is_empty(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    result, output = await run(sandbox, either, "sh", "-c", "cat; tty; echo read", cwd=workspace)
+    assert (result.exit_code, output.text()) == (0, "not a tty\nread\n")
+
+
+async def test_arguments_and_paths_may_be_any_bytes(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    odd = workspace / "a b\n'\udcff"
+    odd.mkdir()
+    _, output = await run(sandbox, either, "printf", "%s|", "", "ü", "\udcfe", "a b", cwd=odd)
+    assert b"".join(chunk for _, chunk in output.chunks) == b"|\xc3\xbc|\xfe|a b|"
+
+
+async def test_a_very_long_command_line_arrives_whole(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    words = ["x" * 100_000] * 10
+    _, output = await run(
+        sandbox, either, "sh", "-c", 'for word; do printf "%s" "$word"; done | wc -c', "sh", *words, cwd=workspace
     )
+    assert output.text().strip() == "1000000"
+
+
+async def test_a_command_line_that_is_too_long_is_told(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    result, _ = await run(sandbox, either, "true", "x" * 200_000, cwd=workspace)
+    assert (result.exit_code, result.spawn_error) == (126, "Argument list too long (os error 7)")
+
+
+async def test_a_time_limit_asks_first_and_then_ends(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    script = "trap 'echo asked' TERM; echo up; while :; do sleep 0.02; done"
+    began = time.monotonic()
+    result, output = await run(sandbox, either, "sh", "-c", script, cwd=workspace, timeout=0.4)
     assert (result.exit_code, result.timed_out) == (124, True)
     assert output.text().split() == ["up", "asked"]
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 5
 
 
-async def test_cancelling_ends_the_command_before_the_task(sandbox: Sandbox, containment: Containment | None, cwd: Path) -> None:
-    up = asyncio.Event()
-    command = Command(("sh", "-c", "setsid sleep 98765 & echo up; wait"), str(cwd), ENV, None, containment)
-    task = asyncio.create_task(sandbox.run(command, lambda stream, chunk: up.set()))
-    await asyncio.wait_for(up.wait(), 10)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 5)
-    assert not processes_matching("98765")
+async def test_a_command_that_heeds_the_time_limit_may_tidy_up(
+    sandbox: Sandbox, either: Containment | None, workspace: Path
+) -> None:
+    script = "trap 'echo tidy; exit 0' TERM; echo up; while :; do sleep 0.02; done"
+    result, output = await run(sandbox, either, "sh", "-c", script, cwd=workspace, timeout=0.4)
+    assert (result.exit_code, result.timed_out) == (124, True)
+    assert output.text().split() == ["up", "tidy"]
 
 
-def processes_matching(word: str) -> list[str]:
-    found: list[str] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if word in line and entry.name != str(os.getpid()):
-                found.append(line)
-    return found
+async def test_the_configured_limit_holds_when_the_command_asks_for_more(
+    sandbox: Sandbox, contained: Containment, workspace: Path
+) -> None:
+    limited = Containment(
+        "workspace-write", contained.writable_roots, private_tmp=contained.private_tmp, limits=Limits(seconds=0.2)
+    )
+    result, _ = await run(sandbox, limited, "sleep", "30", cwd=workspace, timeout=25)
+    assert result.timed_out
+
+
+async def test_a_background_process_may_finish_its_last_words(
+    sandbox: Sandbox, either: Containment | None, workspace: Path
+) -> None:
+    _, output = await run(sandbox, either, "bash", "-c", "exec > >(sleep 0.02; cat); echo through a pipe", cwd=workspace)
+    assert output.text() == "through a pipe\n"
+
+
+async def test_a_callback_that_fails_ends_the_command(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    def fail(stream: OutputStream, chunk: bytes) -> None:
+        raise ValueError("no room")
+
+    command = Command(("sh", "-c", "echo up; sleep 45678"), str(workspace), ENV, None, either)
+    with pytest.raises(ValueError, match="no room"):
+        await asyncio.wait_for(sandbox.run(command, fail), 10)
+    assert processes_with("45678") == []
+
+
+async def test_many_commands_run_at_once_and_a_slow_one_delays_nobody(
+    sandbox: Sandbox, either: Containment | None, workspace: Path
+) -> None:
+    slow = asyncio.create_task(run(sandbox, either, "sleep", "30", cwd=workspace, timeout=None))
+    async with asyncio.TaskGroup() as tasks:
+        quick = [tasks.create_task(run(sandbox, either, "sh", "-c", f"echo {n}", cwd=workspace)) for n in range(60)]
+    assert [task.result()[1].text() for task in quick] == [f"{n}\n" for n in range(60)]
+    assert not slow.done()
+    slow.cancel()
+    await asyncio.wait([slow], timeout=5)
+    assert slow.cancelled()

@@ -30,6 +30,7 @@ _GRACE_SECONDS = 0.2
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
 _F_SETPIPE_SZ = 1031
 _OPEN_FILES = 8192
+_CLOSE_SECONDS = 5.0
 
 
 class HelperDied(Exception):
@@ -45,6 +46,7 @@ class Helper:
         self.probed: asyncio.Future[dict[str, str | int]] = loop.create_future()
         self._next = 1
         self._starting: dict[int, Running] = {}
+        self._under_way: set[Running] = set()
         self._unsent: deque[tuple[bytes, list[int], Running]] = deque()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
@@ -64,6 +66,8 @@ class Helper:
         identifier = self._next
         self._next += 1
         running = Running(self._loop, plan, on_output)
+        self._under_way.add(running)
+        running.done.add_done_callback(lambda _: self._under_way.discard(running))
         if self.dead:
             for descriptor in (*running.writers, *extra):
                 os.close(descriptor)
@@ -134,15 +138,20 @@ class Helper:
         if not self.probed.done():
             self.probed.set_exception(HelperDied("the sandbox helper died while starting"))
             self.probed.exception()  # whoever waits is told; nobody waiting is no error
+        self._process.poll()  # it has usually ended by now; if not, `close` waits for it
+
+    async def close(self) -> None:
+        """End every command and the helper, and wait until they are gone."""
+        for running in self._under_way:
+            running.kill()
+        if self._under_way:
+            await asyncio.wait([running.done for running in self._under_way], timeout=_CLOSE_SECONDS)
+        self._lose()
         try:
-            self._process.wait(5)
+            await self._loop.run_in_executor(None, self._process.wait, _CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def close(self) -> None:
-        """Let the helper end; it ends every command that still runs first."""
-        self._lose()
 
 
 def probe_helper() -> dict[str, str | int]:
@@ -317,12 +326,11 @@ class Running:
         for reader in list(self._readers):
             self._drain(reader)
         self._close()
-        lines = self._report.splitlines()
-        covers = [line[6:] for line in lines if line.startswith(b"cover ")]
-        result = self._result([line.decode(errors="replace") for line in lines if not line.startswith(b"cover ")])
-        for path in covers:
-            placeholder.remove(path)
-        self._settle(result)
+        lines = self._report.decode(errors="replace").splitlines()
+        for line in lines:
+            if line.startswith("cover "):
+                placeholder.remove(bytes.fromhex(line[6:]))
+        self._settle(self._result([line for line in lines if not line.startswith("cover ")]))
 
     def _drain(self, reader: int) -> None:
         for _ in range(_PIPE_SIZE * 4 // _CHUNK):

@@ -64,8 +64,8 @@ class Sandbox:
     async def close(self) -> None:
         """End every command and the helper."""
         if self._helper is not None:
-            self._helper.close()
-            self._helper = None
+            helper, self._helper = self._helper, None
+            await helper.close()
 
     async def _start(self, command: Command, on_output: OnOutput) -> Running:
         helper = self._ready()

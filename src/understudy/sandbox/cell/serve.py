@@ -12,6 +12,7 @@ from .plan import FULL, LANDLOCK, Plan
 
 _RECEIVE = 1 << 16
 _MOST_DESCRIPTORS = 8
+_SWEEPS = 20
 
 
 class Helper:
@@ -80,35 +81,32 @@ class Helper:
         self._poll.unregister(pidfd)
         os.close(pidfd)
         try:
-            os.waitpid(started.pid, 0)
+            status = os.waitpid(started.pid, 0)[1]
         except ChildProcessError:
-            pass
-        self._end_orphans()
+            return
+        if os.WIFSIGNALED(status):
+            self._end_orphans()
 
     def _end_orphans(self) -> None:
         """A watching process that was killed leaves its charges to us."""
-        known = {started.pid for started, _ in self._running.values()}
-        for pid in supervise.children_of(os.getpid()):
-            if pid not in known:
-                try:
-                    os.kill(pid, supervise.KILL)
-                    os.waitpid(pid, os.WNOHANG)
-                except OSError:
-                    pass
+        for _ in range(_SWEEPS):
+            known = {started.pid for started, _ in self._running.values()}
+            orphans = [pid for pid in supervise.children_of(os.getpid()) if pid not in known]
+            if not orphans:
+                return
+            for pid in orphans:
+                supervise.send(pid, supervise.KILL)
+            supervise.wait_until_gone(orphans, 0.5)
 
     def _end_all(self) -> None:
         for started, _ in self._running.values():
-            try:
-                os.kill(started.pid, supervise.END)
-            except OSError:
-                pass
+            supervise.send(started.pid, supervise.END)
         supervise.wait_until_gone([started.pid for started, _ in self._running.values()], 2.0)
         for started, plan in self._running.values():
-            try:
-                os.kill(started.pid, supervise.KILL)
-            except OSError:
-                pass
+            supervise.send(started.pid, supervise.KILL)
             placeholder.remove_all(plan.roots, plan.protected)
+        self._running.clear()
+        self._end_orphans()
 
     def _probe(self) -> "dict[str, object]":
         """Try each way to contain a command, on nothing."""

@@ -134,7 +134,7 @@ class _Child:
             view.build([] if plan.network == "off" else _bound_sockets(self._around.unix_table))
         finally:  # the server removes them in the end, also if we are killed
             for path in view.placeholders():
-                _report(self._status, b"cover " + path)
+                _report(self._status, b"cover " + path.hex().encode())
         plan.roots = view.roots
         if plan.network == "loopback":
             _raise_loopback()

@@ -121,7 +121,7 @@ class Descendants:
 
     def signal(self, number: int) -> None:
         for pid in self._all():
-            _send(pid, number)
+            send(pid, number)
 
     def end(self) -> None:
         # All are stopped before any is killed, or a process that keeps forking could stay ahead of us.
@@ -131,10 +131,10 @@ class Descendants:
             if not fresh:
                 break
             for pid in fresh:
-                _send(pid, signal.SIGSTOP)
+                send(pid, signal.SIGSTOP)
                 stopped.add(pid)
         for pid in stopped:
-            _send(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
 
     def _all(self) -> "list[int]":
         found: list[int] = []
@@ -184,7 +184,7 @@ def _children_by_parent(parent: int) -> "list[int]":
     return found
 
 
-def _send(pid: int, number: int) -> None:
+def send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except OSError:

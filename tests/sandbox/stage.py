@@ -1,0 +1,73 @@
+"""What the sandbox's tests share: collecting output, running with a bound, looking for processes."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from understudy.protocol.choices import OutputStream
+from understudy.sandbox import Command, CommandResult, Containment, Sandbox
+
+ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+PROTECTED = (".git", ".codex", ".agents", ".mcp.json")
+BOUND = 20.0
+
+
+class Output:
+    """What a command wrote, in the order read."""
+
+    def __init__(self) -> None:
+        self.chunks: list[tuple[OutputStream, bytes]] = []
+        self._waiting: list[tuple[str, asyncio.Event]] = []
+
+    def __call__(self, stream: OutputStream, chunk: bytes) -> None:
+        self.chunks.append((stream, chunk))
+        for text, event in self._waiting:
+            if text in self.text():
+                event.set()
+
+    def text(self, stream: OutputStream = "stdout") -> str:
+        return b"".join(chunk for kind, chunk in self.chunks if kind == stream).decode()
+
+    async def until(self, text: str) -> None:
+        event = asyncio.Event()
+        self._waiting.append((text, event))
+        if text not in self.text():
+            await asyncio.wait_for(event.wait(), BOUND)
+
+
+async def run(
+    sandbox: Sandbox,
+    containment: Containment | None,
+    *argv: str,
+    cwd: Path | str,
+    timeout: float | None = 15,
+    env: dict[str, str] | None = None,
+) -> tuple[CommandResult, Output]:
+    output = Output()
+    command = Command(argv, str(cwd), ENV | (env or {}), timeout, containment)
+    return await asyncio.wait_for(sandbox.run(command, output), BOUND), output
+
+
+def processes_with(word: str) -> list[int]:
+    """Processes whose command line has `word`."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or entry.name == str(os.getpid()):
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if word.encode() in line:
+            found.append(int(entry.name))
+    return found
+
+
+async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for something outside this process, which cannot tell us."""
+    loop = asyncio.get_running_loop()
+    limit = loop.time() + seconds
+    while not condition():
+        assert loop.time() < limit, "it did not happen in time"
+        await asyncio.sleep(0.01)
