@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.golden.conversations import senders_of
 from tests.golden.edits import event_like
 from tests.golden.matchers import SOMETHING, AtLeast
 from tests.golden.recording import Json, Recording, Step
@@ -52,7 +53,7 @@ def text_deltas_on_chat(recording: Recording) -> None:
 
 def threads_of(recording: Recording) -> dict[str, str]:
     """The conversation of each call, by the call's id as text."""
-    threads: dict[str, str] = {}
+    threads = senders_of(recording)
     for step in recording.steps:
         match step.value:
             case {"method": "tools/call", "id": call, "params": {"name": "codex-reply", "arguments": {"sessionId": thread}}}:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.golden import commands, common, turns
+from tests.golden import commands, common, conversations, turns
 from tests.golden.edits import Change, command_end, exec_output, files, hints, reword, tool_output, without_events
 from tests.golden.matchers import Mentions
 from tests.golden.recording import Recording
@@ -27,15 +27,9 @@ def differs(reason: str, *changes: Change) -> Difference:
     return Difference(reason, changes)
 
 
-CONVERSATIONS = "conversation tools: played when they are there"
 OTHER_SERVERS = "tools of other MCP servers: played when they are there"
 
 PLAYED_LATER = {
-    "conversation": CONVERSATIONS,
-    "conversation_approval": CONVERSATIONS,
-    "conversation_on_codex_session": CONVERSATIONS,
-    "conversation_sandbox": CONVERSATIONS,
-    "local_image": "images by path: played when conversation tools are there, which alone can send them",
     "mcp_server_missing": OTHER_SERVERS,
     "mcp_tool_cancel": OTHER_SERVERS,
     "mcp_tool_ok": OTHER_SERVERS,
@@ -53,6 +47,8 @@ COMMON = [
     differs("a question about a patch counts its lines", common.lines_counted_in_patch_questions),
     differs("events and questions name their conversation", common.thread_ids),
     differs("a result names its conversation; a failure is a tool result with isError", common.whole_results),
+    differs("a message that was taken has an id, to go on from later", conversations.message_ids),
+    differs("events of a conversation wait for someone who streams it", conversations.shown_in_a_stream),
 ]
 
 ONCE = "the answer is in the history once"
@@ -81,6 +77,9 @@ TABLE: dict[str, list[Difference]] = {
     "cancel_shell_responses": [differs(INTERRUPTED, commands.end_interrupted, turns.keep_interrupted_call)],
     "codex_reply_responses": [differs(ONCE, reword(("oneone", "one")))],
     "config_nested": [differs(HINTS, hints(2, 3, 4, 5))],
+    "conversation": [differs("a second message is a second turn", conversations.second_message_accepted)],
+    "conversation_on_codex_session": [differs("each call has its own turn", conversations.each_call_its_own_turn)],
+    "conversation_sandbox": [differs("commands of a conversation run in the sandbox", conversations.contained_command_runs)],
     "cut_after_call": [differs("a retry carries the call that has run, and its output", turns.carry_the_call_that_ran)],
     "elicitation_error": [
         differs("an error as answer is a denial, and said to be one", turns.denied_by_error),
@@ -105,6 +104,7 @@ TABLE: dict[str, list[Difference]] = {
         differs("every request is answered, bad JSON too", turns.answer_everything),
         differs("more tools, and more properties", turns.more_tools),
     ],
+    "local_image": [differs("an image that cannot be read is an error that names it", conversations.unreadable_image_named)],
     "model_400": [differs("a status that time does not mend is not asked again", turns.ask_once)],
     "model_500": [
         differs("the provider's own words are passed on", reword(("500 Internal Server Error", "500 Internal Server Error: boom")))

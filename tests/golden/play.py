@@ -119,7 +119,7 @@ class _Player:
             if frame.get("method") == "codex/event":
                 kind = _kind(Step("event", frame["params"]))
             elif "method" in frame:
-                kind = frame["method"]
+                kind = _kind(Step("request" if "id" in frame else "notification", frame))
             else:
                 kind = _kind(Step("response", frame))
             _count(counter, kind)
@@ -147,7 +147,9 @@ def _kind(step: Step) -> Hashable:
         case "model":
             return "model"
         case _:
-            return step.value["method"]
+            params = step.value.get("params", {})
+            streamed = "msg" in params and "_meta" not in params  # else it may be the twin of a call's event
+            return ("streamed", step.value["method"]) if streamed else step.value["method"]
 
 
 def _count(counter: Counter[Hashable], kind: Hashable) -> None:
