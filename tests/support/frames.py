@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
+OUR_OWN = frozenset({"notifications/initial_state", "notifications/stream_disconnected"})  # not of MCP, in spite of their names
+
 Kind = Literal["response", "request", "notification"]
 
 
@@ -60,7 +62,7 @@ class FrameChecker:
                 case "request":
                     methods.parse_server_request(frame["method"], self.version, frame.get("params"))
                 case "notification":
-                    if frame["method"].startswith("notifications/"):
+                    if frame["method"].startswith("notifications/") and frame["method"] not in OUR_OWN:
                         methods.parse_server_notification(frame["method"], self.version, frame.get("params"))
         except (ValidationError, KeyError, ValueError) as error:
             return f"{type(error).__name__} {error}"

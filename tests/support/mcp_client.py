@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -293,6 +293,14 @@ class McpProcess:
             return found[count - 1] if len(found) >= count else None
 
         return await self._watched.until(find, f"event {count} of type {kind}")
+
+    async def wait_for_frame(self, fits: Callable[[dict[str, Any]], bool], wish: str, start: int = 0) -> dict[str, Any]:
+        """The first frame from `start` on that `fits`."""
+
+        def find() -> dict[str, Any] | None:
+            return next((frame for frame in self.frames[start:] if fits(frame)), None)
+
+        return await self._watched.until(find, wish)
 
     async def frames_until(self, count: int) -> None:
         """Wait until the server has sent `count` frames."""

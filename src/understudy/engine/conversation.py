@@ -5,7 +5,6 @@ A turn belongs to its conversation, not to whoever began it. An idle conversatio
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Entry, Opened, Overrides, TurnEnded, TurnStarted, UserMessage
+from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, SendLetter
 from understudy.tools.tool import RunsCommands
 
@@ -117,8 +117,10 @@ class Conversation:
         """Accept input: it joins the running turn, or begins one. Raises `AgentError` with nothing recorded."""
         record = UserMessage(new_uuid(), message, overrides, parent_message_id)
         if self._task is not None:
+            if self.feed.failure:
+                raise self.feed.failure
             if parent_message_id is not None:
-                raise BadRequest("a turn is running: interrupt it, or wait for its end, before continuing from an earlier message")
+                raise BadRequest(FORK_WHILE_RUNNING)
             if overrides is not None:
                 self._prepare(
                     merge(self.state.overrides, overrides), self.id

@@ -79,6 +79,8 @@ class Engine:
         if known is None:
             known = self._make(conversation_id)
             known.load()
+        else:
+            known.look()  # another process may have gone on with it
         self._remember(known)
         return known
 
@@ -177,6 +179,7 @@ class Engine:
         await self._http.aclose()
         if self._log is not None:
             self._log.close()
+            await asyncio.sleep(0)  # whoever waited for the disk is told
 
 
 def _unpinned(before: Overrides, after: Overrides) -> Overrides:

@@ -79,6 +79,7 @@ class Feed:
         self._flushing = False
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._on_committed: list[tuple[int, Callable[[], None]]] = []
+        self._on_accepted: deque[tuple[int, Callable[[AgentError | None], None]]] = deque()
         self._epoch = 0
         self._claims = False
         self._creates = False
@@ -99,6 +100,7 @@ class Feed:
         self.state = state
         self._committed = state.last_seq
         self._epoch, self._claims = epoch + 1, True
+        self._partial_saved = True  # perhaps, by a process that is gone: the next item clears it
         self.failure = None
         self._queue.clear()
         self._unwritten.clear()
@@ -173,11 +175,23 @@ class Feed:
         else:
             self._on_committed.append((self.state.last_seq, callback))
 
+    def when_accepted(self, callback: Callable[[AgentError | None], None]) -> None:
+        """The same, before anyone is shown any of it, and with the reason where it cannot get there."""
+        if self.failure or self._committed >= self.state.last_seq:
+            self._loop.call_soon(callback, self.failure)
+        else:
+            self._on_accepted.append((self.state.last_seq, callback))
+
+    def _accept(self, last: int, error: AgentError | None) -> None:
+        while self._on_accepted and self._on_accepted[0][0] <= last:
+            self._on_accepted.popleft()[1](error)
+
     def _on_batch(self, last: int, error: BaseException | None) -> None:
         if error is not None:
             self._fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
             return
         self._committed = last
+        self._accept(last, None)
         self._publish()
         while self._barriers and self._barriers[0][0] <= last:
             _, waiter = self._barriers.popleft()
@@ -191,6 +205,8 @@ class Feed:
         self.failure = error
         self._queue.clear()
         self._unwritten.clear()
+        self.said = Said()
+        self._accept(self.state.last_seq, error)
         for follower in tuple(self.followers):
             follower.fail(error)
         for _, waiter in self._barriers:
@@ -215,6 +231,7 @@ class Feed:
             self._queue.append(live)
         else:
             self._show_delta(live)
+            self._save_partial_soon()
 
     def publish_foreign(self, entries: Sequence[Entry]) -> None:
         """Show what another process has written."""
@@ -224,7 +241,7 @@ class Feed:
     def publish_partial(self, partial: Partial, turn: str) -> None:
         """Show what another process has said of unfinished items, beyond what was shown here."""
         for delta in self.said.beyond(partial):
-            self._show_delta(LiveDelta(delta, turn, self.published))
+            self._show_delta(LiveDelta(delta, turn, self.published))  # to keep it beside the log is the other's part
 
     def _publish(self) -> None:
         queue = self._queue
@@ -238,6 +255,7 @@ class Feed:
             else:
                 queue.popleft()
                 self._show_delta(first)
+                self._save_partial_soon()
 
     def _show(self, shown: Shown) -> None:
         self.published = shown.entry.seq
@@ -249,12 +267,16 @@ class Feed:
         self.said.add(live.delta)
         for follower in tuple(self.followers):
             follower.show_delta(live)
+
+    def _save_partial_soon(self) -> None:
         if self._partial_timer is None:
             self._partial_timer = self._loop.call_later(PARTIAL_SECONDS, self._save_partial)
 
     def _save_partial(self) -> None:
         self._partial_timer = None
-        if self.failure is None and self.said and self.state.turn is not None:
+        if self._queue:
+            self._save_partial_soon()  # an entry on its way to the disk may finish what was said, and clear what is kept of it
+        elif self.failure is None and self.said and self.state.turn is not None:
             self._log.save_partial(self.conversation_id, self.said.partial(self.published))
             self._partial_saved = True
 

@@ -54,6 +54,7 @@ class State:
         self.submissions = 0  # numbers given out so far; "0" was the configuration
         self.calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
         self.running: dict[str, CommandStarted | PatchStarted] = {}  # begun, no outcome yet
+        self.outcomes: dict[str, CommandEnded | PatchEnded] = {}  # of what has run, until the model is told
         self.questions: dict[str, Question] = {}
         self.approved: set[str] = set()  # keys approved for the session
         self.answer: str | None = None  # the last thing the model said in this turn
@@ -79,6 +80,7 @@ class State:
                 self.items.append(output)
                 self.calls.pop(output.call_id, None)
                 self.running.pop(output.call_id, None)
+                self.outcomes.pop(output.call_id, None)
                 self.questions.pop(output.call_id, None)
             case RequestSent(consumed=consumed):
                 self.answer = None
@@ -107,6 +109,7 @@ class State:
                 self.running[call_id] = entry.record
             case CommandEnded(call_id=call_id) | PatchEnded(call_id=call_id):
                 self.running.pop(call_id, None)
+                self.outcomes[call_id] = entry.record
             case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id):
                 self.questions[call_id] = entry.record
             case ApprovalDecided() as decided:
@@ -133,7 +136,16 @@ class State:
         self._messages_of_turn = []
         self.calls.clear()
         self.running.clear()
+        self.outcomes.clear()
         self.questions.clear()
+
+    def extend(self, entries: Sequence[Entry]) -> bool:
+        """Go on with what was appended elsewhere. False, and nothing done, where it is another path."""
+        if any(entry.parent != before for entry, before in zip(entries, (self.head, *(e.seq for e in entries)), strict=False)):
+            return False
+        for entry in entries:
+            self.apply(entry)
+        return True
 
     @property
     def status(self) -> Status:
@@ -143,7 +155,12 @@ class State:
 
     def summary(self) -> Summary:
         return Summary(
-            self.title or NO_TITLE, self.status, self.message_count, self.overrides.cwd or "", self.model, tuple(self.questions)
+            self.title or NO_TITLE,
+            self.status,
+            self.message_count,
+            self.overrides.cwd or "",
+            self.overrides.model or self.model,
+            tuple(self.questions),
         )
 
     @classmethod

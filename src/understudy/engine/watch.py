@@ -41,10 +41,10 @@ class Watch:
                     return
                 try:
                     now = self._log().changes()
-                    if now != seen:
-                        seen = now
-                        for conversation in watched:
+                    for conversation in watched:
+                        if now != seen or conversation.depends_on_another:  # a process that is killed writes nothing
                             conversation.look()
+                    seen = now
                 except AgentError as error:
                     logger.warning("cannot see what other processes write: %s", error)
                 await asyncio.sleep(POLL_SECONDS)

@@ -44,11 +44,12 @@ Question = CommandApprovalAsked | PatchApprovalAsked
 
 def ask_client(client: Client, conversation: Conversation, question: Question, call: RequestId | None, turn: str) -> None:
     """Put the question to the client, once per connection; its answer goes to the conversation whenever it comes."""
-    if question.call_id in client.asked:
+    key = (conversation.id, turn, question.call_id)
+    if key in client.asked or question.call_id not in conversation.state.questions:
         return
 
     def on_answer(response: Response) -> None:
-        client.asked.pop(question.call_id, None)
+        client.asked.pop(key, None)
         decision, source = read_answer(response)
         conversation.decide(question.call_id, decision, source)
 
@@ -63,14 +64,22 @@ def ask_client(client: Client, conversation: Conversation, question: Question, c
         "codex_call_id": question.call_id,
         "threadId": conversation.id,
     }
-    client.asked[question.call_id] = client.request("elicitation/create", params, on_answer)
+    client.asked[key] = client.request("elicitation/create", params, on_answer)
 
 
-def withdraw(client: Client, call_id: str) -> None:
+def withdraw(client: Client, conversation: Conversation, turn: str, call_id: str) -> None:
     """The question was answered elsewhere, or its turn is over."""
-    request_id = client.asked.pop(call_id, None)
+    request_id = client.asked.pop((conversation.id, turn, call_id), None)
     if request_id is not None:
         client.withdraw(request_id, "the question is no longer open")
+
+
+def withdraw_closed(client: Client, conversation: Conversation) -> None:
+    """Questions that were answered elsewhere while nobody here followed the conversation."""
+    state = conversation.state
+    for name, turn, call_id in tuple(client.asked):
+        if name == conversation.id and (turn != state.turn or call_id not in state.questions):
+            withdraw(client, conversation, turn, call_id)
 
 
 def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str, Any]:

@@ -10,11 +10,14 @@ from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
+    Entry,
     Opened,
     PatchApprovalAsked,
     RequestSent,
     ToolAnswered,
     TurnEnded,
+    TurnStarted,
+    UserMessage,
 )
 from understudy.servers.codec import Codec, Encoded
 from understudy.servers.failures import answer_result, failed_result, to_tool_result
@@ -48,7 +51,8 @@ class CallReader(Reader):
         self._on_answered = on_answered
         self._answered = False
         self._message_id = ""
-        self._read = False  # the model has been given the message
+        self._recorded = False  # the message is in the log
+        self._read = False  # the model has been given it
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -59,10 +63,24 @@ class CallReader(Reader):
         for question in tuple(self.conversation.state.questions.values()):  # open since before a restart
             self._ask(question)
 
+    def attach(self) -> None:
+        super().attach()
+        self.conversation.callers.append(self)
+
+    def detach(self) -> None:
+        super().detach()
+        if self in self.conversation.callers:
+            self.conversation.callers.remove(self)
+
+    def taken_up(self) -> None:
+        """The turn it had joined goes on here: from now on it is this call's."""
+        self.began_turn = True
+        for question in tuple(self.conversation.state.questions.values()):
+            self._ask(question)
+
     def deliver(self, shown: Shown) -> None:
         entry = shown.entry
-        if isinstance(entry.record, RequestSent) and self._message_id in entry.record.consumed:
-            self.turn, self._read = entry.turn, True  # nearly always the turn it was sent to
+        self._follow_message(entry)
         if entry.turn != self.turn and not isinstance(entry.record, Opened):
             return
         if self.began_turn:
@@ -72,13 +90,25 @@ class CallReader(Reader):
         match entry.record:
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record)
-            case ApprovalDecided(call_id=call_id):
-                withdraw(self._client, call_id)
+            case ApprovalDecided(call_id=call_id, effective=True):
+                withdraw(self._client, self.conversation, entry.turn, call_id)
             case ToolAnswered(output=output):
-                withdraw(self._client, output.call_id)
+                withdraw(self._client, self.conversation, entry.turn, output.call_id)
             case TurnEnded() as ended:
-                if self._read or ended.reason != "completed":  # else the message goes to the turn after it
+                if self._read or (self._recorded and ended.reason != "completed"):  # else the message goes to the turn after it
                     self._answer_turn(ended)
+            case _:
+                pass
+
+    def _follow_message(self, entry: Entry) -> None:
+        """Where the message is: nearly always in the turn it was sent to, but another process may have ended that meanwhile."""
+        match entry.record:
+            case UserMessage(message_id=message_id) if message_id == self._message_id:
+                self.turn, self._recorded = entry.turn, True
+            case TurnStarted(turn_id=turn) if self.conversation.state.turn_messages.get(turn) == self._message_id:
+                self.began_turn = True
+            case RequestSent(consumed=consumed) if self._message_id in consumed:
+                self.turn, self._read = entry.turn, True
             case _:
                 pass
 

@@ -19,7 +19,8 @@ class Client:
         self.version = NEWEST
         self.can_be_asked = False  # it declared elicitation
         self.initialized = False
-        self.asked: dict[str, RequestId] = {}  # open questions by call id
+        # open questions by conversation, turn and call id, for models give their calls the same id again and again:
+        self.asked: dict[tuple[str, str, str], RequestId] = {}
         self._answers: dict[RequestId, Callable[[Response], None]] = {}
         self._next_id = 0
 

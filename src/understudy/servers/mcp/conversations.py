@@ -77,6 +77,7 @@ _decode_content = msgspec.json.Decoder(list[_Text | _Image | _LocalImage]).decod
 class Outcome(msgspec.Struct, frozen=True):
     result: dict[str, Any]
     meta: dict[str, Any] | None = None
+    once_kept: Conversation | None = None  # whose log must hold what is answered for
 
 
 Failed = Callable[[str], dict[str, Any]]
@@ -124,12 +125,21 @@ class ConversationTools:
         """Answer with what the handler returns; what it raises becomes an error in the shape of that tool."""
 
         def handle(request_id: RequestId, arguments: Any) -> None:
+            def answer(error: AgentError | None) -> None:
+                if error is None:
+                    self._answer(request_id, outcome.result, meta=outcome.meta)
+                else:
+                    self._answer(request_id, failed(str(error)), is_error=True)
+
             try:
                 outcome = handler(request_id, {} if arguments is None else arguments)
             except AgentError as error:
                 self._answer(request_id, failed(str(error)), is_error=True)
             else:
-                self._answer(request_id, outcome.result, meta=outcome.meta)
+                if outcome.once_kept is None:
+                    answer(None)
+                else:
+                    outcome.once_kept.when_accepted(answer)
 
         return handle
 
@@ -155,7 +165,8 @@ class ConversationTools:
         self._created_by[conversation.id] = request_id
         if prompt:
             self._engine.send(conversation, Message("user", (InputText(prompt),)))
-        return Outcome({"conversation_id": conversation.id, "model": conversation.state.model})
+        result = {"conversation_id": conversation.id, "model": conversation.state.model}
+        return Outcome(result, once_kept=conversation)
 
     def _send(self, request_id: RequestId, arguments: Any) -> Outcome:
         values = SEND.read(arguments)
@@ -174,7 +185,7 @@ class ConversationTools:
             for other in [key for key, (known, turn) in self._sends.items() if known.state.turn != turn]:
                 if other != request_id:
                     del self._sends[other]
-        return Outcome({"status": "ok"}, {"messageId": sent.message_id, "joined": sent.joined})
+        return Outcome({"status": "ok"}, {"messageId": sent.message_id, "joined": sent.joined}, conversation)
 
     def _stream(self, request_id: RequestId, arguments: Any) -> None:
         try:

@@ -13,15 +13,13 @@ from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
-    Entry,
     Opened,
     PatchApprovalAsked,
     ToolAnswered,
-    TurnEnded,
     UserMessage,
 )
 from understudy.servers.codec import Codec, Encoded, encode_user_message
-from understudy.servers.mcp.asking import ask_client, withdraw
+from understudy.servers.mcp.asking import ask_client, withdraw, withdraw_closed
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.reader import Reader
 
@@ -44,7 +42,6 @@ class StreamReader(Reader):
         self._call = request_id if call is None else call  # the request that made the conversation, which questions name
         self._codec = codec
         self._marked = after is not None
-        self._messages: dict[str, str] = {}  # the message that began each turn
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -53,8 +50,6 @@ class StreamReader(Reader):
     def start(self) -> None:
         """Send the snapshot, go live, and ask what is still open."""
         feed = self.conversation.feed
-        if self._marked and self.cursor:
-            self._learn_messages()
         events: list[bytes] = []
         for entry in self.conversation.read(self.cursor):
             self.cursor = entry.seq
@@ -67,8 +62,9 @@ class StreamReader(Reader):
         params = b'{"_meta":%b,"initial_state":{"events":[%b]}}' % (meta, b",".join(events))
         self._outbox.send(notification_line("notifications/initial_state", params))
         self.attach()
+        withdraw_closed(self._client, self.conversation)
         for question in tuple(self.conversation.state.questions.values()):
-            self._ask(question)
+            self._ask(question, self.conversation.state.turn or "")
 
     def take_over(self) -> None:
         """Another stream on this connection takes its place."""
@@ -83,13 +79,11 @@ class StreamReader(Reader):
             self._send(event, entry.seq, entry.turn)
         match entry.record:
             case CommandApprovalAsked() | PatchApprovalAsked():
-                self._ask(entry.record)
-            case ApprovalDecided(call_id=call_id):
-                withdraw(self._client, call_id)
+                self._ask(entry.record, entry.turn)
+            case ApprovalDecided(call_id=call_id, effective=True):
+                withdraw(self._client, self.conversation, entry.turn, call_id)
             case ToolAnswered(output=output):
-                withdraw(self._client, output.call_id)
-            case TurnEnded():
-                self._messages.pop(entry.turn, None)
+                withdraw(self._client, self.conversation, entry.turn, output.call_id)
             case _:
                 pass
 
@@ -99,22 +93,10 @@ class StreamReader(Reader):
     def _events(self, shown: Shown) -> tuple[Encoded, ...]:
         record = shown.entry.record
         if isinstance(record, UserMessage):
-            self._messages.setdefault(shown.entry.turn, record.message_id)
             return (encode_user_message(record),) if self._marked else ()
         if isinstance(record, Opened) and not self._marked:
             return ()  # the seed never told of it here
         return self._codec.events(shown)
-
-    def _learn_messages(self) -> None:
-        """Which message began the turn that goes on at the cursor."""
-        turn = self.conversation.state.turn
-        if turn is None:
-            return
-        first: Entry | None = next(
-            (entry for entry in self.conversation.read(0) if entry.turn == turn and isinstance(entry.record, UserMessage)), None
-        )
-        if first is not None and isinstance(first.record, UserMessage):
-            self._messages[turn] = first.record.message_id
 
     def _send(self, event: Encoded, seq: int, turn: str) -> None:
         line = b'{"jsonrpc":"2.0","method":"' + event.type + b'","params":' + self._wrap(event, seq, turn) + b"}\n"
@@ -124,10 +106,11 @@ class StreamReader(Reader):
         if not self._marked:
             return b'{"msg":' + event.msg + b"}"
         meta: dict[str, Any] = {"conversationId": self.conversation.id, "seq": seq}
-        if turn in self._messages:
-            meta["messageId"] = self._messages[turn]
+        message = self.conversation.state.turn_messages.get(turn)
+        if message is not None:
+            meta["messageId"] = message
         return b'{"_meta":' + _encode(meta) + b',"msg":' + event.msg + b"}"
 
-    def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked) -> None:
+    def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked, turn: str) -> None:
         if self.can_answer:
-            ask_client(self._client, self.conversation, question, self._call, self.conversation.state.turn or "")
+            ask_client(self._client, self.conversation, question, self._call, turn)

@@ -1,0 +1,66 @@
+"""Ops for a turn that another process runs: those we leave for it, and those that were left for ours."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from understudy.engine.feed import Feed
+from understudy.errors import AgentError, StoreError
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry, UserMessage
+from understudy.store.log import EventLog, Letter, LetterOp, SendLetter
+
+Posted = Callable[[AgentError | None], None]
+
+
+class Letters:
+    def __init__(self, conversation_id: ConversationId, log: EventLog, feed: Feed) -> None:
+        self._id = conversation_id
+        self._log = log
+        self._feed = feed
+        self._taken = 0  # the number of the last letter read here
+        self._posting: deque[list[Posted]] = deque()  # on their way to the disk, in order, and who is told
+        self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
+
+    @property
+    def posting(self) -> bool:
+        return bool(self._posting)
+
+    def post(self, op: LetterOp, done: Posted | None = None) -> None:
+        told: list[Posted] = []
+        self._posting.append(told)
+        if isinstance(op, SendLetter):
+            self.unread.add(op.message.message_id)
+
+        def on_disk(error: BaseException | None) -> None:
+            self._posting.popleft()
+            reason = error if error is None or isinstance(error, AgentError) else StoreError(f"conversation store: {error}")
+            if reason is not None and isinstance(op, SendLetter):
+                self.unread.discard(op.message.message_id)
+            for tell in (*told, *([done] if done else [])):
+                tell(reason)
+
+        self._log.post(self._id, op, on_disk)
+
+    def when_posted(self, callback: Posted) -> None:
+        """Once the last letter is on disk."""
+        self._posting[-1].append(callback)
+
+    def seen(self, entries: Sequence[Entry]) -> None:
+        """What the log shows has been read."""
+        for entry in entries:
+            if isinstance(entry.record, UserMessage):
+                self.unread.discard(entry.record.message_id)
+
+    def take(self) -> Sequence[Letter]:
+        """Letters for us that were not read yet; they leave the box with the batch that holds what they said."""
+        letters = [letter for letter in self._log.letters(self._id) if letter.number > self._taken]
+        if letters:
+            self._taken = letters[-1].number
+            self._feed.take_letters(self._taken)
+        return letters
+
+    def unread_messages(self) -> list[UserMessage]:
+        """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""
+        messages = [letter.op.message for letter in self.take() if isinstance(letter.op, SendLetter)]
+        self.unread.difference_update(message.message_id for message in messages)
+        return messages

@@ -1,0 +1,56 @@
+"""A turn that a crash cut off: whether it can go on, and the records that close it honestly when it cannot."""
+
+from understudy.engine.fold import State
+from understudy.engine.said import TEXT, finished_by
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import FunctionCallOutput
+from understudy.protocol.records import CommandEnded, CommandStarted, PatchEnded, Record, ToolAnswered
+from understudy.store.log import EventLog
+
+INTERRUPTED = "Turn interrupted"
+OUTCOME_UNKNOWN = "the server stopped while this ran; whether it took effect is not known"
+NOT_RUN = "aborted"
+
+
+def can_go_on(state: State) -> bool:
+    """Only a turn that waits for an answer: nothing of it is under way."""
+    return bool(state.questions) and not state.running
+
+
+def close_open_calls(state: State) -> list[Record]:
+    """The outcome of everything begun, and an answer for the model to every call."""
+    records: list[Record] = []
+    for call_id, begun in state.running.items():
+        if isinstance(begun, CommandStarted):
+            records.append(CommandEnded(call_id, "", OUTCOME_UNKNOWN, -1, 0.0))
+        else:
+            records.append(PatchEnded(call_id, "", OUTCOME_UNKNOWN, success=False))
+    for call_id in state.calls:
+        known = _known_outcome(state.outcomes.get(call_id))
+        text = f"interrupted: {OUTCOME_UNKNOWN}" if call_id in state.running else known
+        records.append(ToolAnswered(FunctionCallOutput(call_id, text), success=False))
+    return records
+
+
+def _known_outcome(outcome: CommandEnded | PatchEnded | None) -> str:
+    match outcome:
+        case None:
+            return NOT_RUN
+        case CommandEnded():
+            printed = f"{outcome.stdout}{outcome.stderr}"
+            return f"interrupted: the command had ended with exit code {outcome.exit_code}\n{printed}".rstrip()
+        case PatchEnded(success=success):
+            return (
+                "interrupted: the patch had been applied"
+                if success
+                else f"interrupted: the patch failed\n{outcome.stderr}".rstrip()
+            )
+
+
+def unfinished_text(log: EventLog, conversation_id: ConversationId) -> str | None:
+    """What the model had said of an answer that will not come, where it was kept beside the log."""
+    said = log.partial(conversation_id)
+    if said is None or not said.text:
+        return None
+    finished = any(TEXT in finished_by(entry.record) for entry in log.read(conversation_id, said.after))
+    return None if finished else said.text
