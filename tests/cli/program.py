@@ -1,13 +1,23 @@
 """Runs the real program, with a configuration folder of its own and little of our environment."""
 
+import json
 import os
+import pty
+import select
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-LONGEST = 60.0
+from tests.support.mcp_client import McpProcess
+from tests.support.waiting import WAIT_SECONDS
+
+CTRL_C = "\x03"
+LONGEST = 4 * WAIT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -34,9 +44,71 @@ class Program:
         )
         return Ended(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape"))
 
+    def json(self, *words: str) -> Any:
+        ended = self.run(*words)
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out)
+
+    def at_terminal(self, *words: str, answers: Sequence[tuple[str, str]] = ()) -> Ended:
+        """In a terminal of its own. Each answer is a text to wait for and what is typed then. Both streams are in `out`."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "understudy", *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.cwd,
+            env=self.environment({"TERM": "xterm-256color", "COLUMNS": "200", "LINES": "50"}),
+        )
+        os.close(theirs)
+        try:
+            seen = _converse(ours, process, list(answers))
+            return Ended(process.wait(LONGEST), seen, "")
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
+
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         return {**kept, "HOME": str(self.home.parent), "CODEX_HOME": str(self.home), **(more or {})}
 
     def configure(self, text: str) -> None:
         (self.home / "config.toml").write_text(text)
+
+    def script(self, *answers: Any, **settings: str) -> None:
+        """Make a scripted model that gives these answers the configured one."""
+        path = self.home / "answers.json"
+        path.write_text(json.dumps(answers))
+        more = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        self.configure(f'model_provider = "scripted"\n{more}[understudy]\nscripted_model = {json.dumps(str(path))}\n')
+
+    async def begin(self, prompt: str, **arguments: str) -> str:
+        """A conversation, by `codex` of the real server; its id."""
+        async with McpProcess(cwd=self.cwd, home=self.home) as client:
+            result = await client.call_tool("codex", {"prompt": prompt, "cwd": str(self.cwd), **arguments})
+            assert "structuredContent" in result, f"{result}\n{client.stderr}"
+            return str(result["structuredContent"]["threadId"])
+
+
+def _converse(terminal: int, process: subprocess.Popen[bytes], answers: list[tuple[str, str]]) -> str:
+    seen, given = "", 0
+    deadline = time.monotonic() + LONGEST
+    while True:
+        ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"waited in vain after\n{seen}"
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # Linux says so when the other side is gone
+            chunk = b""
+        if not chunk:
+            assert not answers, f"never asked for {answers[0][0]!r}:\n{seen}"
+            return seen
+        seen += chunk.decode(errors="replace")
+        if answers and answers[0][0] in seen[given:]:
+            given = len(seen)
+            typed = answers.pop(0)[1]
+            if typed == CTRL_C:
+                process.send_signal(signal.SIGINT)  # as the terminal would, were it the program's own
+            else:
+                os.write(terminal, typed.encode())

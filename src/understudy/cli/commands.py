@@ -121,7 +121,7 @@ def _add_conversations(commands: Commands) -> None:
     resume.add_argument("prompt", metavar="PROMPT", help="what to say; - reads it from standard input")
     resume.add_argument("-m", "--model", help="go on with this model")
     _json(resume, "every event on a line as it comes")
-    _overrides(resume)
+    _overrides(resume, "set a key of config.toml for this conversation, from here on")
 
 
 def _add_transfer(commands: Commands) -> None:
@@ -141,6 +141,11 @@ def _add_transfer(commands: Commands) -> None:
     import_.add_argument("file", metavar="FILE", help="- for standard input")
     import_.add_argument("--new-id", action="store_true", help="give it an id of its own, so that it can stand beside the first")
     import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, where the file does not say or that is gone")
+    import_.add_argument(
+        "--keep-settings",
+        action="store_true",
+        help="keep its sandbox, approval policy, config keys and session approvals too; only for files of your own",
+    )
     _json(import_, "the new conversation as a JSON object")
 
 
@@ -186,14 +191,14 @@ def _add_state(commands: Commands) -> None:
     backup = _add(commands, "backup", "backup", "copy the store of conversations, also while it is in use")
     backup.add_argument("file", metavar="FILE")
     completion = _add(commands, "completion", "completion", "print a completion script for a shell")
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"), metavar="SHELL", help="bash, zsh or tcsh")
 
 
 def _json(parser: argparse.ArgumentParser, about: str = "as JSON") -> None:
     parser.add_argument("--json", action="store_true", help=about)
 
 
-def _overrides(parser: argparse.ArgumentParser) -> None:
+def _overrides(parser: argparse.ArgumentParser, about: str = "set a key of config.toml") -> None:
     parser.add_argument(
         "-c",
         "--config",
@@ -201,7 +206,7 @@ def _overrides(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="set a key of config.toml; dotted keys reach into tables, values are TOML",
+        help=f"{about}; dotted keys reach into tables, values are TOML",
     )
 
 

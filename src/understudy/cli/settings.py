@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from understudy.config.model import Config
 from understudy.config.overrides import parse_flag
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
+
+NO_MODEL = "none"
 
 
 def read_overrides(options: Namespace) -> list[tuple[str, Any]]:
@@ -23,9 +26,7 @@ def read_overrides(options: Namespace) -> list[tuple[str, Any]]:
         raise SystemExit(2) from None
 
 
-def read_config(options: Namespace, overrides: Overrides) -> Config:
-    """The configuration as a conversation begun here would have it. A model need not be set. Raises `ConfigError`."""
-    flags = read_overrides(options)
-    home = find_home(os.environ)
-    overrides = Overrides(cwd=overrides.cwd, sandbox=overrides.sandbox, model="none")
-    return load_config(home, overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)
+def read_config(options: Namespace, overrides: Overrides, more: Sequence[tuple[str, Any]] = ()) -> Config:
+    """The configuration as a conversation begun here would have it; `more` goes over the `-c` flags. Raises `ConfigError`."""
+    flags = [*read_overrides(options), *more]
+    return load_config(find_home(os.environ), overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)

@@ -14,6 +14,7 @@ from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateF
 
 HEAD_LINES = 12
 DIFF_LINES = 60
+LONGEST_ARGUMENTS = 300
 
 
 class Teller:
@@ -74,6 +75,21 @@ class Teller:
         output.end()
         style = "green" if exit_code == 0 else "red"
         self.console.print(Text(f"  └ exit {exit_code}, {seconds:.2f} s" + (f", {note}" if note else ""), style))
+
+    def tool(self, name: str, arguments: str) -> None:
+        """A call of a tool that has no looks of its own."""
+        shown = one_line(arguments)
+        self._block(
+            "⚙ ", "bold yellow", f"{one_line(name)} {shown if len(shown) <= LONGEST_ARGUMENTS else shown[:LONGEST_ARGUMENTS] + '…'}"
+        )
+
+    def told(self, text: str, success: bool) -> None:
+        """What the model was given for a call."""
+        output = _Output(self.console, self._head_lines)
+        output.feed("stdout", text.encode("utf-8", "surrogatepass"))
+        output.end()
+        if not success:
+            self.console.print(Text("  └ failed", "red"))
 
     # -- patches
 
@@ -150,8 +166,7 @@ class Teller:
 
     def _flowing(self, first: str, text: str, style: str, first_style: str) -> None:
         flow = Flow(self.console, first=first, indent="  ", style=style, first_style=first_style)
-        flow.feed(text)
-        flow.end()
+        flow.whole(text)
 
     def _whole(self, first: str, text: str, *, style: str = "", first_style: str = "") -> None:
         if not text.strip():

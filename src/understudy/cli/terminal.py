@@ -1,7 +1,6 @@
 """A person's terminal: colours where it has them, whole lines where it is none. What others wrote is made harmless first."""
 
 import re
-from collections.abc import Iterator
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -32,57 +31,75 @@ class Flow:
 
     def __init__(self, console: Console, *, first: str, indent: str, style: str = "", first_style: str = "") -> None:
         self._console = console
-        self._first, self._indent = first, indent
-        self._style, self._first_style = style, first_style
+        self._lead = (first, first_style)
+        self._indent = (indent, "")
+        self._style = style
         self._width = console.width if console.is_terminal else None
         self._clean = TerminalText()
         self._word = ""  # may go on with the next piece
         self._blank = ""
         self._column = 0
+        self._ready: list[tuple[str, str]] = []  # text with its style, to be printed at once
         self._begun = False
 
     def feed(self, text: str) -> None:
         self._place(self._clean.feed(text))
+        self._print()
+
+    def whole(self, text: str) -> None:
+        """All of it at once."""
+        self._place(self._clean.feed(text))
+        self.end()
 
     def end(self) -> None:
         self._place(self._clean.finish())
-        self._write_word()
+        self._take_word()
         if self._begun:
-            self._console.print()
+            self._add("\n", self._style)
+        self._print()
 
     def _place(self, text: str) -> None:
-        for token in self._tokens(text):
-            if token == "\n":
-                self._write_word()
-                if self._begun:
-                    self._console.print()
-                    self._column = 0
-                self._blank = ""
-            elif token.isspace():
-                self._write_word()
-                self._blank = token
-            else:
-                self._word += token
+        for token in _TOKEN.finditer(text):
+            match token[0]:
+                case "\n":
+                    self._take_word()
+                    self._break_line()
+                case blank if blank.isspace():
+                    self._take_word()
+                    self._blank = blank
+                case part:
+                    self._word += part
 
-    def _tokens(self, text: str) -> Iterator[str]:
-        return (found[0] for found in _TOKEN.finditer(text))
-
-    def _write_word(self) -> None:
+    def _take_word(self) -> None:
         word, self._word = self._word, ""
         if not word:
             return
         length = cell_len(word)
         if self._column and self._width and self._column + cell_len(self._blank) + length > self._width:
-            self._console.print()
-            self._column, self._blank = 0, ""
+            self._break_line()
         if self._column == 0:
-            lead = self._indent if self._begun else self._first
-            self._console.print(Text(lead, self._first_style), end="", soft_wrap=True)
-            self._column = cell_len(lead)
+            lead = self._indent if self._begun else self._lead
+            self._add(*lead)
+            self._column = cell_len(lead[0])
             self._begun = True
-        self._console.print(Text(self._blank + word, self._style), end="", soft_wrap=True)
+        self._add(self._blank + word, self._style)
         self._column += cell_len(self._blank) + length
         self._blank = ""
+
+    def _break_line(self) -> None:
+        if self._begun:
+            self._add("\n", self._style)
+        self._column, self._blank = 0, ""
+
+    def _add(self, text: str, style: str) -> None:
+        if self._ready and self._ready[-1][1] == style:
+            text = self._ready.pop()[0] + text
+        self._ready.append((text, style))
+
+    def _print(self) -> None:
+        if self._ready:
+            self._console.print(Text.assemble(*self._ready), end="", soft_wrap=True)
+            self._ready.clear()
 
 
 def clean_lines(text: str) -> list[str]:

@@ -1,0 +1,22 @@
+"""`understudy backup`."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from understudy.cli.stored import open_store, store_exists, store_folder
+from understudy.errors import BadRequest
+
+
+def run(options: Namespace) -> int:
+    target = Path(options.file)
+    if target.exists():
+        raise BadRequest(f"{target} is there already; a backup does not write over anything")
+    if not target.parent.is_dir():
+        raise BadRequest(f"there is no folder {target.parent}")
+    if not store_exists():
+        raise BadRequest(f"there are no conversations in {store_folder()} yet")
+    with open_store() as log:
+        log.backup(target)
+        count = log.count()
+    print(f"{count} conversation{'' if count == 1 else 's'} saved to {target}; to restore, put it in the place of {log.path}")
+    return 0

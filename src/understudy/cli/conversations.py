@@ -1,0 +1,165 @@
+"""`understudy conversations`: the list, and taking conversations out of it."""
+
+import json
+import os
+import shutil
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from understudy.cli.stored import find, open_store, rfc3339, status_of, store_exists, write
+from understudy.errors import BadRequest, ConversationBusy
+from understudy.store.log import Listed, Status
+from understudy.store.sqlite import SqliteLog
+
+PAGE = 200
+SHORTEST_ID = 8
+
+
+def run(options: Namespace) -> int:
+    if options.action == "list":
+        return _list(options)
+    with open_store() as log:
+        chosen = [find(log, spelled) for spelled in options.ids]
+        for listed in {listed.conversation_id: listed for listed in chosen}.values():
+            match options.action:
+                case "delete":
+                    _delete(log, listed, sure=options.yes)
+                case action:
+                    archived = action == "archive"
+                    write(lambda done, listed=listed, archived=archived: log.archive(listed.conversation_id, archived, done))
+                    print(f"{action}d {listed.conversation_id}")
+    return 0
+
+
+# -- the list
+
+
+def _list(options: Namespace) -> int:
+    rows: list[tuple[Listed, Status]] = []
+    if store_exists():
+        with open_store() as log:
+            rows = [(listed, status_of(log, listed)) for listed in _read(log, options.limit, options.archived)]
+    if options.json:
+        print(json.dumps([_as_json(listed, status) for listed, status in rows], indent=2))
+    elif not rows:
+        print("No archived conversations." if options.archived else "No conversations yet.", file=sys.stderr)
+    else:
+        _print_table(rows)
+    return 0
+
+
+def _read(log: SqliteLog, limit: int, archived: bool) -> list[Listed]:
+    rows: list[Listed] = []
+    cursor: str | None = None
+    while limit == 0 or len(rows) < limit:
+        page = log.list(PAGE if limit == 0 else min(PAGE, limit - len(rows)), cursor, archived=archived)
+        rows += page.rows
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return rows
+
+
+def _as_json(listed: Listed, status: Status) -> dict[str, Any]:
+    summary = listed.summary
+    return {
+        "conversation_id": listed.conversation_id,
+        "title": summary.title,
+        "created_at": rfc3339(listed.created_at),
+        "updated_at": rfc3339(listed.updated_at),
+        "status": status,
+        "message_count": summary.message_count,
+        "cwd": summary.cwd,
+        "model": summary.model,
+        "pending": list(summary.pending),
+        "archived": listed.archived,
+    }
+
+
+def _print_table(rows: list[tuple[Listed, Status]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from understudy.cli.terminal import one_line, open_console
+
+    console = open_console()
+    styles = {"running": "green", "waiting": "yellow", "idle": "dim"}
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
+    table.add_column("ID", no_wrap=True, style="cyan")
+    table.add_column("LAST ACTIVE", no_wrap=True)
+    table.add_column("STATUS", no_wrap=True)
+    table.add_column("MESSAGES", no_wrap=True, justify="right")
+    table.add_column("FOLDER", no_wrap=True, overflow="ellipsis", max_width=32)
+    table.add_column("TITLE", no_wrap=True, overflow="ellipsis", ratio=1)
+    length = _id_length([listed.conversation_id for listed, _ in rows])
+    now = time.time()
+    for listed, status in rows:
+        summary = listed.summary
+        table.add_row(
+            listed.conversation_id[:length],
+            _ago(now - listed.updated_at),
+            Text(status, styles[status]),
+            str(summary.message_count),
+            Text(one_line(_short_folder(summary.cwd))),
+            Text(one_line(summary.title)),
+        )
+    if console.is_terminal:
+        console.print(table)
+        return
+    console.width = 10_000  # whoever reads a pipe wants whole lines
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+def _id_length(ids: list[str]) -> int:
+    """How much of the ids tells them apart."""
+    length = SHORTEST_ID
+    while length < 36 and len({one[:length] for one in ids}) < len(ids):
+        length += 1
+    return length
+
+
+def _ago(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now"
+
+
+def _short_folder(folder: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + folder[len(home) :] if folder == home or folder.startswith(home + "/") else folder
+
+
+# -- deleting
+
+
+def _delete(log: SqliteLog, listed: Listed, *, sure: bool) -> None:
+    if not sure and not _confirmed(listed):
+        print(f"kept {listed.conversation_id}")
+        return
+    claim = log.claim(listed.conversation_id)
+    if claim is None:
+        raise ConversationBusy(f"conversation {listed.conversation_id} has a turn running in another process; wait for its end")
+    try:
+        write(lambda done: log.delete(listed.conversation_id, done))
+    finally:
+        claim.release()
+    shutil.rmtree(Path(log.path.parent, "tmp", listed.conversation_id), ignore_errors=True)
+    print(f"deleted {listed.conversation_id}")
+
+
+def _confirmed(listed: Listed) -> bool:
+    from understudy.cli.terminal import one_line
+
+    if not sys.stdin.isatty():
+        raise BadRequest("deleting is for good: add --yes where nobody can be asked")
+    question = f"Delete {listed.conversation_id[:SHORTEST_ID]} “{one_line(listed.summary.title)}” for good? [y/N] "
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

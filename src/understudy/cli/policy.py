@@ -1,0 +1,86 @@
+"""`understudy policy`: what the rules say of a command, and whether the tests that a user keeps for them hold."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from understudy.cli.surroundings import can_contain, configured, tool_settings
+from understudy.cli.terminal import one_line
+from understudy.errors import BadRequest, ConfigError
+from understudy.policy.check import Situation, describe, run_cases
+from understudy.policy.decide import CommandFacts, decide_command
+from understudy.policy.search_path import planted_programs
+from understudy.tools.tool import ToolSettings
+
+
+def run(options: Namespace) -> int:
+    return _check(options) if options.action == "check" else _test(options)
+
+
+def _check(options: Namespace) -> int:
+    if not options.argv:
+        raise BadRequest("there is no command: understudy policy check [options] -- CMD …")
+    settings = _settings(options)
+    verdict = decide_command(
+        CommandFacts(
+            argv=tuple(options.argv),
+            cwd=settings.cwd,
+            project=settings.roots,
+            approval_policy=settings.approval_policy,
+            sandbox_mode=settings.sandbox_mode,
+            sandbox_available=can_contain(),
+            escalated=options.escalated,
+            rules=settings.rules,
+            planted=planted_programs(settings.environment.get("PATH"), settings.cwd, settings.roots),
+            home=settings.home,
+        )
+    )
+    lines = [*describe(verdict), ("approval policy", settings.approval_policy), ("sandbox mode", settings.sandbox_mode)]
+    if options.json:
+        told: dict[str, Any] = {name.replace(" ", "_"): value for name, value in lines}
+        print(json.dumps({**told, "contained": verdict.contained}))
+        return 0
+    width = max(len(name) for name, _ in lines)
+    for name, value in lines:
+        print(f"{name:<{width}}  {one_line(value)}")
+    return 0
+
+
+def _test(options: Namespace) -> int:
+    import tomllib
+
+    path = Path(options.file)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:  # not UTF-8, or not TOML
+        raise ConfigError(f"{path}: {error}") from None
+    options.cwd = None
+    settings = _settings(options)
+    situation = Situation(
+        settings.cwd,
+        settings.roots,
+        settings.approval_policy,
+        settings.sandbox_mode,
+        settings.rules,
+        home=settings.home,
+        protected=settings.protected,
+    )
+    outcomes = run_cases(document, situation, source=str(path))
+    failed = [outcome for outcome in outcomes if outcome.problems]
+    for outcome in outcomes:
+        print(f"{'FAILED' if outcome.problems else 'ok    '}  {one_line(outcome.name)}")
+        for problem in outcome.problems:
+            print(f"        {one_line(problem)}")
+        if outcome.problems:
+            print(f"        because: {one_line(outcome.verdict.reason)} (rule {one_line(outcome.verdict.rule)})")
+    print(f"{len(outcomes) - len(failed)} of {len(outcomes)} hold", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _settings(options: Namespace) -> ToolSettings:
+    config = configured(options)
+    return tool_settings(config, config.state_dir / "tmp" / "none")

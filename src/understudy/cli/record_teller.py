@@ -1,0 +1,177 @@
+"""The records of a log, told to a person."""
+
+import msgspec
+
+from understudy.cli.telling import Teller
+from understudy.policy.questions import (
+    CommandQuestion,
+    PatchQuestion,
+    command_message,
+    patch_message,
+)
+from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    CommandEnded,
+    CommandStarted,
+    Delta,
+    DiffChanged,
+    ItemReceived,
+    Noticed,
+    Opened,
+    OutputDelta,
+    PatchApprovalAsked,
+    PatchEnded,
+    PatchStarted,
+    PlanUpdated,
+    ReasoningDelta,
+    Record,
+    RequestSent,
+    TextDelta,
+    TokensCounted,
+    ToolAnswered,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+Question = CommandApprovalAsked | PatchApprovalAsked
+
+
+class RecordTeller:
+    def __init__(self, teller: Teller, cwd: str) -> None:
+        self._teller = teller
+        self._cwd = cwd
+        self._calls: dict[str, FunctionCall] = {}  # of which nothing has been shown yet
+
+    def tell(self, record: Record) -> None:
+        teller = self._teller
+        match record:
+            case UserMessage(message=message):
+                teller.user(_with_images(message))
+            case ItemReceived(item=item, show_raw=show_raw):
+                self._item(item, show_raw)
+            case CommandStarted() as started:
+                self._calls.pop(started.call_id, None)
+                teller.command(started.call_id, started.command, contained=started.contained)
+            case CommandEnded() as ended:
+                note = "time limit reached" if ended.timed_out else "refused something by the sandbox" if ended.denied else ""
+                teller.command_ended(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, ended.duration, note=note)
+            case PatchStarted(call_id=call_id, changes=changes):
+                self._calls.pop(call_id, None)
+                teller.patch(changes)
+            case PatchEnded() as ended:
+                teller.patch_ended(ended.success, ended.stderr)
+            case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id):
+                self._calls.pop(call_id, None)
+                teller.question(question_text(record, self._cwd))
+            case ApprovalDecided(effective=True, decision=decision):
+                teller.answer(decision)  # where no person decided, a notice follows that says why
+            case ToolAnswered(output=output, success=success):
+                self._answered(output.call_id, output.output, success)
+            case PlanUpdated(plan=plan, explanation=explanation):
+                teller.plan([(step.step, step.status) for step in plan], explanation)
+            case Noticed(message=message):
+                teller.notice(message)
+            case TurnEnded(reason="completed"):
+                pass
+            case TurnEnded(message=message):
+                teller.failure(message or "the turn failed")
+            case Opened() | TurnStarted() | RequestSent() | TokensCounted() | DiffChanged() | ApprovalDecided():
+                pass
+
+    def tell_delta(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=text):
+                self._teller.message_delta(text)
+            case ReasoningDelta(text=text):
+                self._teller.thought_delta(text)
+            case OutputDelta() as output:
+                self._teller.output(output.call_id, output.stream, output.chunk)
+
+    def _item(self, item: Message | Reasoning | FunctionCall, show_raw: bool) -> None:
+        match item:
+            case Message():
+                self._teller.message(item.text())
+            case Reasoning(summary=summary, content=content):
+                parts = [*summary, *((content or ()) if show_raw else ())]
+                self._teller.thought("\n\n".join(part.text for part in parts))
+            case FunctionCall(name="update_plan"):
+                pass  # shown as the plan
+            case FunctionCall(call_id=call_id):
+                self._calls[call_id] = item
+
+    def _answered(self, call_id: str, output: str, success: bool) -> None:
+        """A call of which nothing else tells: refused, unknown, or made before the conversation came here."""
+        call = self._calls.pop(call_id, None)
+        if call is None:
+            return
+        outcome = _outcome(output)
+        argv = _argv(call)
+        if argv is None:
+            self._teller.tool(call.name, call.arguments)
+        else:
+            self._teller.command(call_id, argv)
+        if outcome is None:
+            self._teller.told(output, success)
+        else:
+            metadata = outcome.metadata
+            self._teller.command_ended(call_id, outcome.output, "", metadata.exit_code, metadata.duration_seconds)
+
+
+def question_text(question: Question, cwd: str) -> str:
+    """What a person is asked, all of it."""
+    match question:
+        case CommandApprovalAsked():
+            asked = CommandQuestion(
+                question.command,
+                question.cwd,
+                justification=None if question.retries else question.reason,
+                retries=question.retries,
+                note=question.note,
+            )
+            return command_message(asked)
+        case PatchApprovalAsked():
+            outside, protected = frozenset(question.outside), frozenset(question.protected)
+            return patch_message(PatchQuestion(question.changes, cwd or "/", outside, protected, question.reason))
+
+
+def _with_images(message: Message) -> str:
+    images = sum(isinstance(part, InputImage) for part in message.content)
+    return message.text() + (f" [{images} image{'s' if images > 1 else ''}]" if images else "")
+
+
+class _Shell(msgspec.Struct, frozen=True):
+    """The arguments of shell tools, ours and others'."""
+
+    command: list[str] | str | None = None
+    cmd: str | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    exit_code: int
+    duration_seconds: float
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """A command's outcome as the model was given it."""
+
+    output: str
+    metadata: _Metadata
+
+
+def _argv(call: FunctionCall) -> list[str] | None:
+    try:
+        shell = msgspec.json.decode(call.arguments, type=_Shell)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    command = shell.command or shell.cmd
+    return ["bash", "-lc", command] if isinstance(command, str) else command
+
+
+def _outcome(output: str) -> _Outcome | None:
+    try:
+        return msgspec.json.decode(output, type=_Outcome)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

@@ -1,0 +1,109 @@
+"""`understudy sandbox`: runs a command exactly as the agent's shell tool would, and passes on what it prints and how it ends."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import uuid
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from understudy.cli.surroundings import configured, tool_settings
+from understudy.config.model import Config
+from understudy.errors import BadRequest
+from understudy.policy.environment import with_markers
+from understudy.policy.visible import TerminalText
+from understudy.protocol.choices import OutputStream
+from understudy.sandbox.runner import Sandbox
+from understudy.sandbox.spec import Command, CommandResult
+from understudy.store.place import prepare_folder
+
+INTERRUPTED = 130
+
+
+def run(options: Namespace) -> int:
+    if not options.argv:
+        raise BadRequest("there is no command: understudy sandbox [options] -- CMD …")
+    config = _config(options)
+    prepare_folder(config.state_dir)
+    private_tmp = config.state_dir / "tmp" / f"sandbox-{uuid.uuid4()}"  # where a conversation has its own, too
+    private_tmp.mkdir(mode=0o700, parents=True)
+    try:
+        result = asyncio.run(_run(_command(options, config, private_tmp)))
+    finally:
+        shutil.rmtree(private_tmp, ignore_errors=True)
+    if result is None:
+        return INTERRUPTED
+    reason = result.setup_error or result.spawn_error
+    if reason is not None:
+        print(f"understudy: {'the command was not run: ' if result.setup_error else ''}{reason}", file=sys.stderr)
+    elif result.timed_out:
+        print(f"understudy: ended after {result.duration:.1f} s", file=sys.stderr)
+    return result.exit_code
+
+
+def _config(options: Namespace) -> Config:
+    more: list[tuple[str, Any]] = []
+    if options.network is not None:
+        more.append(("understudy.sandbox.network", options.network))
+    config = configured(options, mode=options.mode, more=more)
+    if not options.writable:
+        return config
+    roots = [*config.sandbox.writable_roots, *(Path(os.path.abspath(folder)) for folder in options.writable)]
+    more.append(("sandbox_workspace_write.writable_roots", [str(root) for root in roots]))
+    return configured(options, mode=options.mode, more=more)
+
+
+def _command(options: Namespace, config: Config, private_tmp: Path) -> Command:
+    settings = tool_settings(config, private_tmp)
+    contained = settings.containment
+    environment = with_markers(
+        settings.environment, contained=contained is not None, network=contained.network if contained else "on"
+    )
+    return Command(tuple(options.argv), settings.cwd, environment, options.timeout, contained)
+
+
+async def _run(command: Command) -> CommandResult | None:
+    """None when the person at the terminal ended it."""
+    sandbox = Sandbox()
+    out, err = _Output(1), _Output(2)
+
+    def on_output(stream: OutputStream, chunk: bytes) -> None:
+        (out if stream == "stdout" else err).write(chunk)
+
+    running = asyncio.ensure_future(sandbox.run(command, on_output))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, running.cancel)
+    try:
+        return await running
+    except asyncio.CancelledError:
+        return None
+    finally:
+        out.end()
+        err.end()
+        await sandbox.close()
+
+
+class _Output:
+    """As it comes, byte for byte; without what a terminal would obey where there is one."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._clean = TerminalText() if os.isatty(descriptor) else None
+
+    def write(self, chunk: bytes) -> None:
+        if self._clean is not None:
+            chunk = self._clean.feed(chunk.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        self._write(chunk)
+
+    def end(self) -> None:
+        if self._clean is not None:
+            self._write(self._clean.finish().encode("utf-8", "surrogateescape"))
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]

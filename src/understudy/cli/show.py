@@ -1,0 +1,59 @@
+"""`understudy show`: a conversation for reading, or its events for programs."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+
+from understudy.cli.event_lines import event_lines
+from understudy.cli.stored import find, open_store, rfc3339, status_of
+from understudy.engine.fold import path_to
+from understudy.protocol.records import Entry
+from understudy.store.log import Listed, Status
+
+EVERY_LINE = 1_000_000_000
+
+
+def run(options: Namespace) -> int:
+    with open_store() as log:
+        listed = find(log, options.id)
+        entries = log.read(listed.conversation_id)
+        status = status_of(log, listed)
+        partial = log.partial(listed.conversation_id)
+    if options.json:
+        for line in _all_lines(entries):
+            sys.stdout.buffer.write(line)
+        return 0
+    _print(listed, status, entries, unfinished=partial.text if partial and status != "idle" else "", full=options.full)
+    return 0
+
+
+def _all_lines(entries: Sequence[Entry]) -> Iterator[bytes]:
+    for entry in entries:
+        yield from event_lines(entry)
+
+
+def _print(listed: Listed, status: Status, entries: Sequence[Entry], *, unfinished: str, full: bool) -> None:
+    from rich.text import Text
+
+    from understudy.cli.record_teller import RecordTeller
+    from understudy.cli.telling import DIFF_LINES, HEAD_LINES, Teller
+    from understudy.cli.terminal import one_line, open_console
+
+    console = open_console()
+    summary = listed.summary
+    path = path_to(entries)
+    console.print(Text(one_line(summary.title), "bold"))
+    facts = [listed.conversation_id, status, rfc3339(listed.created_at), summary.model, summary.cwd]
+    console.print(Text("  ".join(one_line(fact) for fact in facts if fact), "dim"))
+    console.print()
+    head, diff = (EVERY_LINE, EVERY_LINE) if full else (HEAD_LINES, DIFF_LINES)
+    teller = Teller(console, cwd=summary.cwd, head_lines=head, diff_lines=diff)
+    records = RecordTeller(teller, summary.cwd)
+    for entry in path:
+        records.tell(entry.record)
+    if unfinished:
+        teller.message_delta(unfinished)
+    teller.close()
+    if len(path) < len(entries):
+        other = len(entries) - len(path)
+        teller.aside(f"{other} records on other paths, from messages that were continued elsewhere, are in `show --json`.")

@@ -1,0 +1,72 @@
+"""The store, as commands use it: opened for one task, written to and waited for."""
+
+import os
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from understudy.config.home import find_home, state_dir
+from understudy.errors import StoreError, UnknownConversation
+from understudy.store.log import Committed, Listed, Status
+from understudy.store.lookup import find_id
+from understudy.store.sqlite import SqliteLog
+
+DISK_SECONDS = 30.0
+
+
+def store_folder() -> Path:
+    """Raises `ConfigError` where CODEX_HOME names no folder."""
+    return state_dir(find_home(os.environ))
+
+
+def store_exists() -> bool:
+    return (store_folder() / "conversations.db").exists()
+
+
+@contextmanager
+def open_store() -> Generator[SqliteLog]:
+    """Raises `StoreError`."""
+    log = SqliteLog(store_folder())
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def find(log: SqliteLog, spelled: str) -> Listed:
+    """By id or the beginning of one. Raises `UnknownConversation` or `BadRequest`."""
+    listed = log.find(find_id(log.path, spelled))
+    if listed is None:
+        raise UnknownConversation(f"no conversation {spelled}")
+    return listed
+
+
+def status_of(log: SqliteLog, listed: Listed) -> Status:
+    """What holds now: a turn whose process is gone is not running, whatever its last record says."""
+    status = listed.summary.status
+    if status == "idle" or log.is_claimed(listed.conversation_id):
+        return status
+    return "waiting" if listed.summary.pending else "idle"
+
+
+def write(submit: Callable[[Committed], None]) -> None:
+    """Queue a write and wait until it is on disk. Raises what kept it from getting there."""
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def on_done(error: BaseException | None) -> None:
+        if error is not None:
+            failures.append(error)
+        done.set()
+
+    submit(on_done)
+    if not done.wait(DISK_SECONDS):
+        raise StoreError(f"conversation store: the disk did not answer within {DISK_SECONDS:.0f} seconds")
+    if failures:
+        raise failures[0]
+
+
+def rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,38 @@
+"""How the shell tool would run and judge a command here: the very settings that a turn gets."""
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from understudy.cli.settings import read_config
+from understudy.config.model import Config
+from understudy.engine.setup import prepare_turn
+from understudy.errors import SandboxError
+from understudy.models.http import HttpClient
+from understudy.protocol.choices import SandboxMode
+from understudy.protocol.records import Overrides
+from understudy.tools.tool import ToolSettings
+
+ANY_MODEL = "none"  # none is asked anything here, so none need be configured
+
+
+def configured(options: Namespace, *, mode: SandboxMode | None = None, more: Sequence[tuple[str, Any]] = ()) -> Config:
+    """For the folder of `--cwd`, else this one. Raises `ConfigError`."""
+    return read_config(options, Overrides(model=ANY_MODEL, cwd=options.cwd, sandbox=mode), more)
+
+
+def tool_settings(config: Config, private_tmp: Path) -> ToolSettings:
+    """Raises `ConfigError`."""
+    return prepare_turn(config, private_tmp, HttpClient(os.environ), os.environ).settings
+
+
+def can_contain() -> bool:
+    from understudy.sandbox.probe import choose, describe_rungs, forced_rung
+
+    try:
+        choose(describe_rungs(), forced_rung())
+    except SandboxError:
+        return False
+    return True

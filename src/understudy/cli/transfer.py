@@ -1,0 +1,122 @@
+"""`understudy export` and `understudy import`."""
+
+import json
+import os
+import sys
+import uuid
+from argparse import Namespace
+from pathlib import Path
+
+from understudy.cli.stored import find, open_store, write
+from understudy.engine.fold import State, path_to
+from understudy.errors import BadRequest
+from understudy.protocol.ids import ConversationId
+from understudy.store.log import Batch
+from understudy.store.rollout import is_rollout, read_rollout
+from understudy.store.sqlite import SqliteLog
+from understudy.store.transfer import Imported, export_lines, in_folder, is_export, read_export, with_id, without_permissions
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+STDIO = "-"
+
+
+def run(options: Namespace) -> int:
+    return _export(options) if options.action == "export" else _import(options)
+
+
+# -- out
+
+
+def _export(options: Namespace) -> int:
+    with open_store() as log:
+        listed = find(log, options.id)
+        entries = log.read(listed.conversation_id)
+    lines = export_lines(listed, entries)
+    if options.output in (None, STDIO):
+        if sys.stdout.isatty():
+            raise BadRequest("an export is not for a terminal: give it a file with -o FILE, or a pipe")
+        sys.stdout.buffer.writelines(lines)
+        return 0
+    target = Path(options.output)
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.writelines(lines)
+        os.replace(beside, target)  # whole or not at all
+    except OSError as error:
+        raise BadRequest(f"cannot write {target}: {error.strerror}") from None
+    print(f"{len(entries)} records of {listed.conversation_id} are in {target}", file=sys.stderr)
+    return 0
+
+
+# -- in
+
+
+def _import(options: Namespace) -> int:
+    imported = read_conversation(_read(options.file), str(options.file))
+    if not options.keep_settings:
+        imported = without_permissions(imported)
+    if options.cwd is not None:
+        imported = in_folder(imported, os.path.abspath(options.cwd))
+    if options.new_id:
+        imported = with_id(imported, ConversationId(str(uuid.uuid4())))
+    state = State.of(path_to(imported.entries))
+    with open_store() as log:
+        _store(log, imported, state)
+    _report(imported, state, as_json=options.json)
+    return 0
+
+
+def read_conversation(data: bytes, name: str) -> Imported:
+    """By what is in the file, not by what it is called. Raises `BadRequest`."""
+    if data.startswith(ZSTD):
+        raise BadRequest(f"{name} is compressed: unpack it with `zstd -d` first")
+    if data.startswith(GZIP):
+        import gzip
+
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError) as error:
+            raise BadRequest(f"{name} cannot be unpacked: {error}") from None
+    lines = [line for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
+    if lines and is_export(lines[0]):
+        return read_export(lines)
+    if lines and is_rollout(lines[0]):
+        return read_rollout(lines)
+    raise BadRequest(f"{name} is neither an export of understudy nor a session file of codex")
+
+
+def _read(name: str) -> bytes:
+    if name == STDIO:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise BadRequest(f"cannot read {name}: {error.strerror}") from None
+
+
+def _store(log: SqliteLog, imported: Imported, state: State) -> None:
+    if log.position(imported.conversation_id) is not None:
+        raise BadRequest(f"conversation {imported.conversation_id} is here already; with --new-id it is taken in beside it")
+    batch = Batch(imported.conversation_id, 1, 0, imported.entries, state.summary(), creates=True)
+    write(lambda done: log.append(batch, done))
+    if imported.archived:
+        write(lambda done: log.archive(imported.conversation_id, True, done))
+
+
+def _report(imported: Imported, state: State, *, as_json: bool) -> None:
+    summary = state.summary()
+    if as_json:
+        told = {"conversation_id": imported.conversation_id, "title": summary.title, "message_count": summary.message_count}
+        print(json.dumps({**told, "cwd": summary.cwd, "notes": list(imported.notes)}))
+        return
+    from understudy.cli.terminal import one_line
+
+    print(f"{imported.conversation_id}  {summary.message_count} messages: {one_line(summary.title)}")
+    for note in imported.notes:
+        print(f"understudy: {one_line(note)}", file=sys.stderr)
+    if not summary.cwd or not os.path.isdir(summary.cwd):
+        gone = (
+            f"its folder {one_line(summary.cwd)} is not here" if summary.cwd else "the file does not say which folder it belongs to"
+        )
+        print(f"understudy: {gone}; to go on with it elsewhere, import it with --cwd DIR", file=sys.stderr)

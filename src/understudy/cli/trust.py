@@ -1,0 +1,34 @@
+"""`understudy trust`: which folders' own files may change how we work."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from understudy.cli.stored import store_folder
+from understudy.cli.terminal import one_line
+from understudy.errors import BadRequest
+from understudy.policy.trust import OWN_FILES, TrustStore
+
+
+def run(options: Namespace) -> int:
+    store = TrustStore(store_folder() / "trust.json")
+    if options.list:
+        for folder in store.folders():
+            standing = store.standing(Path(folder))
+            print(
+                one_line(folder) + ("" if standing == "trusted" else "  (its files have changed since; it is not trusted any more)")
+            )
+        return 0
+    if options.folder is None:
+        raise BadRequest("name the folder: understudy trust DIR, or understudy trust --list")
+    folder = Path(options.folder)
+    if options.remove:
+        if not store.distrust(folder):
+            raise BadRequest(f"{folder} was not trusted")
+        print(f"not trusted any more: {one_line(str(folder))}")
+        return 0
+    real = store.trust(folder)
+    there = [name for name in OWN_FILES if (real / name).exists()]
+    print(f"trusted: {one_line(str(real))} ({', '.join(there) or 'none of ' + ', '.join(OWN_FILES) + ' is there'})")
+    print("If these files change, or one is added, trust it anew.", file=sys.stderr)
+    return 0

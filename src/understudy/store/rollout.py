@@ -1,0 +1,253 @@
+"""Session files of codex, read as conversations of ours. Two forms are known, told apart by what is in them.
+
+The older has a line about the session and then the bare items of the model's history. The newer wraps every line in
+`{"timestamp", "type", "payload"}` and has events between the items.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+from understudy.errors import BadRequest
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import (
+    ContentPart,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    Message,
+    OutputText,
+    Reasoning,
+    ReasoningText,
+    SummaryText,
+)
+from understudy.protocol.uuids import read_uuid
+from understudy.store.retold import Retold
+from understudy.store.transfer import Imported
+
+Json = dict[str, Any]
+
+# Messages in the user's name that codex itself wrote. Ours are made anew for every request.
+_CONTEXT = re.compile(
+    r"\s*(?:<environment_context>|<user_instructions>|<permissions instructions>|<collaboration_mode>|<turn_aborted>"
+    r"|# AGENTS\.md instructions\b|<INSTRUCTIONS>|<skills_instructions>|<apps_instructions>|<plugins_instructions>)"
+)
+_CWD = re.compile(r"<cwd>(?P<xml>[^<\n]+)</cwd>|^Current working directory: (?P<plain>.+)$", re.MULTILINE)
+_KEPT_AFTER_COMPACTION = 80_000  # characters of the user's own messages that codex keeps beside a summary
+
+
+class _Line(NamedTuple):
+    kind: str  # session_meta, response_item, event_msg, turn_context, compacted, or another
+    payload: Json
+    at: float | None
+
+
+def is_rollout(first_line: bytes) -> bool:
+    line = _parse(first_line)
+    if line is None:
+        return False
+    return _is_wrapped(line) or ("timestamp" in line and "id" in line) or line.get("record_type") == "state"
+
+
+def read_rollout(lines: Sequence[bytes]) -> Imported:
+    """Raises `BadRequest` where the file does not say which session it holds. Lines that cannot be read are passed over."""
+    parsed = [line for line in map(_parse, lines) if line is not None]
+    wrapped = any(map(_is_wrapped, parsed))
+    steps = list(_wrapped_lines(parsed) if wrapped else _bare_lines(parsed))
+    meta = next((step for step in steps if step.kind == "session_meta"), None)
+    if meta is None:
+        raise BadRequest("the file does not say which session it holds: it has no line with the session's id")
+    return _Reading(meta, steps).run()
+
+
+def _parse(line: bytes) -> Json | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast(Json, value) if isinstance(value, dict) else None
+
+
+def _is_wrapped(line: Json) -> bool:
+    return isinstance(line.get("payload"), dict) and isinstance(line.get("type"), str)
+
+
+def _wrapped_lines(parsed: Iterable[Json]) -> Iterator[_Line]:
+    for line in parsed:
+        if _is_wrapped(line):
+            yield _Line(line["type"], line["payload"], _seconds(line.get("timestamp"), literal_z=False))
+
+
+def _bare_lines(parsed: Iterable[Json]) -> Iterator[_Line]:
+    found = False
+    for line in parsed:
+        if line.get("record_type") == "state":
+            continue
+        if not found and "id" in line and "timestamp" in line and "type" not in line:
+            found = True
+            yield _Line("session_meta", line, _seconds(line.get("timestamp"), literal_z=True))
+        elif "type" in line:
+            yield _Line("response_item", line, None)
+
+
+def _seconds(timestamp: object, *, literal_z: bool) -> float | None:
+    """The older form writes local time with a `Z` behind it that means nothing."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        return datetime.fromisoformat(timestamp.removesuffix("Z") if literal_z else timestamp).timestamp()
+    except ValueError:
+        return None
+
+
+class _Reading:
+    def __init__(self, meta: _Line, steps: Sequence[_Line]) -> None:
+        spelled = str(meta.payload.get("id") or meta.payload.get("session_id") or "")
+        try:
+            self._id = ConversationId(read_uuid(spelled))
+        except ValueError as error:
+            raise BadRequest(f"the session's id {spelled!r} is none: {error}") from None
+        self._steps = steps
+        self._cwd = _text_or_none(meta.payload.get("cwd"))
+        self._model = next(
+            (
+                model
+                for step in reversed(steps)
+                if step.kind == "turn_context" and (model := _text_or_none(step.payload.get("model")))
+            ),
+            _text_or_none(meta.payload.get("model")),
+        )
+        self._retold = Retold(meta.at)
+        self._skipped: Counter[str] = Counter()
+
+    def run(self) -> Imported:
+        for kind, payload, at in self._steps:
+            self._retold.tick(at)
+            match kind:
+                case "response_item":
+                    self._item(payload)
+                case "compacted":
+                    self._compacted(payload)
+                case "event_msg":
+                    self._event(payload)
+                case "turn_context" if self._cwd is None:
+                    self._cwd = _text_or_none(payload.get("cwd"))
+                case _:
+                    pass
+        entries = self._retold.finish(self._id, self._model or "", self._cwd)
+        notes = [f"{count} × {name}" for name, count in sorted(self._skipped.items())]
+        return Imported(
+            self._id, entries, notes=(f"left out, for there is nothing like it here: {', '.join(notes)}",) if notes else ()
+        )
+
+    def _event(self, payload: Json) -> None:
+        match payload:
+            case {"type": "turn_aborted"}:
+                self._retold.interrupt()
+            case {"type": "thread_rolled_back", "num_turns": int(count)}:
+                self._retold.roll_back(count)
+            case _:
+                pass  # the rest says over again what the items say
+
+    def _compacted(self, payload: Json) -> None:
+        items = [cast(Json, item) for item in _list(payload.get("replacement_history")) if isinstance(item, dict)]
+        if any("encrypted_content" in item and item.get("type") != "reasoning" for item in items):
+            return  # a summary that only its provider can read: what it stands for is kept instead
+        kept = self._retold.begin_anew(_KEPT_AFTER_COMPACTION)
+        for item in items:
+            self._item(item)
+        if not items:
+            for message in kept:
+                self._retold.user(message)
+            if summary := _text_or_none(payload.get("message")):
+                self._retold.user(Message("user", (InputText(summary),)))
+
+    def _item(self, item: Json) -> None:
+        match item:
+            case {"type": "message", "role": "assistant"}:
+                self._retold.model(Message("assistant", tuple(map(OutputText, _texts(item.get("content"))))))
+            case {"type": "message", "role": "user"}:
+                self._user(Message("user", tuple(_parts(item.get("content")))))
+            case {"type": "message"}:
+                pass  # instructions of that program, in the role of system or developer
+            case {"type": "reasoning"}:
+                self._retold.model(_reasoning(item))
+            case {"type": "function_call", "name": str(name), "arguments": str(arguments), "call_id": str(call_id)}:
+                self._retold.call(FunctionCall(name, arguments, call_id))
+            case {"type": "custom_tool_call", "name": str(name), "input": str(text), "call_id": str(call_id)}:
+                self._retold.call(FunctionCall(name, json.dumps({"input": text}), call_id))
+            case {"type": "local_shell_call"} if call_id := item.get("call_id") or item.get("id"):
+                self._retold.call(FunctionCall("shell", _shell_arguments(item.get("action")), str(call_id)))
+            case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(call_id)}:
+                self._retold.output(FunctionCallOutput(call_id, _output(item.get("output"))))
+            case {"type": "compaction" | "ghost_snapshot" | "other"}:
+                pass
+            case _:
+                self._skipped[str(item.get("type", "unknown"))] += 1
+
+    def _user(self, message: Message) -> None:
+        text = message.text()
+        if _CONTEXT.match(text):
+            if self._cwd is None and (found := _CWD.search(text)):
+                self._cwd = (found["xml"] or found["plain"]).strip()
+            return
+        self._retold.user(message)
+
+
+def _parts(content: object) -> Iterator[ContentPart]:
+    for part in _list(content):
+        match part:
+            case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
+                yield InputText(text)
+            case {"type": "input_image", "image_url": str(url)}:
+                yield InputImage(url)
+            case _:
+                pass
+
+
+def _reasoning(item: Json) -> Reasoning:
+    """Without its id: with one, a provider that stores nothing would look for it in vain."""
+    summary = tuple(SummaryText(text) for text in _texts(item.get("summary")))
+    content = tuple(ReasoningText(text) for text in _texts(item.get("content")))
+    return Reasoning(summary, content or None, _text_or_none(item.get("encrypted_content")))
+
+
+def _texts(parts: object) -> Iterator[str]:
+    for part in _list(parts):
+        match part:
+            case {"text": str(text)}:
+                yield text
+            case _:
+                pass
+
+
+def _list(value: object) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else []
+
+
+def _shell_arguments(action: object) -> str:
+    table = cast(Json, action) if isinstance(action, dict) else {}
+    named = {"command": table.get("command"), "workdir": table.get("working_directory"), "timeout": table.get("timeout_ms")}
+    return json.dumps({name: value for name, value in named.items() if value is not None})
+
+
+def _output(output: object) -> str:
+    match output:
+        case str():
+            return output
+        case {"content": str(content)}:
+            return content
+        case list():
+            return "\n".join(_texts(cast(object, output)))
+        case None:
+            return ""
+        case _:
+            return json.dumps(output)
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

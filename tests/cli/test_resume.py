@@ -1,0 +1,87 @@
+"""`understudy resume`: a turn from the terminal, with questions for whoever sits there."""
+
+import json
+
+import pytest
+
+from tests.cli.program import CTRL_C, Program
+from tests.support.mcp_client import McpProcess
+
+ASKING = {"command": ["touch", "made.txt"], "with_escalated_permissions": True, "justification": "to see it made"}
+
+
+async def test_a_conversation_goes_on_from_the_terminal(program: Program) -> None:
+    program.script({"say": "Hello."}, [{"say": "Once ", "pace": 0.001}, {"say": "more."}])
+    one = await program.begin("Greet me")
+    ended = program.run("resume", one[:8], "-", stdin="And again\n")
+    assert (ended.code, ended.out, ended.err) == (0, "❯ And again\n\n● Once\n\n● more.\n", "")
+    assert program.json("conversations", "--json")[0]["message_count"] == 5
+
+
+async def test_where_nobody_can_be_asked_a_question_is_denied_and_the_turn_goes_on(program: Program) -> None:
+    program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING, "id": "c1"}, {"say": "Then not."})
+    one = await program.begin("Greet me")
+    ended = program.run("resume", one, "Make a file", "--json")
+    assert ended.code == 0, ended.err
+    lines = [json.loads(line) for line in ended.out.splitlines()]
+    told = [line["msg"]["type"] for line in lines if "seq" in line]
+    assert told == ["user_message", "task_started", "exec_approval_request", "background_event", "agent_message", "task_complete"]
+    numbers = [line["seq"] for line in lines if "seq" in line]
+    assert numbers == sorted(numbers)
+    assert any(line["msg"]["type"] == "agent_message_delta" and line["after"] for line in lines if "after" in line)
+    assert "standard input is not a terminal" in ended.out
+    assert not (program.cwd / "made.txt").exists()
+
+
+async def test_a_person_at_the_terminal_is_asked_and_may_say_yes(program: Program) -> None:
+    program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING}, {"say": "It is made."})
+    one = await program.begin("Greet me")
+    ended = program.at_terminal("resume", one, "Make a file", answers=[("uit the turn?", "what\n"), ("uit the turn?", "a\n")])
+    assert ended.code == 0, ended.out
+    assert "Allow Codex to run `touch made.txt`" in ended.out
+    assert '"to see it made"' in ended.out
+    assert "It is made." in ended.out
+    assert (program.cwd / "made.txt").exists()
+
+
+async def test_a_question_that_outlived_its_server_is_asked_again(program: Program) -> None:
+    program.script({"call": "shell", "arguments": ASKING}, {"say": "It is made."}, {"say": "And more."})
+    async with McpProcess(cwd=program.cwd, home=program.home) as client:
+        client.call_tool("codex", {"prompt": "Make a file", "cwd": str(program.cwd)})
+        await client.next_request("elicitation/create")
+        await client.kill()
+    row = program.json("conversations", "--json")[0]
+    assert row["status"] == "waiting"
+    ended = program.at_terminal("resume", row["conversation_id"], "Go on", answers=[("uit the turn?", "a\n")])
+    assert ended.code == 0, ended.out
+    assert "It is made." in ended.out
+    assert (program.cwd / "made.txt").exists()
+
+
+async def test_ctrl_c_interrupts_the_turn(program: Program) -> None:
+    program.script({"say": "Hello."}, [{"say": "Thinking about it", "unfinished": True}, {"hang": True}])
+    one = await program.begin("Greet me")
+    ended = program.at_terminal("resume", one, "Think", answers=[("about", CTRL_C)])
+    assert ended.code == 130, ended.out
+    assert "Turn interrupted" in ended.out
+    assert program.json("conversations", "--json")[0]["status"] == "idle"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("Fail",), 1, "✗ no luck today"),
+        (("  ",), 1, "understudy: there is nothing to say: the prompt is empty"),
+        (("Hi", "-c", "approval_policy=sometimes"), 1, "`approval_policy`"),
+        (("Hi", "-c", "nonsense"), 2, "has no `=`"),
+    ],
+)
+async def test_what_goes_wrong_is_said_and_told_by_the_exit_code(
+    program: Program, words: tuple[str, ...], code: int, said: str
+) -> None:
+    program.script({"say": "Hello."}, {"fail": "no luck today"})
+    one = await program.begin("Greet me")
+    ended = program.run("resume", one, *words)
+    assert ended.code == code, ended
+    assert said in ended.out + ended.err
+    assert "Traceback" not in ended.err
