@@ -184,7 +184,7 @@ class Conversation:
         """End the running turn, also one that a crash left waiting. False when there is none."""
         if self._task is not None:
             self._interrupt_asked = True
-            self._task.cancel()
+            self._cancel(self._task)
             return True
         if self.state.turn is None and not self._log.is_claimed(self.id):
             return False
@@ -365,7 +365,11 @@ class Conversation:
     def _stop_unrecorded(self) -> None:
         """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
         if self._task is not None:
-            self._task.cancel()
+            self._cancel(self._task)
+
+    def _cancel(self, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step never runs at all, and then nobody would close its turn."""
+        self._loop.call_soon(task.cancel)
 
     def _close_turn(self, turn_id: str, ended: TurnEnded) -> None:
         """Whatever the turn left open is answered, and then it is over: exactly once, whichever way it went."""
@@ -423,5 +427,5 @@ class Conversation:
             return
         self._abandoned = recovery.can_go_on(self.state)
         task = self._task
-        task.cancel()
+        self._cancel(task)
         await asyncio.wait([task])
