@@ -1,10 +1,11 @@
-"""`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`, `profile`, `plots`."""
+"""`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`: how our costs grow."""
 
 import argparse
 import sys
 import time
 from pathlib import Path
 
+from benchmarks.growth.run import CURVES, run_growth
 from benchmarks.measures import MEASURES
 from benchmarks.model.process import REPOSITORY, Model, measure_ceiling
 from benchmarks.peers import default_folder, find_peers
@@ -29,17 +30,29 @@ def _parser() -> argparse.ArgumentParser:
     _add_run_options(compare)
     compare.add_argument("--peers", type=Path, default=default_folder(), help="where the peers are, or are put (%(default)s)")
     compare.set_defaults(act=_run_compared)
+    growth = commands.add_parser("growth", help="how costs grow: history, sessions, stored conversations, viewers, a slow disk")
+    growth.add_argument("--only", action="append", metavar="CURVE", choices=list(CURVES))
+    _add_common_options(growth)
+    growth.set_defaults(act=_run_growth)
     return parser
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", metavar="MEASURE", choices=[measure.name for measure in MEASURES])
     parser.add_argument("--repetitions", type=int, metavar="N", help="of every measure, instead of its own number")
+    _add_common_options(parser)
+
+
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="X", help="do each thing X times as often (0.1 for a quick look)"
     )
     parser.add_argument("--server", metavar="COMMAND", help="measure this program in place of the one installed here")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the samples go (a new file under benchmarks/results)")
+
+
+def _run_growth(options: argparse.Namespace) -> int:
+    return run_growth(_ours(options), options.only or list(CURVES), options.scale, _results_file(options, "growth"))
 
 
 def _run_ours(options: argparse.Namespace) -> int:
@@ -56,17 +69,25 @@ def _run_compared(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, peers: list[ServerSpec]) -> int:
-    command = tuple(options.server.split()) if options.server else None
     chosen = [measure for measure in MEASURES if not options.only or measure.name in options.only]
     before = machine()
     with Model() as model:
         ceiling = measure_ceiling(model)
-        results = run_interleaved([*peers, ours(command)], chosen, model, repetitions=options.repetitions, scale=options.scale)
-    path: Path = options.json or RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
+        specs = [*peers, _ours(options)]
+        results = run_interleaved(specs, chosen, model, repetitions=options.repetitions, scale=options.scale)
+    path = _results_file(options, "compare" if peers else "bench")
     save(path, results, before, ceiling)
     print_report(results, before, ceiling)
     print(f"\nsamples: {path}")
     return 1 if results.failures else 0
+
+
+def _ours(options: argparse.Namespace) -> ServerSpec:
+    return ours(tuple(options.server.split()) if options.server else None)
+
+
+def _results_file(options: argparse.Namespace, kind: str) -> Path:
+    return options.json or RESULTS / time.strftime(f"{kind}-%Y%m%d-%H%M%S.json")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import select
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -142,21 +142,22 @@ class Client:
 
     def pump(self, until: Callable[[], bool], seconds: float) -> bool:
         """Read and write until it holds. False when it does not within `seconds`; raises when the server has ended."""
-        poller = select.poll()
+        return pump((self,), until, seconds)
+
+    def wait_for(self, poller: select.poll, owners: dict[int, "Client"]) -> None:
+        """Take part in a common wait."""
+        owners[self._out] = owners[self._in] = self
         poller.register(self._out, select.POLLIN)
-        deadline = time.monotonic() + seconds
-        while not until():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
+        if self._unsent:
+            poller.register(self._in, select.POLLOUT)
+
+    def ready(self, fd: int, poller: select.poll) -> None:
+        if fd == self._out:
+            self._read()
             if self._unsent:
                 poller.register(self._in, select.POLLOUT)
-            for fd, _ in poller.poll(left * 1000):
-                if fd == self._out:
-                    self._read()
-                elif self._flush():
-                    poller.unregister(self._in)
-        return True
+        elif self._flush():
+            poller.unregister(fd)
 
     def _send(self, message: dict[str, Any]) -> None:
         self._unsent += json.dumps(message, separators=(",", ":")).encode() + b"\n"
@@ -206,9 +207,10 @@ class Client:
 
     def _note_session(self, line: bytes) -> None:
         params = json.loads(line)["params"]
-        session = params["msg"].get("thread_id") or params["msg"].get("session_id")
-        if session is not None and "_meta" in params:
-            self.sessions[params["_meta"]["requestId"]] = session
+        message, meta = params.get("msg", {}), params.get("_meta", {})
+        session = message.get("thread_id") or message.get("session_id")
+        if session is not None and "requestId" in meta:
+            self.sessions[meta["requestId"]] = session
 
     def _failure(self, what: str) -> BenchError:
         self._stderr.flush()
@@ -244,3 +246,19 @@ class Client:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def pump(clients: Sequence[Client], until: Callable[[], bool], seconds: float) -> bool:
+    """Serve several clients at once until it holds. False when it does not within `seconds`."""
+    poller = select.poll()
+    owners: dict[int, Client] = {}
+    for client in clients:
+        client.wait_for(poller, owners)
+    deadline = time.monotonic() + seconds
+    while not until():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        for fd, _ in poller.poll(left * 1000):
+            owners[fd].ready(fd, poller)
+    return True

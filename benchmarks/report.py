@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import median, spread
 from benchmarks.metrics import METRICS, Metric
 from benchmarks.model.process import Ceiling
 from benchmarks.run import Results
-from benchmarks.statistics import median, spread
 
 OURS = "understudy"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from benchmarks import processes
 from benchmarks.bench import Bench, Samples
 from benchmarks.client import BenchError, Client
-from benchmarks.statistics import quantile
+from benchmarks.figures import quantile
 
 LOST_SECONDS = 20.0  # an answer later than that does not come
 SETTLE_SECONDS = 1.0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from benchmarks.bench import Bench, Samples
 from benchmarks.client import Client, LostAnswer
-from benchmarks.statistics import median
+from benchmarks.figures import median
 
 PATIENCE_SECONDS = 5.0  # a short turn that takes longer is lost
 ATTEMPTS = 5

@@ -1,0 +1,1 @@
+"""How our server's costs grow: with history, sessions, stored conversations, viewers, delta size and a slower disk."""
