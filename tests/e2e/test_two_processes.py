@@ -1,0 +1,211 @@
+"""Two servers on one store: what one runs, the other streams, sends to, interrupts, approves and takes over."""
+
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.scenes import answered, failed, kinds, scene, text_of, told_to_model, users_in
+from tests.e2e.talking import Stream, create, listed, send, structured
+from tests.support.mcp_client import McpProcess
+from tests.support.model_script import HOLD, Script, call, deltas, hang, say
+from tests.support.model_server import ScriptedModel
+
+ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
+
+
+@asynccontextmanager
+async def pair(script: Script, folder: Path, **options: Any) -> AsyncGenerator[tuple[ScriptedModel, McpProcess, McpProcess]]:
+    home = folder / "home"
+    home.mkdir()
+    async with ScriptedModel(script) as model:
+        first = McpProcess(model.url, cwd=folder, home=home, **options)
+        second = McpProcess(model.url, cwd=folder, home=home, **options)
+        async with first, second:
+            yield model, first, second
+
+
+async def test_a_turn_of_one_is_streamed_by_the_other(tmp_path: Path) -> None:
+    script = [deltas(["Hel", "lo", HOLD, "!"]), call("shell", command=["echo", "hi"]), say("done")]
+    async with pair(script, tmp_path) as (model, here, there):
+        conversation = await create(here, prompt="1")
+        near, far = Stream(here, conversation, after=0), Stream(there, conversation, after=0)
+        await far.until("agent_message_delta")
+        [entry] = await listed(there)
+        assert entry["status"] == "running"
+        model.release()
+        for stream in (near, far):
+            await stream.until("task_complete")
+        await send(here, conversation, "2")
+        for stream in (near, far):
+            await stream.until("task_complete", 2)
+        left_out = ("agent_message_delta", "exec_command_output_delta")
+        records = [[event for event in stream.events() if event["msg"]["type"] not in left_out] for stream in (near, far)]
+        assert records[0] == records[1], "the same events, in the same order, with the same numbers"
+        for stream in (near, far):
+            texts = [event["msg"].get("delta", "") for event in stream.events()]
+            assert "".join(texts).replace("done", "") in ("Hello!", "Hello"), "each piece once"
+
+
+async def test_a_message_to_a_turn_of_the_other_joins_it(tmp_path: Path) -> None:
+    async with pair([deltas(["first", HOLD]), say("second")], tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.event("agent_message_delta", one)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        two = there.call_tool("codex-reply", threadId=thread, prompt="2")
+        assert structured(await send(there, thread, "3")) == {"status": "ok"}
+        forked = await send(there, thread, "4", parent_message_id="67e55044-10b1-426f-9247-bb680e5fe0c8")
+        assert "interrupt it, or wait for its end" in structured(forked)["message"]
+        model.release()
+        assert await one == await two == answered("second", thread)
+        assert users_in(model.requests[1]) == ["1", "2", "3"], "once, and in order"
+        assert there.events(two) == []
+
+
+async def test_a_turn_of_the_other_is_interrupted(tmp_path: Path) -> None:
+    async with pair([hang(), say("next")], tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await model.next_request(1)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        assert structured(await there.call_tool("conversationInterrupt", conversation_id=thread))["status"] == "ok"
+        assert await one == failed("Turn interrupted", thread)
+        assert await model.outcome(1) == "dropped"
+        assert await there.call_tool("codex-reply", threadId=thread, prompt="2") == answered("next", thread)
+
+
+async def test_a_question_of_the_other_is_answered(tmp_path: Path) -> None:
+    script = [
+        call("shell", command=["touch", "one"]),
+        say("done"),
+        call("shell", command=["touch", "two"]),
+        say("done"),
+    ]
+    async with pair(script, tmp_path, config=ASKING) as (_, here, there):
+        conversation = await create(there)  # so that the other process knows it, from before
+        await Stream(there, conversation).snapshot()
+        call_ = here.call_tool("codex-reply", threadId=conversation, prompt="1")
+        question = await here.next_request("elicitation/create")
+        elsewhere = await there.next_request("elicitation/create")  # it streams, so it is asked too
+        arguments = {"conversation_id": conversation, "call_id": "call1", "decision": "approved"}
+        assert structured(await there.call_tool("conversationApprove", arguments)) == {"status": "ok"}
+        assert await call_ == answered("done", conversation)
+        assert (tmp_path / "one").exists()
+        assert (await here.next_notification("notifications/cancelled"))["params"]["requestId"] == question["id"]
+        assert (await there.next_notification("notifications/cancelled"))["params"]["requestId"] == elsewhere["id"]
+
+        again = here.call_tool("codex-reply", threadId=conversation, prompt="2")
+        await here.next_request("elicitation/create")
+        await there.respond(await there.next_request("elicitation/create"), {"decision": "approved"})
+        assert await again == answered("done", conversation)
+        assert (tmp_path / "two").exists()
+
+
+async def test_a_conversation_gone_on_with_elsewhere_is_up_to_date_here(tmp_path: Path) -> None:
+    async with pair([say("one"), say("two"), call("shell", command=["touch", "x"]), say("three"), say("four")], tmp_path) as (
+        model,
+        here,
+        there,
+    ):
+        conversation = await create(here, prompt="1")
+        await Stream(here, conversation).until("task_complete")
+        assert await there.call_tool("codex-reply", threadId=conversation, prompt="2") == answered("two", conversation)
+        assert await here.call_tool("codex-reply", threadId=conversation, prompt="3") == answered("three", conversation)
+        assert await there.call_tool("codex-reply", threadId=conversation, prompt="4") == answered("four", conversation)
+        assert users_in(model.requests[-1]) == ["1", "2", "3", "4"]
+        snapshots = [await Stream(server, conversation, after=0).snapshot() for server in (here, there)]
+        assert snapshots[0] == snapshots[1]
+        turns = {event["_meta"]["messageId"] for event in snapshots[0] if event["msg"]["type"] == "task_started"}
+        assert len(turns) == 4
+
+
+async def test_who_waits_for_a_turn_whose_process_dies_is_answered(tmp_path: Path) -> None:
+    async with pair([deltas(["half", HOLD]), say("next")], tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.event("agent_message_delta", one)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        two = there.call_tool("codex-reply", threadId=thread, prompt="2")
+        stream = Stream(there, thread, after=0)
+        assert structured(await send(there, thread, "3")) == {"status": "ok"}
+        await stream.until("user_message", 3)  # the other has read both letters
+        await here.kill()
+        result = await two
+        assert text_of(result) == "Turn interrupted"
+        assert await there.call_tool("codex-reply", threadId=thread, prompt="4") == answered("next", thread)
+        assert users_in(model.requests[1]) == ["1", "2", "3", "4"]
+
+
+async def test_a_letter_that_a_dead_process_never_read_is_read_by_its_sender(tmp_path: Path) -> None:
+    script = [call("shell", command=["sleep", "60"], timeout=100_000), say("mine")]
+    async with pair(script, tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.event("exec_command_begin", one)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        os.kill(here.process.pid, signal.SIGSTOP)  # it neither reads nor lets go
+        two = there.call_tool("codex-reply", threadId=thread, prompt="2")
+        assert await there.request("ping") == {}
+        assert not two.done
+        await here.kill()
+        assert await two == answered("mine", thread)
+        assert kinds(there.events(two), "agent_message_delta") == ["task_started", "agent_message", "task_complete"]
+        assert users_in(model.requests[1]) == ["1", "2"]
+        assert "not known" in told_to_model(model.requests[1])
+
+
+async def test_a_question_of_a_process_that_died_is_put_to_who_waits_elsewhere(tmp_path: Path) -> None:
+    async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.next_request("elicitation/create")
+        thread = str((await here.event("session_configured", one))["session_id"])
+        two = there.call_tool("codex-reply", threadId=thread, prompt="2")
+        stream = Stream(there, thread, after=0)
+        await stream.until("user_message", 2)
+        await stream.cancel()
+        await here.kill()
+        question = await there.next_request("elicitation/create")
+        await there.respond(question, {"decision": "approved"})
+        assert await two == answered("done", thread)
+        assert (tmp_path / "made").exists()
+
+
+async def test_both_killed_a_third_goes_on(tmp_path: Path) -> None:
+    async with pair([deltas(["half", HOLD]), say("next")], tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.event("agent_message_delta", one)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        assert structured(await send(there, thread, "2")) == {"status": "ok"}
+        await here.kill()
+        await there.kill()
+        async with McpProcess(model.url, cwd=tmp_path, home=tmp_path / "home") as third:
+            assert await third.call_tool("codex-reply", threadId=thread, prompt="3") == answered("next", thread)
+        assert users_in(model.requests[1]) == ["1", "2", "3"]
+
+
+async def test_a_conversation_that_runs_elsewhere_is_not_deleted_nor_disturbed(tmp_path: Path) -> None:
+    async with pair([deltas(["x", HOLD])], tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.event("agent_message_delta", one)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        refused = await there.call_tool("conversationDelete", conversation_id=thread)
+        assert "running in another process" in structured(refused)["message"]
+        model.release()
+        assert await one == answered("x", thread)
+        assert structured(await there.call_tool("conversationDelete", conversation_id=thread)) == {"status": "ok"}
+        gone = await here.call_tool("codex-reply", threadId=thread, prompt="2")
+        assert gone["isError"] is True
+
+
+async def test_turns_of_two_conversations_run_side_by_side(tmp_path: Path) -> None:
+    async with pair([deltas(["a", HOLD]), deltas(["b", HOLD])], tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.event("agent_message_delta", one)
+        two = there.call_tool("codex", prompt="2")
+        await there.event("agent_message_delta", two)
+        model.release()
+        assert (text_of(await one), text_of(await two)) == ("a", "b")
+
+
+async def test_one_server_alone_needs_no_other(tmp_path: Path) -> None:
+    async with scene([say("ok")], tmp_path) as (_, client):
+        assert text_of(await client.call_tool("codex", prompt="1")) == "ok"
