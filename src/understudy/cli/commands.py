@@ -3,15 +3,13 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol
 
 from understudy import __version__
 from understudy.errors import AgentError
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES
-
-Act = Callable[[argparse.Namespace], int]
 
 INTERRUPTED = 130
 TAKES_COMMAND = (["sandbox"], ["policy", "check"])  # what stands after `--` is another program's
@@ -22,15 +20,31 @@ EPILOG = "Ids of conversations may be shortened as long as they are unique. `und
 
 def run(words: Sequence[str]) -> int:
     """Parse and carry out. The exit code: 0, 1 for a failure, 2 for a call that makes no sense."""
-    parser = build_parser()
-    ours, theirs = _split(list(words))
-    options = parser.parse_args(ours)
+    try:
+        try:
+            return _carry_out(list(words))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever read us has seen enough; nothing more may be written, at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+
+
+def _carry_out(words: list[str]) -> int:
+    ours, theirs = _split(words)
+    options = build_parser().parse_args(ours)
     if options.act is None:
         options.help_of.print_help(sys.stderr)
         return 2
     if theirs is not None:
         options.argv = theirs
-    return _carry_out(options.act, options)
+    try:
+        return options.act(options)
+    except AgentError as error:
+        print(f"understudy: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
@@ -38,21 +52,6 @@ def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
         at = words.index("--")
         return words[:at], words[at + 1 :]
     return words, None
-
-
-def _carry_out(act: Act, options: argparse.Namespace) -> int:
-    try:
-        code = act(options)
-        sys.stdout.flush()
-    except AgentError as error:
-        print(f"understudy: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # whoever read us has seen enough; nothing more may be written, at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    return code
 
 
 class Commands(Protocol):

@@ -20,6 +20,7 @@ from understudy.config.model import Config
 from understudy.errors import ConfigError, ModelError, SandboxError
 from understudy.models.auth import Credentials
 from understudy.models.providers import SCRIPTED, Provider, find_provider
+from understudy.policy.rules import parse_rules
 from understudy.protocol.records import Overrides
 from understudy.sandbox.probe import choose, describe_rungs, forced_rung
 
@@ -89,6 +90,7 @@ def _configuration(home: Path, options: Namespace) -> tuple[Config | None, list[
         Finding(section, "settings", "ok", f"approval {config.approval_policy}, sandbox {config.sandbox.mode} for {config.cwd}")
     )
     found += [Finding(section, "settings", "warning", warning) for warning in config.warnings]
+    found += _rules(config, str(path))
     found += _auth_file(home)
     return config, found
 
@@ -99,6 +101,16 @@ def _without_model(home: Path, flags: list[tuple[str, Any]]) -> Config | None:
         return load_config(home, Overrides(model="none"), cli=flags, server_cwd=Path.cwd(), env=os.environ)
     except ConfigError:
         return None
+
+
+def _rules(config: Config, source: str) -> Iterator[Finding]:
+    try:
+        parse_rules(config.policy_rules, source=source, home=os.path.expanduser("~"))
+    except ConfigError as error:
+        yield Finding("Configuration", "rules", "broken", str(error))
+    else:
+        if config.policy_rules:
+            yield Finding("Configuration", "rules", "ok", f"{len(config.policy_rules)} in [[policy.rules]]")
 
 
 def _auth_file(home: Path) -> Iterator[Finding]:

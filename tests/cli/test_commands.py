@@ -1,0 +1,189 @@
+"""The smaller commands: sandbox, policy, trust, apply-patch, and how the program speaks when it is called wrongly."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import LONGEST, Program
+
+
+@pytest.fixture(autouse=True)
+def _uses_no_model(program: Program) -> None:
+    program.configure("")
+
+
+def test_a_command_runs_as_the_shell_tool_would_run_it(program: Program, tmp_path: Path) -> None:
+    script = (
+        "echo out; echo err >&2; touch inside; touch ../outside; touch /tmp/understudy-test-mine; echo key:$OPENAI_API_KEY; exit 3"
+    )
+    ended = program.run("sandbox", "--", "sh", "-c", script, env={"OPENAI_API_KEY": "sk-secret-12345678"})
+    assert (ended.code, ended.out) == (3, "out\nkey:\n")
+    assert ended.err.startswith("err\n")
+    assert (program.cwd / "inside").exists()
+    assert not (tmp_path / "outside").exists()
+    assert not Path("/tmp/understudy-test-mine").exists(), "its /tmp is its own"
+    assert not list((program.home / "understudy" / "tmp").iterdir()), "and is gone with it"
+
+
+def test_options_widen_or_narrow_what_a_sandboxed_command_may_do(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    assert program.run("sandbox", "--writable", "../more", "--", "touch", "../more/made").code == 0
+    assert (tmp_path / "more" / "made").exists()
+    assert program.run("sandbox", "--mode", "read-only", "--", "touch", "made").code != 0
+    assert program.run("sandbox", "--mode", "danger-full-access", "--cwd", str(tmp_path), "touch", "made").code == 0
+    assert (tmp_path / "made").exists()
+
+
+def test_exit_codes_are_passed_through_and_failures_to_start_are_said(program: Program) -> None:
+    ended = program.run("sandbox", "--", "no-such-program")
+    assert (ended.code, ended.err) == (127, "understudy: No such file or directory (os error 2)\n")
+    ended = program.run("sandbox", "--timeout", "0.2", "--", "sleep", "60")
+    assert ended.code == 124
+    assert ended.err.startswith("understudy: ended after 0.")
+    ended = program.run("sandbox")
+    assert (ended.code, ended.err) == (1, "understudy: there is no command: understudy sandbox [options] -- CMD …\n")
+
+
+def test_an_interrupted_command_ends_with_all_that_it_started(program: Program) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "understudy", "sandbox", "--", "sh", "-c", "echo ready; sleep 61 & sleep 61"],
+        cwd=program.cwd,
+        env=program.environment(),
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LONGEST) == 130
+    assert process.stdout.read() == b"", "nobody holds the other end any more"
+    process.stdout.close()
+
+
+def test_terminal_escapes_of_a_command_do_not_reach_the_terminal(program: Program) -> None:
+    printing = ("sandbox", "--", "printf", r"a\033]0;x\007b\033[2Jc\n")
+    assert program.at_terminal(*printing).out == "abc\r\n"
+    assert program.run(*printing).out == "a\x1b]0;x\x07b\x1b[2Jc\n", "a pipe gets every byte"
+
+
+RULES = """
+[[policy.rules]]
+name = "no-push"
+prefix = ["git", "push"]
+decision = "deny"
+reason = "pushing is for people"
+"""
+
+
+def test_the_policy_says_what_it_decides_and_why(program: Program) -> None:
+    program.configure(RULES)
+    lines = dict(line.split(maxsplit=1) for line in program.run("policy", "check", "--", "git", "push", "-f").out.splitlines())
+    assert lines["decision"] == "deny"
+    assert "no-push" in lines["rule"]
+    assert "pushing is for people" in lines["reason"]
+    told = json.loads(program.run("policy", "check", "--json", "--escalated", "-c", "approval_policy=on-request", "--", "make").out)
+    assert (told["decision"], told["contained"], told["approval_policy"]) == ("ask", False, "on-request")
+    assert program.run("policy", "check").code == 1
+
+
+def test_a_users_tests_for_the_rules_hold_or_fail(program: Program) -> None:
+    program.configure(RULES)
+    cases = program.cwd / "cases.toml"
+    cases.write_text(
+        '[[case]]\ncommand = ["git", "push"]\nexpect = "deny"\n[[case]]\nname = "a build"\nscript = "make"\nexpect = "deny"\n'
+    )
+    ended = program.run("policy", "test", str(cases))
+    assert ended.code == 1
+    assert ended.out.startswith("ok      git push\nFAILED  a build\n")
+    assert "decision is allow, expected deny" in ended.out
+    assert ended.err == "1 of 2 hold\n"
+    cases.write_text('[[case]]\ncommand = ["git", "push"]\nexpect = "deny"\n')
+    assert program.run("policy", "test", str(cases)).code == 0
+    cases.write_text("[[case]\n")
+    assert program.run("policy", "test", str(cases)).err.startswith(f"understudy: {cases}: ")
+
+
+def test_folders_are_trusted_listed_and_trusted_no_more(program: Program) -> None:
+    (program.cwd / ".env").write_text("A=1")
+    assert program.run("trust", ".").out == f"trusted: {program.cwd} (.env)\n"
+    assert program.run("trust", "--list").out == f"{program.cwd}\n"
+    (program.cwd / ".env").write_text("A=2")
+    assert "have changed since" in program.run("trust", "--list").out
+    assert program.run("trust", "--remove", str(program.cwd)).code == 0
+    assert program.run("trust", "--list").out == ""
+    assert program.run("trust", "--remove", str(program.cwd)).code == 1
+    assert program.run("trust", "/no/such").err.startswith("understudy: cannot trust /no/such")
+
+
+def test_a_patch_from_standard_input_is_applied_here(program: Program) -> None:
+    patch = "*** Begin Patch\n*** Add File: made.txt\n+hello\n*** End Patch\n"
+    ended = program.run("apply-patch", stdin=patch)
+    assert (ended.code, ended.out, ended.err) == (0, "Success. Updated the following files:\nA made.txt\n", "")
+    assert (program.cwd / "made.txt").read_text() == "hello\n"
+    for broken in ("", "nonsense", b"\xff"):
+        ended = program.run("apply-patch", stdin=broken)
+        assert (ended.code, ended.out) == (1, "")
+        assert ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [((), 2), (("nonsense",), 2), (("policy",), 2), (("show",), 2), (("sandbox", "--network", "maybe"), 2), (("trust",), 1)],
+)
+def test_a_call_that_makes_no_sense_is_answered_with_usage_and_no_traceback(
+    program: Program, words: tuple[str, ...], code: int
+) -> None:
+    ended = program.run(*words)
+    assert (ended.code, ended.out) == (code, "")
+    assert "Traceback" not in ended.err
+    assert "understudy" in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("mcp-server",),
+        ("demo",),
+        ("conversations",),
+        ("conversations", "delete"),
+        ("show",),
+        ("resume",),
+        ("export",),
+        ("import",),
+        ("doctor",),
+        ("backup",),
+        ("sandbox",),
+        ("apply-patch",),
+        ("policy",),
+        ("policy", "check"),
+        ("policy", "test"),
+        ("trust",),
+        ("completion",),
+    ],
+)
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    from understudy.cli.commands import run
+
+    with pytest.raises(SystemExit) as ended:
+        run([*words, "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: understudy {' '.join(words)}")
+
+
+def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "understudy", "--help"],
+        cwd=program.cwd,
+        env=program.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait(LONGEST)

@@ -1,0 +1,151 @@
+"""`understudy export` and `import`: a conversation as a file, taken elsewhere and gone on with there."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.program import Program
+from tests.support.mcp_client import McpProcess
+from tests.support.model_script import say
+from tests.support.model_server import ScriptedModel
+
+ESCALATED = {"command": ["touch", "made.txt"], "with_escalated_permissions": True}
+
+
+@pytest.fixture
+def elsewhere(program: Program, tmp_path: Path) -> Program:
+    home = tmp_path / "elsewhere" / ".codex"
+    home.mkdir(parents=True)
+    other = replace(program, home=home)
+    other.script({"say": "Hello."}, {"say": "Still here."})
+    return other
+
+
+async def _begin_with_approval(program: Program) -> str:
+    program.script({"call": "shell", "arguments": ESCALATED}, {"say": "Made."}, approval_policy="on-request")
+    async with McpProcess(cwd=program.cwd, home=program.home) as client:
+        call = client.call_tool("codex", {"prompt": "Make it", "cwd": str(program.cwd), "config": {"hide_agent_reasoning": True}})
+        await client.respond(await client.next_request(), {"decision": "approved_for_session"})
+        return str((await call)["structuredContent"]["threadId"])
+
+
+async def test_a_conversation_moves_to_another_home_with_its_id(program: Program, elsewhere: Program, tmp_path: Path) -> None:
+    program.script({"say": "Hello."})
+    one = await program.begin("Greet me")
+    file = tmp_path / "one.jsonl"
+    ended = program.run("export", one[:6], "-o", str(file))
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert program.run("export", one).out == file.read_text()
+    header, *lines = map(json.loads, file.read_text().splitlines())
+    assert (header["understudy_export"], header["conversation_id"], header["records"]) == (1, one, len(lines))
+
+    taken = elsewhere.run("import", str(file))
+    assert (taken.code, taken.out) == (0, f"{one}  2 messages: Greet me\n")
+    assert elsewhere.run("show", one, "--json").out == program.run("show", one, "--json").out
+    assert elsewhere.run("resume", one, "Are you there?").out == "❯ Are you there?\n\n● Still here.\n"
+
+    again = elsewhere.run("import", str(file))
+    assert (again.code, again.err) == (
+        1,
+        f"understudy: conversation {one} is here already; with --new-id it is taken in beside it\n",
+    )
+    beside = json.loads(elsewhere.run("import", str(file), "--new-id", "--json").out)["conversation_id"]
+    assert {row["conversation_id"] for row in elsewhere.json("conversations", "--json")} == {one, beside}
+    assert beside != one
+
+
+async def test_a_file_decides_neither_the_sandbox_nor_what_is_approved(
+    program: Program, elsewhere: Program, tmp_path: Path
+) -> None:
+    one = await _begin_with_approval(program)
+    file = tmp_path / "one.jsonl"
+    program.run("export", one, "-o", str(file))
+    told = _records(file)
+    assert told["opened"]["overrides"]["approval_policy"] == "on-request"
+    assert told["approval_decided"]["key"]
+
+    ended = elsewhere.run("import", str(file))
+    assert "sandbox, approval policy, profile, config keys and session approvals were left out" in ended.err
+    elsewhere.run("export", one, "-o", str(tmp_path / "plain.jsonl"))
+    plain = _records(tmp_path / "plain.jsonl")
+    assert plain["opened"]["overrides"] == {"model": "scripted", "cwd": str(program.cwd)}
+    assert plain["approval_decided"]["key"] is None
+
+    elsewhere.run("conversations", "delete", "--yes", one)
+    elsewhere.run("import", str(file), "--keep-settings")
+    elsewhere.run("export", one, "-o", str(tmp_path / "kept.jsonl"))
+    assert (tmp_path / "kept.jsonl").read_text() == file.read_text(), "nothing is lost on the way"
+
+
+def _records(file: Path) -> dict[str, Any]:
+    lines = [json.loads(line) for line in file.read_text().splitlines()[1:]]
+    return {line["record"]["type"]: line["record"] for line in lines}
+
+
+async def test_a_shortened_id_that_fits_several_names_them(program: Program, tmp_path: Path) -> None:
+    program.script({"say": "Hello."})
+    one = await program.begin("Greet me")
+    file = tmp_path / "one.jsonl"
+    program.run("export", one, "-o", str(file))
+    other = one[:12] + ("0" if one[12] != "0" else "1") + one[13:]
+    ended = program.run("import", "-", cwd=tmp_path, stdin=file.read_text().replace(one, other))
+    assert ended.code == 0, ended.err
+    ended = program.run("show", one[:12])
+    assert ended.code == 1
+    assert one in ended.err
+    assert other in ended.err
+
+
+HEADER = '{"understudy_export":1,"conversation_id":"0f8fad5b-d9cb-469f-a165-70867728950e","records":1,"written_by":"x"}'
+OPENED = '{"seq":1,"parent":0,"turn":"0","at":1.0,"record":{"type":"opened","conversation_id":"x","model":"m","overrides":{}}}'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is neither an export of understudy nor a session file of codex"),
+        ("plain words\n", "is neither an export of understudy nor a session file of codex"),
+        (HEADER.replace('"understudy_export":1', '"understudy_export":9') + "\n" + OPENED, "has version 9 of the export format"),
+        (HEADER, "is not whole: it should have 1 records and has 0"),
+        (HEADER + "\n" + OPENED[:-9], "line 2: Input data was truncated"),
+        (HEADER + "\n" + OPENED.replace('"seq":1', '"seq":2'), "line 2: records must be numbered from 1 without gaps"),
+        (HEADER + "\n" + OPENED.replace("opened", "begun"), "line 2: Invalid value 'begun'"),
+        (HEADER.replace("0f8f", "zzzz") + "\n" + OPENED, "line 1: conversation_id: invalid character"),
+        (gzip.compress(b"x")[:9], "cannot be unpacked"),
+        (b"\x28\xb5\x2f\xfd....", "is compressed: unpack it with `zstd -d` first"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason(
+    program: Program, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, content: str | bytes, said: str
+) -> None:
+    from understudy.cli.commands import run  # in this process: there are many of these
+
+    monkeypatch.setenv("CODEX_HOME", str(program.home))
+    file = program.cwd / "file"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert run(["import", str(file)]) == 1
+    assert said in capsys.readouterr().err
+    assert not list(program.home.glob("understudy/*.db"))
+
+
+async def test_the_model_is_given_the_history_of_a_session_of_codex(program: Program) -> None:
+    one = "5973b6c0-94b8-487b-a530-2aeb6098ae0e"
+    lines = [
+        {"id": one, "timestamp": "2025-08-03T12:00:00.000Z", "instructions": None},
+        {"record_type": "state"},
+        {"type": "message", "id": None, "role": "user", "content": [{"type": "input_text", "text": "Remember the number 7"}]},
+        {"type": "message", "id": None, "role": "assistant", "content": [{"type": "output_text", "text": "I will."}]},
+    ]
+    content = "".join(json.dumps(line) + "\n" for line in lines) + '{"type":"messa'
+    ended = program.run("import", "-", "--cwd", str(program.cwd), stdin=gzip.compress(content.encode()))
+    assert (ended.code, ended.out, ended.err) == (0, f"{one}  2 messages: Remember the number 7\n", "")
+    async with ScriptedModel([say("7")]) as model, McpProcess(model.url, cwd=program.cwd, home=program.home) as client:
+        result = await client.call_tool("codex-reply", threadId=one, prompt="Which number?")
+        assert result["structuredContent"] == {"threadId": one, "content": "7"}
+        told = [(message["role"], message["content"]) for message in model.requests[0]["messages"]]
+        assert told[-3:] == [("user", "Remember the number 7"), ("assistant", "I will."), ("user", "Which number?")]
