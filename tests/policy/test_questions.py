@@ -50,8 +50,9 @@ def test_a_second_run_says_that_it_is_one() -> None:
     assert command_reason(CommandQuestion(("make",), "/p", retries=True)) == "\n".join(details)
 
 
-def test_nothing_is_said_of_leaving_a_sandbox_that_is_kept() -> None:
-    assert command_details(CommandQuestion(("make",), "/p", contained=True, justification="  ")) == ()
+def test_where_there_is_no_sandbox_none_is_said_to_be_left() -> None:
+    details = command_details(CommandQuestion(("make",), "/p", full_access=True, justification="  "))
+    assert details == ("There is no sandbox in this mode: if approved it runs with all that your own account may do.",)
 
 
 def test_a_long_command_is_not_cut_and_its_end_is_shown_again() -> None:
@@ -77,9 +78,10 @@ def test_a_script_is_shown_line_by_line_so_that_none_can_pass_for_ours() -> None
 
 
 def test_letters_that_look_like_others_are_named() -> None:
-    details = command_details(CommandQuestion(("cat", "p\u0430ssword"), "/p", contained=True))
-    assert details == ("Letters that may look like others: \u0430 (U+0430 CYRILLIC SMALL LETTER A)",)
-    assert command_details(CommandQuestion(("echo", "naïve", "日本語"), "/p", contained=True)) == ()
+    told = "Letters that may look like others: \u0430 (U+0430 CYRILLIC SMALL LETTER A)"
+    assert command_details(CommandQuestion(("cat", "p\u0430ssword"), "/p")) == (OUTSIDE, told)
+    assert command_details(CommandQuestion(("echo", "naïve", "日本語"), "/p")) == (OUTSIDE,)
+    assert patch_details(PatchQuestion({"/p/p\u0430ss": AddFile("")}, "/p")) == ("- add 'p\u0430ss' (+0)", told)
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=5), st.text(max_size=60), st.text(max_size=20))
@@ -115,8 +117,22 @@ def test_a_patch_is_shown_file_by_file_those_that_matter_most_first() -> None:
         "- add new.txt (+3)",
         "- delete old.txt (-2)",
         "- move m.py to n.py (+0 -0)",
-        "- delete x\\u{202e}.py (-0)",
+        "- delete 'x\\u{202e}.py' (-0)",
     ]
+
+
+def test_the_name_of_a_file_cannot_pass_for_our_words() -> None:
+    changes: dict[str, FileChange] = {"/p/a (+0)\n- b (+0): safe": AddFile("x")}
+    assert patch_details(PatchQuestion(changes, "/p")) == ("- add 'a (+0)\\u{a}- b (+0): safe' (+1)",)
+
+
+def test_a_file_that_gives_way_to_another_is_marked() -> None:
+    changes: dict[str, FileChange] = {"/p/a": UpdateFile("", move_path="/p/b"), "/p/c": UpdateFile("@@\n-x\n+y\n")}
+    question = PatchQuestion(changes, "/p", replaced=frozenset(("/p/b", "/p/c")))
+    assert patch_details(question) == (
+        "! move a to b (+0 -0): replaces what is there",
+        "! update c (+1 -1): replaces what is there",
+    )
 
 
 def test_a_move_onto_a_file_that_matters_is_marked() -> None:
@@ -130,7 +146,7 @@ def test_of_very_many_files_the_ones_that_matter_are_all_shown() -> None:
     changes: dict[str, FileChange] = {f"/p/f{number}": AddFile("") for number in range(300)}
     changes["/p/.bashrc"] = AddFile("x\n")
     details = patch_details(PatchQuestion(changes, "/p", reason="a reason"))
-    assert details[:2] == ("a reason", "! add .bashrc (+1): takes effect later, run by each new shell or at login")
+    assert details[:2] == ("Asked because: a reason", "! add .bashrc (+1): takes effect later, run by each new shell or at login")
     assert details[-1] == "and 201 more files"
     assert len(details) == 102
 

@@ -124,17 +124,9 @@ def question_text(question: Question, cwd: str) -> str:
     """What a person is asked, all of it."""
     match question:
         case CommandApprovalAsked():
-            asked = CommandQuestion(
-                question.command,
-                question.cwd,
-                justification=None if question.retries else question.reason,
-                retries=question.retries,
-                note=question.note,
-            )
-            return command_message(asked)
+            return command_message(CommandQuestion.of(question))
         case PatchApprovalAsked():
-            outside, protected = frozenset(question.outside), frozenset(question.protected)
-            return patch_message(PatchQuestion(question.changes, cwd or "/", outside, protected, question.reason))
+            return patch_message(PatchQuestion.of(question, cwd))
 
 
 def _with_images(message: Message) -> str:

@@ -9,12 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from understudy.policy.later import runs_later
-from understudy.policy.quoting import quote_command
+from understudy.policy.quoting import quote_command, quote_word
 from understudy.policy.visible import make_visible
 from understudy.policy.words import script_of, simple_commands
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
 
 PATCH_QUESTION = "Allow Codex to apply proposed code changes?"
+
+_OUTSIDE = "If approved it runs outside the sandbox, with all that your own account may do."
+_NO_SANDBOX = "There is no sandbox in this mode: if approved it runs with all that your own account may do."
 
 _LONG = 400
 _ENDING = 160
@@ -36,9 +40,14 @@ class CommandQuestion(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
     cwd: str
     justification: str | None = None  # the model's own words
-    contained: bool = False  # how it would run once approved
+    full_access: bool = False  # the mode has no sandbox
     retries: bool = False  # it has run contained and was refused something
     note: str | None = None  # the user's own rule says why it asks
+
+    @staticmethod
+    def of(asked: CommandApprovalAsked) -> "CommandQuestion":
+        words = None if asked.retries else asked.reason  # of a second run the reason is ours, and told otherwise
+        return CommandQuestion(asked.command, asked.cwd, words, asked.full_access, asked.retries, asked.note)
 
 
 def command_details(question: CommandQuestion) -> tuple[str, ...]:
@@ -46,8 +55,7 @@ def command_details(question: CommandQuestion) -> tuple[str, ...]:
     lines: list[str] = []
     if question.retries:
         lines.append("It has run in the sandbox and was refused something there; this would run it a second time.")
-    if not question.contained:
-        lines.append("If approved it runs outside the sandbox, with all that your own account may do.")
+    lines.append(_NO_SANDBOX if question.full_access else _OUTSIDE)
     if question.note:
         lines.append(f"Asked because of a rule: {make_visible(question.note)}")
     lines.extend(_about_argv(question.argv))
@@ -71,7 +79,13 @@ class PatchQuestion(msgspec.Struct, frozen=True):
     cwd: str = "/"  # paths below it are shown from there
     outside: frozenset[str] = frozenset()  # paths outside the writable roots
     protected: frozenset[str] = frozenset()  # paths on the protected list
-    reason: str | None = None  # of ours
+    replaced: frozenset[str] = frozenset()  # paths of files that give way to others
+    reason: str | None = None  # of ours, or of a rule of the user's
+
+    @staticmethod
+    def of(asked: PatchApprovalAsked, cwd: str) -> "PatchQuestion":
+        outside, protected, replaced = frozenset(asked.outside), frozenset(asked.protected), frozenset(asked.replaced)
+        return PatchQuestion(asked.changes, cwd or "/", outside, protected, replaced, asked.reason)
 
 
 def patch_details(question: PatchQuestion) -> tuple[str, ...]:
@@ -85,10 +99,12 @@ def patch_details(question: PatchQuestion) -> tuple[str, ...]:
             warned.append(f"! {line}: {', '.join(marks)}")
         else:
             plain.append(f"- {line}")
-    lines = [make_visible(question.reason)] if question.reason else []
+    lines = [f"Asked because: {make_visible(question.reason)}"] if question.reason else []
     lines += warned + plain[: max(0, _MAX_FILES - len(warned))]
     if len(warned) + len(plain) > max(_MAX_FILES, len(warned)):
         lines.append(f"and {len(warned) + len(plain) - max(_MAX_FILES, len(warned))} more files")
+    if lookalikes := _lookalikes(tuple(_all_paths(question.changes))):
+        lines.append(f"Letters that may look like others: {lookalikes}")
     return tuple(lines)
 
 
@@ -142,15 +158,28 @@ def _in_quotes(text: str) -> str:
     return '"' + make_visible(one_line[:_MAX_WORDS]).replace('"', "'") + '"' + cut
 
 
+def _all_paths(changes: Mapping[str, FileChange]) -> Iterable[str]:
+    for path, change in changes.items():
+        yield from _paths(path, change)
+
+
+def _paths(path: str, change: FileChange) -> tuple[str, ...]:
+    match change:
+        case UpdateFile(move_path=str(target)):
+            return path, target
+        case _:
+            return (path,)
+
+
 def _marks(path: str, change: FileChange, question: PatchQuestion) -> list[str]:
-    paths = [path]
-    if isinstance(change, UpdateFile) and change.move_path is not None:
-        paths.append(change.move_path)
+    paths = _paths(path, change)
     marks: list[str] = []
     if any(each in question.protected for each in paths):
         marks.append("protected")
     if any(each in question.outside for each in paths):
         marks.append("outside the project")
+    if any(each in question.replaced for each in paths):
+        marks.append("replaces what is there")
     marks.extend(dict.fromkeys(f"takes effect later, {by_whom}" for each in paths if (by_whom := runs_later(each))))
     return marks
 
@@ -168,8 +197,9 @@ def _file_line(path: str, change: FileChange, cwd: str) -> str:
 
 
 def _shown(path: str, cwd: str) -> str:
+    """In quotes where it has more than plain characters, so that none of it can pass for a word of ours."""
     below = path.removeprefix(cwd.rstrip("/") + "/") if cwd != "/" else path
-    return make_visible(below)
+    return make_visible(quote_word(below))
 
 
 def _count_lines(content: str) -> int:

@@ -109,6 +109,7 @@ class CommandApprovalAsked(msgspec.Struct, frozen=True, tag="command_approval_as
     key: str | None = None  # what an approval for the session would cover
     retries: bool = False  # the command has run contained and was refused something
     note: str | None = None  # why it is asked, in the words of a rule of the user's; `reason` may be the model's
+    full_access: bool = False  # the mode has no sandbox that the command could leave
 
 
 class PatchApprovalAsked(msgspec.Struct, frozen=True, tag="patch_approval_asked"):
@@ -117,6 +118,7 @@ class PatchApprovalAsked(msgspec.Struct, frozen=True, tag="patch_approval_asked"
     reason: str | None = None
     outside: tuple[str, ...] = ()  # of these paths, those outside the writable roots
     protected: tuple[str, ...] = ()  # and those on the protected list
+    replaced: tuple[str, ...] = ()  # and those where a file stands that an addition or a move replaces
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided"):

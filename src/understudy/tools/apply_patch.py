@@ -68,12 +68,11 @@ def _facts(plan: PatchPlan, places: tuple[Placement, ...], context: ToolContext)
 
 
 def _question(call_id: str, plan: PatchPlan, places: tuple[Placement, ...], verdict: Verdict) -> PatchApprovalAsked:
-    outside = tuple(place.path for place in places if place.place == "outside")
-    protected = tuple(place.path for place in places if place.place == "protected")
-    reasons = [] if verdict.rule == "untrusted" else [verdict.reason]  # that policy asks about every patch
-    if plan.overwrites:
-        reasons.append(f"replaces what is there: {', '.join(plan.overwrites)}")
-    return PatchApprovalAsked(call_id, plan.changes, "; ".join(reasons) or None, outside, protected)
+    shown = [(edit.spot.shown, place.place) for edit, place in zip(plan.edits, places, strict=True)]  # as `changes` spells them
+    outside = tuple(path for path, place in shown if place == "outside")
+    protected = tuple(path for path, place in shown if place == "protected")
+    reason = None if verdict.rule == "untrusted" else verdict.reason  # that policy asks about every patch
+    return PatchApprovalAsked(call_id, plan.changes, reason, outside, protected, plan.overwrites)
 
 
 async def _apply(call_id: str, plan: PatchPlan, context: ToolContext, large: bool) -> ToolOutput:

@@ -43,8 +43,10 @@ class Shell:
 
     async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
         params = read_arguments(call.arguments, ShellParams, "ShellToolCallParams")
+        if any("\0" in word for word in (*params.command, params.workdir or "")):
+            return ToolOutput("execution error: no program can be given a NUL character", success=False)
         cwd = _place(context.settings.cwd, params.workdir)
-        if not params.command:
+        if not any(params.command[:1]):
             return await _nothing_to_run(call.call_id, cwd, context)
         match recognise(params.command, cwd):
             case PatchInvocation(body=body, base=base):
@@ -128,7 +130,8 @@ class _Execution:
 
     async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
         """None when the command may run."""
-        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, self._key, retries, note)
+        full_access = self._context.settings.containment is None
+        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, self._key, retries, note, full_access)
         answer = await self._context.ask(question)
         return ToolOutput(answer.refusal("exec command"), success=False) if answer.decision == "denied" else None
 

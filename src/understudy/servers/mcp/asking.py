@@ -17,6 +17,7 @@ from understudy.policy.questions import (
     patch_reason,
 )
 from understudy.policy.quoting import quote_command
+from understudy.policy.visible import make_visible
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
@@ -26,18 +27,26 @@ from understudy.servers.mcp.client import Client
 CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
 
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
-_FORM: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "decision": {
-            "type": "string",
-            "title": "Decision",
-            "description": "Accepting without a choice approves this once.",
-            "enum": ["approved", "approved_for_session", "denied", "abort"],
-            "enumNames": ["Approve once", "Approve for this session", "Deny", "Deny and stop the turn"],
-        }
-    },
-}
+
+
+def _form(**choices: str) -> dict[str, Any]:
+    decision = {
+        "type": "string",
+        "title": "Decision",
+        "description": "Accepting without a choice approves this once.",
+        "enum": list(choices),
+        "enumNames": list(choices.values()),
+    }
+    return {"type": "object", "properties": {"decision": decision}}
+
+
+_COMMAND_FORM = _form(
+    approved="Approve once",
+    approved_for_session="Approve exactly this command, in this folder, for the rest of the session",
+    denied="Deny",
+    abort="Deny and stop the turn",
+)
+_PATCH_FORM = _form(approved="Approve", denied="Deny", abort="Deny and stop the turn")  # a patch is never approved twice
 
 Question = CommandApprovalAsked | PatchApprovalAsked
 
@@ -83,20 +92,14 @@ def withdraw_closed(client: Client, conversation: Conversation) -> None:
 
 
 def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str, Any]:
-    asked = CommandQuestion(
-        question.command,
-        question.cwd,
-        justification=None if question.retries else question.reason,
-        retries=question.retries,
-        note=question.note,
-    )
+    asked = CommandQuestion.of(question)
     params: dict[str, Any] = {
         "message": command_message(asked) if client.wants_forms else command_question(question.command, question.cwd),
-        "requestedSchema": _FORM if client.wants_forms else _NO_FORM,
+        "requestedSchema": _COMMAND_FORM if client.wants_forms else _NO_FORM,
         "codex_elicitation": "exec-approval",
         "codex_command": question.command,
         "codex_cwd": question.cwd,
-        "codex_parsed_cmd": [{"type": "unknown", "cmd": quote_command(question.command)}],
+        "codex_parsed_cmd": [{"type": "unknown", "cmd": make_visible(quote_command(question.command))}],
     }
     if reason := command_reason(asked):
         params["codex_reason"] = reason
@@ -104,16 +107,10 @@ def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str,
 
 
 def _patch_params(question: PatchApprovalAsked, client: Client, conversation: Conversation) -> dict[str, Any]:
-    asked = PatchQuestion(
-        question.changes,
-        conversation.state.overrides.cwd or "/",
-        outside=frozenset(question.outside),
-        protected=frozenset(question.protected),
-        reason=question.reason,
-    )
+    asked = PatchQuestion.of(question, conversation.state.overrides.cwd or "")
     params: dict[str, Any] = {
         "message": patch_message(asked) if client.wants_forms else patch_question(),
-        "requestedSchema": _FORM if client.wants_forms else _NO_FORM,
+        "requestedSchema": _PATCH_FORM if client.wants_forms else _NO_FORM,
         "codex_elicitation": "patch-approval",
         "codex_changes": changes_on_wire(question.changes),
     }
@@ -127,6 +124,8 @@ def read_answer(response: Response) -> tuple[Decision, str]:
     if response.failed:
         return "denied", f"the client answered the approval question with an error{_error_text(response.error)}"
     match response.result:
+        case {"action": "decline"}:
+            return "denied", CLIENT
         case {"decision": decision}:
             return read_decision(decision), CLIENT
         case {"action": "accept", "content": {"decision": decision}}:
