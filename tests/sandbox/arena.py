@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ PROTECTED = [".git", ".codex", ".agents", ".mcp.json", ".linked", "nested/kept"]
 LIBRARY = Path(__file__).parents[2] / "src"
 DRIVER = Path(__file__).with_name("driver.py")
 PROBES = Path(__file__).with_name("probes.py")
+HOBBLED = Path(__file__).with_name("hobbled.py")
 
 _VICTIM = """
 import ctypes, os, sys
@@ -128,7 +129,7 @@ def _furnish(stage: Arena) -> None:
         "setuid_program": "",
     }
     shutil.copytree(LIBRARY, folder / "library", ignore=shutil.ignore_patterns("__pycache__"))
-    for script in (DRIVER, PROBES):
+    for script in (DRIVER, PROBES, HOBBLED):
         shutil.copy(script, folder / script.name)
 
 
@@ -205,9 +206,17 @@ def _start_victim(stage: Arena, stack: ExitStack) -> None:
 
 
 def drive(
-    stage: Arena, commands: list[tuple[list[str], dict[str, Any] | None]], *, uid: int, rung: str | None = None
+    stage: Arena,
+    commands: Sequence[tuple[list[str], dict[str, Any] | None]],
+    *,
+    uid: int,
+    rung: str | None = None,
+    wrapper: tuple[str, ...] = (),
 ) -> list[dict[str, Any]]:
-    """Run commands (argv, containment) by a server that is `uid`; returns exit code, output and set-up error of each."""
+    """Run commands (argv, containment) by a server that is `uid`; returns exit code, output and set-up error of each.
+
+    `wrapper` are words put before the server's command line.
+    """
     request = {
         "library": str(stage.folder / "library"),
         "arena": stage.facts,
@@ -225,7 +234,7 @@ def drive(
         ],
     }
     done = subprocess.run(
-        [plain_python(), "-I", str(stage.folder / "driver.py")],
+        [*wrapper, plain_python(), "-I", str(stage.folder / "driver.py")],
         input=json.dumps(request),
         capture_output=True,
         text=True,
@@ -239,11 +248,16 @@ def drive(
 
 
 def probe(
-    stage: Arena, containment: dict[str, Any] | None, *names: str, uid: int, rung: str | None = None
+    stage: Arena,
+    containment: dict[str, Any] | None,
+    *names: str,
+    uid: int,
+    rung: str | None = None,
+    wrapper: tuple[str, ...] = (),
 ) -> dict[str, tuple[str, str]]:
     """Run the probes in one command; returns outcome and how, by name."""
     argv = [plain_python(), "-I", str(stage.folder / "probes.py"), str(stage.folder / "arena.json"), *names]
-    (answer,) = drive(stage, [(argv, containment)], uid=uid, rung=rung)
+    (answer,) = drive(stage, [(argv, containment)], uid=uid, rung=rung, wrapper=wrapper)
     assert answer["setup_error"] is None, answer
     assert answer["exit_code"] == 0, answer
     lines = [json.loads(line) for line in answer["stdout"].splitlines()]

@@ -43,7 +43,7 @@ class Helper:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.dead = False
-        self.probed: asyncio.Future[dict[str, str | int]] = loop.create_future()
+        self.probed: asyncio.Future[dict[str, str]] = loop.create_future()
         self._next = 1
         self._starting: dict[int, Running] = {}
         self._under_way: set[Running] = set()
@@ -154,7 +154,7 @@ class Helper:
             self._process.wait()
 
 
-def probe_helper() -> dict[str, str | int]:
+def probe_helper() -> dict[str, str]:
     """Start a helper only to ask what works here. Blocks; raises OSError if it does not answer."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
@@ -330,7 +330,7 @@ class Running:
         for line in lines:
             if line.startswith("cover "):
                 placeholder.remove(bytes.fromhex(line[6:]))
-        self._settle(self._result([line for line in lines if not line.startswith("cover ")]))
+        self._settle(self._result([line for line in lines if not line.startswith(("cover ", "note "))]))
 
     def _drain(self, reader: int) -> None:
         for _ in range(_PIPE_SIZE * 4 // _CHUNK):

@@ -8,13 +8,52 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult
 
 _CHUNK = 65536
 _GRACE_SECONDS = 0.2
-_DRAIN_SECONDS = 2.0
+_MOST_DRAINED = 1 << 20  # more than a pipe holds
+
+
+class _Pipe:
+    """One output stream. Our own pipe: the event loop's would hold back the news of the end until every writer is gone."""
+
+    def __init__(self, stream: OutputStream, on_output: Callable[[OutputStream, bytes], None]) -> None:
+        self._stream: OutputStream = stream
+        self._on_output = on_output
+        self._loop = asyncio.get_running_loop()
+        self._reader, self.writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        self._loop.add_reader(self._reader, self._read)
+        self.failure: Exception | None = None
+        self.end: Callable[[], None] | None = None  # ends the command, once there is one
+
+    def _read(self) -> bool:
+        try:
+            chunk = os.read(self._reader, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            self._loop.remove_reader(self._reader)
+            return False
+        try:
+            self._on_output(self._stream, chunk)
+        except Exception as error:  # the caller's own; raised where the caller waits
+            self.failure = self.failure or error
+            if self.end is not None:
+                self.end()
+        return True
+
+    def close(self) -> None:
+        """Take what is left and no more: a process that left the group may keep writing."""
+        for _ in range(_MOST_DRAINED // _CHUNK):
+            if not self._read():
+                break
+        self._loop.remove_reader(self._reader)
+        os.close(self._reader)
 
 
 async def run_directly(
@@ -26,27 +65,33 @@ async def run_directly(
     on_output: Callable[[OutputStream, bytes], None],
 ) -> CommandResult:
     """Run to the end; however this is left, the command's process group has ended."""
+    pipes = [_Pipe("stdout", on_output), _Pipe("stderr", on_output)]
+    try:
+        result = await _run(argv, cwd, env, timeout, pipes)
+    finally:
+        for pipe in pipes:
+            pipe.close()
+    for pipe in pipes:
+        if pipe.failure is not None:
+            raise pipe.failure
+    return result
+
+
+async def _run(argv: tuple[str, ...], cwd: str, env: dict[str, str], timeout: float | None, pipes: list[_Pipe]) -> CommandResult:
     began = time.monotonic()
+    out, err = (pipe.writer for pipe in pipes)
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=cwd,
-            env=env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            limit=_CHUNK,
+            *argv, cwd=cwd, env=env, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
     except OSError as error:
         code = NOT_RUN if error.filename == cwd else NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         return CommandResult(code, time.monotonic() - began, spawn_error=f"{error.strerror} (os error {error.errno})")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    readers = [
-        asyncio.ensure_future(_pass_on(process.stdout, "stdout", on_output)),
-        asyncio.ensure_future(_pass_on(process.stderr, "stderr", on_output)),
-    ]
+    finally:
+        os.close(out)
+        os.close(err)
+    for pipe in pipes:
+        pipe.end = partial(_signal_group, process.pid, signal.SIGKILL)
     timed_out = False
     try:
         async with asyncio.timeout(timeout):
@@ -60,24 +105,12 @@ async def run_directly(
             pass
     finally:
         _signal_group(process.pid, signal.SIGKILL)
-        await process.wait()
-        # A process that left the group may keep the pipes open.
-        _, late = await asyncio.wait(readers, timeout=_DRAIN_SECONDS)
-        for reader in late:
-            reader.cancel()
-    for reader in readers:
-        if reader.done() and not reader.cancelled():
-            reader.result()
-    code = process.returncode if process.returncode is not None else NOT_RUN
+        code = await process.wait()
     number = -code if code < 0 else None
+    duration = time.monotonic() - began
     if timed_out:
-        return CommandResult(TIMED_OUT, time.monotonic() - began, timed_out=True, signal=number)
-    return CommandResult(128 + number if number else code, time.monotonic() - began, signal=number)
-
-
-async def _pass_on(pipe: asyncio.StreamReader, stream: OutputStream, on_output: Callable[[OutputStream, bytes], None]) -> None:
-    while chunk := await pipe.read(_CHUNK):
-        on_output(stream, chunk)
+        return CommandResult(TIMED_OUT, duration, timed_out=True, signal=number)
+    return CommandResult(128 + number if number else code, duration, signal=number)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

@@ -14,7 +14,7 @@ from understudy.errors import SandboxError
 from understudy.sandbox.spec import RungName
 
 FORCED_BY = "UNDERSTUDY_SANDBOX_RUNG"
-LADDER: tuple[RungName, ...] = ("full", "landlock", "bubblewrap")
+_LANDLOCK_WITH_SCOPES = 6
 
 _WEAKER: dict[RungName, tuple[str, ...]] = {
     "full": (),
@@ -54,14 +54,26 @@ class Rung:
     install: str
 
 
-def make_rung(name: RungName, reason: str) -> Rung:
-    return Rung(name, not reason, reason, _WEAKER[name], "" if not reason else _INSTALL[name])
+def make_rung(name: RungName, reason: str, *, also_weaker: tuple[str, ...] = ()) -> Rung:
+    return Rung(name, not reason, reason, (*_WEAKER[name], *also_weaker), _INSTALL[name] if reason else "")
 
 
-def rungs_from(probed: Mapping[str, str | int], bubblewrap: str) -> tuple[Rung, ...]:
+def rungs_from(probed: Mapping[str, str], bubblewrap: str) -> tuple[Rung, ...]:
     """`probed`: what the helper found; `bubblewrap`: why it does not work, or nothing."""
-    reasons = {"full": str(probed["full"]), "landlock": str(probed["landlock"]), "bubblewrap": bubblewrap}
-    return tuple(make_rung(name, reasons[name]) for name in LADDER)
+    notes = probed["notes"]
+    shared = ("processes of the surrounding container are visible in /proc",) if "shared proc" in notes else ()
+    return (
+        make_rung("full", probed["full"], also_weaker=shared),
+        make_rung("landlock", probed["landlock"], also_weaker=_missing_scopes(notes)),
+        make_rung("bubblewrap", bubblewrap),
+    )
+
+
+def _missing_scopes(notes: str) -> tuple[str, ...]:
+    version = notes.rpartition("landlock ")[2]
+    if version.isdigit() and int(version) < _LANDLOCK_WITH_SCOPES:
+        return ("other processes of the same user can be signalled (Linux 6.12 closes this)",)
+    return ()
 
 
 def choose(rungs: tuple[Rung, ...], forced: str | None) -> Rung:
@@ -113,7 +125,7 @@ def describe_rungs() -> tuple[Rung, ...]:
     try:
         probed = probe_helper()
     except OSError as error:
-        probed = {"full": str(error), "landlock": str(error)}
+        probed = {"full": str(error), "landlock": str(error), "notes": ""}
     return rungs_from(probed, try_bubblewrap())
 
 

@@ -11,9 +11,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Guards:
-    def __init__(self, plan: Plan) -> None:
-        # Only in a PID namespace is everything in /proc the command's.
-        self._memory = plan.memory_mb * _MEGABYTE if plan.shape == FULL else 0
+    def __init__(self, plan: Plan, *, own_proc: bool) -> None:
+        """`own_proc`: everything in /proc is the command's."""
+        self._memory = plan.memory_mb * _MEGABYTE if own_proc else 0
         self._floors = _floors(plan)
         self.interval = _INTERVAL if self._memory or self._floors else _IDLE
 

@@ -35,7 +35,8 @@ class Machine:
     def __init__(self) -> None:
         self.tmp = os.path.realpath(b"/tmp")
         self.run_folders = sorted({os.path.realpath(path) for path in _RUN if os.path.isdir(path)})
-        self.covered = [self.tmp, *self.run_folders]
+        self.refilled = [self.tmp, b"/dev/shm"]  # covered by something that can be written
+        self.covered = [*self.refilled, *self.run_folders]
         self.devices = [b"/dev/" + name for name in _DEVICES if os.path.exists(b"/dev/" + name)]
         self.shown = [path for path in _KEEP_IN_RUN if os.path.exists(path)]
 
@@ -50,6 +51,7 @@ class View:
         self.roots = resolve_roots(plan.roots)
         self._real_tmp = machine.tmp in self.roots or os.path.normpath(plan.workspace) == machine.tmp
         self._private = -1
+        self.own_proc = True
         self._protector = Protector(self.roots, self._blank)
 
     def open_private(self) -> None:
@@ -72,7 +74,7 @@ class View:
         self._make_tmp()
         self._cover_run([(path, tree) for path, tree, _ in trees])
         for path, tree, attributes in sorted(trees, key=lambda item: len(item[0])):
-            if beneath(path, machine.tmp) and path != machine.tmp:
+            if beneath_any(path, machine.refilled) and path not in machine.refilled:
                 _make_stand(path, tree)
             kernel.set_mount(b"", attributes, directory=tree)
             kernel.attach(tree, path)
@@ -125,6 +127,7 @@ class View:
         except PermissionError:
             # A container hides parts of its /proc and then forbids a fresh one. The old one stays, read-only;
             # Landlock still keeps the command away from what other processes have there.
+            self.own_proc = False
             return
         if self._plan.processes and self._outer_root:
             self._limit_process_numbers()

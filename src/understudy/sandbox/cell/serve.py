@@ -70,7 +70,7 @@ class Helper:
                 os.close(descriptor)
         return True
 
-    def _send(self, message: "tuple[int, str, str | dict[str, object]]", descriptor: int = -1) -> None:
+    def _send(self, message: "tuple[int, str, str | dict[str, str]]", descriptor: int = -1) -> None:
         rights = []
         if descriptor >= 0:
             rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
@@ -108,36 +108,36 @@ class Helper:
         self._running.clear()
         self._end_orphans()
 
-    def _probe(self) -> "dict[str, object]":
-        """Try each way to contain a command, on nothing."""
-        return {
-            "landlock_version": self._around.abi,
-            FULL: self._try(Plan(shape=FULL, argv=[], environment={}, cwd=b"/"))
-            if self._around.abi
-            else "the kernel has no Landlock",
-            LANDLOCK: self._try(Plan(shape=LANDLOCK, argv=[], environment={}, cwd=b"/"))
-            if self._around.abi
-            else "the kernel has no Landlock",
-        }
-
-    def _try(self, plan: Plan) -> str:
-        """Why this plan cannot be carried out here, or nothing."""
+    def _probe(self) -> "dict[str, str]":
+        """Try each way to contain a command, on nothing: why it does not work, or nothing. "notes" are on what works."""
         if not kernel.NUMBERS:
-            return "the machine type is not supported"
+            return dict.fromkeys((FULL, LANDLOCK), "this type of machine is not supported") | {"notes": ""}
+        if not self._around.abi:
+            return dict.fromkeys((FULL, LANDLOCK), "the kernel has no Landlock, or it is not enabled") | {"notes": ""}
+        full, notes = self._try(FULL)
+        landlock, _ = self._try(LANDLOCK)
+        return {FULL: full, LANDLOCK: landlock, "notes": f"{notes} landlock {self._around.abi}"}
+
+    def _try(self, shape: str) -> "tuple[str, str]":
+        """Why it cannot be done here, or nothing; and what the attempt noted."""
         reader, writer = os.pipe()
         null = os.open(b"/dev/null", os.O_WRONLY | os.O_CLOEXEC)
+        plan = Plan(shape=shape, argv=[], environment={}, cwd=b"/")
         try:
             started = spawn.start(plan, [null, null, writer], self._around)
         except OSError as error:
-            return str(error.strerror)
+            os.close(reader)
+            return str(error.strerror), ""
         finally:
             os.close(writer)
             os.close(null)
         os.waitpid(started.pid, 0)
         os.close(started.pidfd)
-        report = os.read(reader, 4096).decode(errors="replace").strip()
+        lines = os.read(reader, 4096).decode(errors="replace").splitlines()
         os.close(reader)
-        return "" if report == "exit 0" else report.removeprefix("failed ").splitlines()[0] if report else "the attempt died"
+        notes = " ".join(line.removeprefix("note ") for line in lines if line.startswith("note "))
+        failures = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
+        return ("" if "exit 0" in lines else failures[0] if failures else "the attempt died"), notes
 
 
 def _read_all(descriptor: int) -> bytes:

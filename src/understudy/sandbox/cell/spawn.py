@@ -110,7 +110,8 @@ class _Child:
             return
         for descriptor in {self._out, self._err, *self._kept}:
             os.close(descriptor)
-        report = Watch(command, everything, Guards(self._plan)).run()
+        guards = Guards(self._plan, own_proc=self._view is not None and self._view.own_proc)
+        report = Watch(command, everything, guards).run()
         if self._view is not None:
             self._view.release()
         _report(self._status, report)
@@ -135,6 +136,8 @@ class _Child:
         finally:  # the server removes them in the end, also if we are killed
             for path in view.placeholders():
                 _report(self._status, b"cover " + path.hex().encode())
+        if not view.own_proc:
+            _report(self._status, b"note shared proc")
         plan.roots = view.roots
         if plan.network == "loopback":
             _raise_loopback()

@@ -1,0 +1,63 @@
+"""Running commands without the helper, as on platforms other than Linux."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.stage import ENV, Output, processes_with
+from understudy.protocol.choices import OutputStream
+from understudy.sandbox.direct import run_directly
+from understudy.sandbox.spec import CommandResult
+
+
+async def run(*argv: str, cwd: Path, timeout: float | None = 10) -> tuple[CommandResult, Output]:
+    output = Output()
+    return await asyncio.wait_for(run_directly(argv, cwd=str(cwd), env=ENV, timeout=timeout, on_output=output), 20), output
+
+
+async def test_output_and_exit_code_come_back(tmp_path: Path) -> None:
+    result, output = await run("sh", "-c", "echo out; echo err >&2; exit 3", cwd=tmp_path)
+    assert (result.exit_code, output.text(), output.text("stderr")) == (3, "out\n", "err\n")
+
+
+async def test_what_cannot_be_executed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("x")
+    missing, _ = await run("no-such-program", cwd=tmp_path)
+    plain, _ = await run("./plain", cwd=tmp_path)
+    folder, _ = await run("true", cwd=tmp_path / "gone")
+    assert [result.exit_code for result in (missing, plain, folder)] == [127, 126, 125]
+    assert missing.spawn_error == folder.spawn_error == "No such file or directory (os error 2)"
+
+
+async def test_a_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
+    result, output = await run("sh", "-c", "sleep 80001 & trap '' TERM; echo up; sleep 80001", cwd=tmp_path, timeout=0.3)
+    assert (result.exit_code, result.timed_out, output.text()) == (124, True, "up\n")
+    assert processes_with("80001") == []
+
+
+async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
+    output = Output()
+    argv = ("sh", "-c", "sleep 80002 & echo up; wait")
+    task = asyncio.create_task(run_directly(argv, cwd=str(tmp_path), env=ENV, timeout=None, on_output=output))
+    await output.until("up")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+    assert processes_with("80002") == []
+
+
+async def test_a_background_process_does_not_keep_the_answer_back(tmp_path: Path) -> None:
+    result, output = await run("sh", "-c", "sleep 80003 & echo done", cwd=tmp_path)
+    assert (result.exit_code, output.text()) == (0, "done\n")
+    assert processes_with("80003") == []
+
+
+async def test_a_callback_that_fails_ends_the_command(tmp_path: Path) -> None:
+    def fail(stream: OutputStream, chunk: bytes) -> None:
+        raise ValueError("no room")
+
+    argv = ("sh", "-c", "echo up; sleep 80004")
+    with pytest.raises(ValueError, match="no room"):
+        await asyncio.wait_for(run_directly(argv, cwd=str(tmp_path), env=ENV, timeout=None, on_output=fail), 10)
+    assert processes_with("80004") == []
