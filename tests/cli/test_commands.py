@@ -1,6 +1,7 @@
 """The smaller commands: sandbox, policy, trust, apply-patch, and how the program speaks when it is called wrongly."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,3 +188,14 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> N
     assert process.stderr.read() == b""
     process.stderr.close()
     process.wait(LONGEST)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_completion_script_completes_commands_options_and_ids(program: Program, shell: str) -> None:
+    pytest.importorskip("shtab")
+    script = program.run("completion", shell).out
+    for word in ("conversations", "--network", "loopback", "_understudy_ids"):
+        assert word in script
+    checker = shutil.which(shell)
+    if checker is not None:
+        subprocess.run([checker, "-n"], input=script.encode(), check=True, timeout=LONGEST)
