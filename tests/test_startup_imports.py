@@ -12,6 +12,8 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}},
 }
 
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+
 # The real program, with one ear on its first write to standard output.
 PROGRAM = """
 import os, sys
@@ -28,6 +30,17 @@ sys.argv = ["understudy", "mcp-server"]
 from understudy.cli.main import main
 main()
 """
+
+# The real program; it ends with its input.
+WHOLE_PROGRAM = """
+import os, sys
+sys.argv = ["understudy", "mcp-server"]
+from understudy.cli.main import main
+main()
+os.write(2, "\\n".join(sys.modules).encode() + b"\\0")
+"""
+
+HEAVY = {"aiohttp", "anyio", "argparse", "email", "http", "httpx", "mcp", "multiprocessing", "pydantic", "rich", "urllib.request"}
 
 # A newcomer is added here on purpose, or it is moved off the way to the first answer.
 STANDARD_LIBRARY = frozenset(
@@ -62,9 +75,13 @@ def test_only_a_few_light_modules_are_loaded_before_initialize_is_answered(tmp_p
     assert "understudy.servers.mcp.first" in loaded
 
 
+def test_a_server_that_lists_its_tools_has_nothing_heavy_loaded(tmp_path: Path) -> None:
+    assert _run(WHOLE_PROGRAM, tmp_path) & HEAVY == set()
+
+
 def _run(program: str, cwd: Path) -> set[str]:
-    line = json.dumps(INITIALIZE).encode() + b"\n"
-    done = subprocess.run([sys.executable, "-c", program], input=line, capture_output=True, cwd=cwd, timeout=30, check=False)
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in (INITIALIZE, LIST_TOOLS))
+    done = subprocess.run([sys.executable, "-c", program], input=lines, capture_output=True, cwd=cwd, timeout=30, check=False)
     names, end, rest = done.stderr.decode().partition("\0")
     assert end, f"the program did not say what it loaded: {done.stderr.decode()}"
     assert not rest
