@@ -566,6 +566,13 @@ def helper_proc_mem(arena: Arena) -> str:
 
 
 @probe
+def helper_descriptors(arena: Arena) -> str:
+    """Through one of them the watching process says how we ended."""
+    found = [os.open(f"/proc/{WATCHER}/fd/{number}", os.O_WRONLY) for number in os.listdir(f"/proc/{WATCHER}/fd")]
+    return f"opened {len(found)}"
+
+
+@probe
 def process_vm_readv(arena: Arena) -> str:
     buffer = ctypes.create_string_buffer(8)
     vector = (ctypes.c_void_p * 2)(ctypes.addressof(buffer), 8)

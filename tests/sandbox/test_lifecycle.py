@@ -275,3 +275,9 @@ async def test_descriptors_are_given_back(sandbox: Sandbox, either: Containment 
     helper = helper_pid(sandbox)
     await until(lambda: Path(f"/proc/{helper}/task/{helper}/children").read_text() == "")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_command_cannot_end_the_process_that_watches_it(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
+    script = "for name in HUP USR1 TERM KILL STOP INT; do kill -$name 1; done; sleep 0.1; echo still; exit 4"
+    result, output = await run(sandbox, contained, "sh", "-c", script, cwd=workspace)
+    assert (result.exit_code, result.setup_error, output.text()) == (4, None, "still\n")

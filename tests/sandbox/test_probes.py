@@ -21,7 +21,7 @@ NEED_SOCKETS = {"ok_loopback_inside", "ok_unix_server_inside"}
 NOT_DISCRIMINATING = {
     *("write_etc", "proc_1_root_escape", "chown_outside", "raw_icmp", "af_packet", "af_alg_create", "mount_tmpfs", "remount_rw"),
     *("open_by_handle", "bpf", "perf_event", "write_sysctl", "write_cgroup", "x32_syscall", "kmsg_read", "raw_disk_read"),
-    *("inherited_fds", "ld_preload_env", "at_job", "real_root", "helper_proc_mem"),
+    *("inherited_fds", "ld_preload_env", "at_job", "real_root", "helper_proc_mem", "helper_descriptors"),
 }
 # Only where the kernel or the machine has it.
 DEPENDS_ON_MACHINE = {

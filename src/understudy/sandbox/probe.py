@@ -14,7 +14,7 @@ from understudy.errors import SandboxError
 from understudy.sandbox.spec import RungName
 
 FORCED_BY = "UNDERSTUDY_SANDBOX_RUNG"
-_LANDLOCK_WITH_SCOPES = 6
+_WITH_MOVES, _WITH_TRUNCATION, _WITH_SCOPES, _NEWEST = 2, 3, 6, 7  # versions of Landlock
 
 _WEAKER: dict[RungName, tuple[str, ...]] = {
     "full": (),
@@ -70,10 +70,17 @@ def rungs_from(probed: Mapping[str, str], bubblewrap: str) -> tuple[Rung, ...]:
 
 
 def _missing_scopes(notes: str) -> tuple[str, ...]:
-    version = notes.rpartition("landlock ")[2]
-    if version.isdigit() and int(version) < _LANDLOCK_WITH_SCOPES:
-        return ("other processes of the same user can be signalled (Linux 6.12 closes this)",)
-    return ()
+    """What the kernel's version of Landlock cannot do yet."""
+    word = notes.rpartition("landlock ")[2]
+    version = int(word) if word.isdigit() else _NEWEST
+    missing: list[str] = []
+    if version < _WITH_MOVES:
+        missing.append("files cannot be moved between folders (Linux 5.19 mends this)")
+    if version < _WITH_TRUNCATION:
+        missing.append("files outside the writable roots can be emptied (Linux 6.2 closes this)")
+    if version < _WITH_SCOPES:
+        missing.append("other processes of the same user can be signalled (Linux 6.12 closes this)")
+    return tuple(missing)
 
 
 def choose(rungs: tuple[Rung, ...], forced: str | None) -> Rung:

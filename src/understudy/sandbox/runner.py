@@ -8,10 +8,11 @@ import sys
 from understudy.errors import SandboxError
 from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
-from understudy.sandbox.client import Helper, HelperDied, OnOutput, Running, as_file, raise_open_files
+from understudy.sandbox.client import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.direct import run_directly
 from understudy.sandbox.planning import contained_plan, is_contained, plain_plan, time_limit, wrapped_plan, writable_roots
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
+from understudy.sandbox.running import OnOutput, Running
 from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, Containment, RungName
 
 logger = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from understudy.protocol.choices import NetworkMode, SandboxMode
 
+LimitName = Literal["memory", "disk", "processes"]
 RungName = Literal["full", "landlock", "bubblewrap", "seatbelt"]
 
 TIMED_OUT = 124
@@ -60,4 +61,4 @@ class CommandResult:
     signal: int | None = None
     setup_error: str | None = None  # why it was not run, or why it ended with the sandbox
     spawn_error: str | None = None  # why it could not be executed, in the words of the system
-    limit: Literal["memory", "disk"] | None = None  # which limit ended it
+    limit: LimitName | None = None  # which limit ended it

@@ -63,10 +63,10 @@ def restrict(plan: Plan, abi: int) -> None:
     """Give up, for good, what the plan does not grant. Raises OSError; then nothing may be executed."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     full = plan.shape == FULL
-    if full:
-        _restrict_files(plan, abi)
-    else:
+    if not full:
         _restrict_files_without_mounts(plan, abi)
+    elif abi >= landlock.WITH_MOVES:
+        _restrict_files(plan, abi)
     kernel.drop_capabilities()
     kernel.install_filter(filter_program(plan.network, own_namespaces=full))
 

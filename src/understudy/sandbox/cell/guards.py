@@ -11,14 +11,17 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Guards:
-    def __init__(self, plan: Plan, *, own_proc: bool) -> None:
-        """`own_proc`: everything in /proc is the command's."""
+    def __init__(self, plan: Plan, *, own_proc: bool, count_processes: bool) -> None:
+        """`own_proc`: everything in /proc is the command's; `count_processes`: the kernel does not limit them."""
         self._memory = plan.memory_mb * _MEGABYTE if own_proc else 0
+        self._processes = plan.processes if own_proc and count_processes else 0
         self._floors = _floors(plan)
-        self.interval = _INTERVAL if self._memory or self._floors else _IDLE
+        self.interval = _INTERVAL if self._memory or self._processes or self._floors else _IDLE
 
     def broken(self) -> bytes | None:
         """The name of a limit that is broken now."""
+        if self._processes and len(_processes()) > self._processes:
+            return b"processes"
         if self._memory and _memory_of_all() > self._memory:
             return b"memory"
         for path, floor in self._floors:
@@ -43,12 +46,14 @@ def _room(path: bytes) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
+def _processes() -> "list[bytes]":
+    return [name for name in os.listdir(b"/proc") if name.isdigit() and name != b"1"]
+
+
 def _memory_of_all() -> int:
     """Bytes that processes other than us have to themselves. Shared memory is counted where it is limited, in /dev/shm."""
     pages = 0
-    for name in os.listdir(b"/proc"):
-        if not name.isdigit() or name == b"1":
-            continue
+    for name in _processes():
         try:
             descriptor = os.open(b"/proc/" + name + b"/statm", os.O_RDONLY | os.O_CLOEXEC)
             fields = os.read(descriptor, 200).split()

@@ -26,6 +26,9 @@ _CHANGES = WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_CHAR | MAKE_DIR | MAKE_R
 _FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 DEVICE = WRITE_FILE | TRUNCATE | IOCTL_DEV
 
+# Version 1 (before Linux 5.19) forbids to move any file to another folder. Where mounts do the work, it is not worth that.
+WITH_MOVES = 2
+
 _TCP = 0b11  # bind and connect, version 4
 _SCOPES = 0b11  # abstract unix sockets and signals, version 6
 

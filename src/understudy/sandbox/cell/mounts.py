@@ -38,7 +38,13 @@ class Machine:
         self.refilled = [self.tmp, b"/dev/shm"]  # covered by something that can be written
         self.covered = [*self.refilled, *self.run_folders]
         self.devices = [b"/dev/" + name for name in _DEVICES if os.path.exists(b"/dev/" + name)]
+        self.counts_per_namespace = _kernel_version() >= (5, 14)  # processes of a user, for RLIMIT_NPROC
         self.shown = [path for path in _KEEP_IN_RUN if os.path.exists(path)]
+
+
+def _kernel_version() -> "tuple[int, int]":
+    major, minor = os.uname().release.split(".")[:2]
+    return int(major), int("".join(digit for digit in minor if digit.isdigit()))
 
 
 class View:
@@ -52,6 +58,7 @@ class View:
         self._real_tmp = machine.tmp in self.roots or os.path.normpath(plan.workspace) == machine.tmp
         self._private = -1
         self.own_proc = True
+        self.counts_processes = False  # whether nobody but us keeps the limit on processes
         self._protector = Protector(self.roots, self._blank)
 
     def open_private(self) -> None:
@@ -118,7 +125,10 @@ class View:
         os.mknod(_EMPTY, 0o100444)
         size = b"mode=1777,size=%dm" % self._plan.shared_memory_mb
         kernel.mount(b"tmpfs", b"/dev/shm", b"tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, size)
-        kernel.mount(b"devpts", b"/dev/pts", b"devpts", flags, b"newinstance,ptmxmode=0666,mode=620")
+        try:
+            kernel.mount(b"devpts", b"/dev/pts", b"devpts", flags, b"newinstance,ptmxmode=0666,mode=620")
+        except OSError:
+            pass  # then there are no terminals inside, which few commands need
         kernel.set_mount(b"/dev", kernel.MOUNT_ATTR_RDONLY, recursive=False)
 
     def _make_proc(self) -> None:
@@ -130,6 +140,7 @@ class View:
             self.own_proc = False
             return
         if self._plan.processes and self._outer_root:
+            self.counts_processes = True
             self._limit_process_numbers()
         kernel.set_mount(b"/proc", kernel.MOUNT_ATTR_RDONLY)
 
@@ -138,6 +149,7 @@ class View:
             descriptor = os.open(b"/proc/sys/kernel/pid_max", os.O_WRONLY | os.O_CLOEXEC)
             os.write(descriptor, b"%d" % (self._plan.processes + 301))
             os.close(descriptor)
+            self.counts_processes = False
         except OSError:
             pass
 

@@ -9,6 +9,7 @@ import fcntl
 import os
 
 _MODE = 0o1700  # given by mkdir itself, so there is no moment without it; nobody sets the sticky bit on a private folder
+_INHERITED = 0o2000  # the parent folder may hand down its group bit
 _TIME = 1_000_000_007  # for file systems that keep no modes: the folder is said to be of 2001
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -50,9 +51,8 @@ def is_placeholder(path: bytes) -> bool:
 
 
 def _is_marked(entry: os.stat_result) -> bool:
-    if entry.st_mode == 0o040000 | _MODE:
-        return True
-    return entry.st_mtime_ns == _TIME * 1_000_000_000 and entry.st_mode & 0o170000 == 0o040000
+    mode = entry.st_mode & ~_INHERITED
+    return mode == 0o040000 | _MODE or (mode & 0o170000 == 0o040000 and entry.st_mtime_ns == _TIME * 1_000_000_000)
 
 
 def _is_at(entry: os.stat_result, path: bytes) -> bool:

@@ -149,6 +149,7 @@ def _read_all(descriptor: int) -> bytes:
 
 def main(control: int) -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    supervise.leave_interrupts_to_the_kernel()
     identity.prefer_for_oom()  # before our memory is hidden: then these files are no longer ours
     identity.hide_memory(True)
     helper = Helper(control)

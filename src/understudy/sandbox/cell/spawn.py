@@ -90,6 +90,7 @@ class _Child:
         self._ids = ids
         self._gate = gate
         self._view: View | None = None
+        self._running = 0
 
     def run(self) -> None:
         supervise.block_signals()
@@ -110,10 +111,12 @@ class _Child:
             return
         for descriptor in {self._out, self._err, *self._kept}:
             os.close(descriptor)
-        guards = Guards(self._plan, own_proc=self._view is not None and self._view.own_proc)
+        view = self._view
+        own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
+        guards = Guards(self._plan, own_proc=own_proc, count_processes=count)
         report = Watch(command, everything, guards).run()
-        if self._view is not None:
-            self._view.release()
+        if view is not None:
+            view.release()
         _report(self._status, report)
 
     def _enter_namespaces(self) -> None:
@@ -126,6 +129,8 @@ class _Child:
         else:
             inside = (identity.NOBODY, identity.NOBODY) if uid == 0 else self._ids
             identity.write_maps(b"self", (inside[0], uid), (inside[1], gid), privileged=False)
+        if plan.processes and not self._around.machine.counts_per_namespace:
+            self._running = confine.processes_of(os.geteuid())
         view = View(plan, self._around.machine, outer_root=uid == 0 and plan.owner is None)
         view.open_private()
         if plan.owner is not None:
@@ -156,7 +161,7 @@ class _Child:
         """In a PID namespace we can share the command's restrictions: nobody in there can end or inspect number 1."""
         if not self._change_folder():
             return None
-        confine.limit(self._plan)
+        confine.limit(self._plan, running=self._running)
         confine.limit_open_files(self._plan)
         confine.restrict(self._plan, self._around.abi)
         return self._spawn()
@@ -170,7 +175,8 @@ class _Child:
     def _fork_restricted(self) -> int | None:
         """Without a PID namespace the command could end us if we shared its restrictions, so only the child takes them on."""
         owner = self._plan.owner
-        running = confine.processes_of(owner[0] if owner else os.geteuid()) if self._plan.processes else 0
+        if self._plan.processes:
+            self._running = confine.processes_of(owner[0] if owner else os.geteuid())
         command = os.fork()
         if command:
             return command
@@ -183,7 +189,7 @@ class _Child:
             if not self._change_folder():
                 return None
             self._arrange_descriptors()
-            confine.limit(self._plan, running=running)
+            confine.limit(self._plan, running=self._running)
             confine.limit_open_files(self._plan)
             supervise.unblock_signals()
             if self._plan.shape == LANDLOCK:

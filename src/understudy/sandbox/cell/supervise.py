@@ -31,6 +31,11 @@ _SWEEP_SECONDS = 2.0
 Attempt = Callable[[bytes, "list[bytes]"], None]  # program and argv: execute or spawn it, raise OSError
 
 
+def leave_interrupts_to_the_kernel() -> None:
+    """Python's own handler would let a command interrupt the process that watches it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def block_signals() -> None:
     """Before the command is forked: what is sent to us waits until we look."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _LISTENED)
@@ -78,7 +83,10 @@ class Watch:
         if deadline is not None:
             seconds = max(0.0, min(seconds, deadline - time.monotonic()))
         received = signal.sigtimedwait(_LISTENED, seconds)
-        return 0 if received is None else received.si_signo
+        if received is None:
+            return 0
+        number = received.si_signo
+        return number if number == signal.SIGCHLD or self._everything.is_outside(received.si_pid) else signal.SIGCHLD
 
     def _reap(self) -> bool:
         """Collect what has ended; False when there are no children any more."""
@@ -115,6 +123,10 @@ class Namespace:
     def end(self) -> None:
         self.signal(signal.SIGKILL)
 
+    def is_outside(self, sender: int) -> bool:
+        """Whoever has no number in here is outside. The command may send us signals too, which mean nothing."""
+        return sender == 0
+
 
 class Descendants:
     """Our children and theirs. Orphans among them become our children, since we are a subreaper."""
@@ -135,6 +147,9 @@ class Descendants:
                 stopped.add(pid)
         for pid in stopped:
             send(pid, signal.SIGKILL)
+
+    def is_outside(self, sender: int) -> bool:
+        return True  # only Landlock keeps the command from signalling us
 
     def _all(self) -> "list[int]":
         found: list[int] = []

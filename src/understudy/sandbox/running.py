@@ -1,0 +1,245 @@
+"""One command under way, seen from the server: its output, its end, and how to bring that about."""
+
+import asyncio
+import fcntl
+import os
+import signal
+from collections.abc import Callable
+
+from understudy.protocol.choices import OutputStream
+from understudy.sandbox.cell import placeholder
+from understudy.sandbox.cell.plan import FULL, Plan
+from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult, LimitName
+
+OnOutput = Callable[[OutputStream, bytes], None]
+
+_CHUNK = 65536
+_READS_PER_TURN = 4
+_PIPE_SIZE = 1 << 18
+_GRACE_SECONDS = 0.2
+_SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
+_F_SETPIPE_SZ = 1031
+
+
+class Running:
+    """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput) -> None:
+        self._loop = loop
+        self._plan = plan
+        self._on_output = on_output
+        self._began = loop.time()
+        self._pidfd = -1
+        self._timed_out = False
+        self._killed = False
+        self._failure: BaseException | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.done: asyncio.Future[CommandResult] = loop.create_future()
+        (out, out_writer), (err, err_writer), (self._status, status_writer) = _make_pipes(3)
+        self.writers = [out_writer, err_writer, status_writer]
+        self._report = b""
+        self._closed = False
+        self._readers: dict[int, OutputStream] = {out: "stdout", err: "stderr"}
+        os.set_blocking(self._status, False)
+        loop.add_reader(self._status, self._read_status)
+        for reader in self._readers:
+            os.set_blocking(reader, False)
+            _enlarge(reader)
+            loop.add_reader(reader, self._read, reader)
+
+    def started(self, pidfd: int) -> None:
+        if self._closed:  # a quick command may have told its end before the helper told its start
+            os.close(pidfd)
+            return
+        self._pidfd = pidfd
+        self._loop.add_reader(pidfd, self._ended)
+        if self._killed:
+            self._kill()
+
+    def fail(self, message: str) -> None:
+        """It was never started."""
+        self._close()
+        self._settle(CommandResult(NOT_RUN, self._loop.time() - self._began, setup_error=message))
+
+    def limit(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._expire)
+
+    def kill(self) -> None:
+        """End it and all that it started, at once; `done` tells when that is so."""
+        self._killed = True
+        if self._pidfd >= 0:
+            self._kill()
+
+    def _expire(self) -> None:
+        self._timed_out = True
+        if self._pidfd < 0:
+            self._killed = True
+            return
+        self._signal(signal.SIGTERM)
+        self._timer = self._loop.call_later(_GRACE_SECONDS, self._kill)
+
+    def _kill(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._plan.shape == FULL:
+            self._signal(signal.SIGKILL)
+            return
+        # Without a PID namespace the watching process has to find and end what the command started.
+        self._signal(signal.SIGUSR1)
+        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._signal, signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self._pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self._pidfd, number)
+            except ProcessLookupError:
+                pass
+
+    def _read(self, reader: int) -> None:
+        for _ in range(_READS_PER_TURN):
+            try:
+                chunk = os.read(reader, _CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                self._close_reader(reader)
+                return
+            self._pass_on(self._readers[reader], chunk)
+            if len(chunk) < _CHUNK:
+                return
+
+    def _pass_on(self, stream: OutputStream, chunk: bytes) -> None:
+        if self._failure is not None:
+            return
+        try:
+            self._on_output(stream, chunk)
+        except Exception as error:  # it is the caller's: end the command and raise it where the caller waits
+            self._failure = error
+            self.kill()
+
+    def _read_status(self) -> None:
+        try:
+            block = os.read(self._status, 4096)
+        except BlockingIOError:
+            return
+        self._report += block
+        if not block:
+            self._loop.remove_reader(self._status)  # the watching process is going; `_ended` follows
+        elif _is_final(self._report):
+            self._finish()
+
+    def _ended(self) -> None:
+        """The watching process is gone, and with it everything it watched."""
+        self._loop.remove_reader(self._pidfd)
+        try:
+            self._report += os.read(self._status, 4096)
+        except BlockingIOError:
+            pass
+        self._finish()
+
+    def _finish(self) -> None:
+        """Nothing of the command runs any more, so what is in the pipes now is all there will be."""
+        for reader in list(self._readers):
+            self._drain(reader)
+        self._close()
+        lines = self._report.decode(errors="replace").splitlines()
+        for line in lines:
+            if line.startswith("cover "):
+                placeholder.remove(bytes.fromhex(line[6:]))
+        self._settle(self._result([line for line in lines if not line.startswith(("cover ", "note "))]))
+
+    def _drain(self, reader: int) -> None:
+        for _ in range(_PIPE_SIZE * 4 // _CHUNK):
+            try:
+                chunk = os.read(reader, _CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                return
+            self._pass_on(self._readers[reader], chunk)
+
+    def _result(self, report: list[str]) -> CommandResult:
+        duration = self._loop.time() - self._began
+        exit_code: int | None = None
+        number: int | None = None
+        setup_error: str | None = None
+        spawn_error: str | None = None
+        for line in report:
+            word, _, rest = line.partition(" ")
+            match word:
+                case "failed":
+                    setup_error = setup_error or f"the sandbox could not be set up: {rest}"
+                case "chdir" | "exec":
+                    spawn_error = f"{os.strerror(int(rest))} (os error {rest})"
+                    exit_code = NOT_RUN if word == "chdir" else NOT_FOUND if rest == "2" else NOT_EXECUTABLE
+                case "exit":
+                    exit_code = int(rest) if exit_code is None else exit_code
+                case "signal":
+                    number = int(rest)
+                case "limit":
+                    limit: LimitName = "disk" if rest == "disk" else "processes" if rest == "processes" else "memory"
+                    return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, limit=limit)
+                case _:
+                    setup_error = setup_error or "the sandbox helper died while the command ran"
+        if self._timed_out:
+            return CommandResult(TIMED_OUT, duration, timed_out=True, signal=number)
+        if setup_error is not None and exit_code in (None, NOT_RUN) and number is None and report[0].startswith("failed"):
+            return CommandResult(NOT_RUN, duration, setup_error=setup_error)
+        if exit_code is None and number is None:
+            number = signal.SIGKILL
+            if not self._killed and setup_error is None:
+                setup_error = "the process that watched the command was killed"
+        if number is not None:
+            return CommandResult(128 + number, duration, signal=number, setup_error=setup_error)
+        return CommandResult(exit_code or 0, duration, setup_error=setup_error, spawn_error=spawn_error)
+
+    def _settle(self, result: CommandResult) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.done.done():
+            return
+        if self._failure is not None:
+            self.done.set_exception(self._failure)
+        else:
+            self.done.set_result(result)
+
+    def _close_reader(self, reader: int) -> None:
+        self._loop.remove_reader(reader)
+        del self._readers[reader]
+        os.close(reader)
+
+    def _close(self) -> None:
+        self._closed = True
+        for reader in list(self._readers):
+            self._close_reader(reader)
+        self._loop.remove_reader(self._status)
+        os.close(self._status)
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+
+def _is_final(report: bytes) -> bool:
+    """Whether the watching process has said how it all ended: it does so when nothing is left."""
+    last = report.splitlines()[-1]
+    return report.endswith(b"\n") and last.startswith((b"exit ", b"signal ", b"limit ", b"orphaned"))
+
+
+def _make_pipes(count: int) -> list[tuple[int, int]]:
+    pipes: list[tuple[int, int]] = []
+    try:
+        while len(pipes) < count:
+            pipes.append(os.pipe())
+    except OSError:
+        for descriptor in (end for pipe in pipes for end in pipe):
+            os.close(descriptor)
+        raise
+    return pipes
+
+
+def _enlarge(pipe: int) -> None:
+    try:
+        fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_SIZE)
+    except OSError:
+        pass  # this user has many pipes already; the usual size works as well
