@@ -1,4 +1,7 @@
-"""What an approval for the session covers: one exact command, in one place, with one environment, in one mode."""
+"""What an approval for the session covers: one exact command, in one place, with one environment, in one mode.
+
+And, where the caller says so, while the scripts that it names stay as they are.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,9 +9,9 @@ from understudy.policy.words import Words
 from understudy.protocol.choices import SandboxMode
 
 
-def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode) -> str:
-    """Equal for two calls only if everything about them is; `environment` is its digest."""
-    return _digest((mode, cwd, environment, *argv))
+def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode, standing: str = "") -> str:
+    """Equal for two calls only if everything about them is; `environment` is its digest, `standing` what the command rests on."""
+    return _digest((mode, cwd, environment, standing, *argv))
 
 
 def environment_digest(variables: Mapping[str, str]) -> str:

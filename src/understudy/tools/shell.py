@@ -20,11 +20,13 @@ from understudy.sandbox.denial import hint, likely_denied
 from understudy.sandbox.spec import Command, CommandResult, Containment
 from understudy.tools.apply_patch import apply_patch
 from understudy.tools.arguments import read_arguments
+from understudy.tools.ground import standing
 from understudy.tools.output import DELTA_BYTES, EVENT_BYTES, LIVE_BYTES, ForModel, HeadTail, model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
 from understudy.tools.tool import ToolContext, ToolOutput, ToolSettings
 
 KILLED = 137  # what a shell says of a command ended by SIGKILL
+CHANGED = "exec command rejected: its folder or a script that it names has changed since the user was asked"
 LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
 
 
@@ -87,7 +89,6 @@ class _Execution:
         self._environment = settings.environment
         milliseconds = params.timeout if params.timeout is not None else params.timeout_ms
         self._seconds = settings.default_timeout if milliseconds is None else milliseconds / 1000
-        self._key = approval_key(self._argv, cwd, environment_digest(self._environment), settings.sandbox_mode)
         self._verdict = decide_command(
             CommandFacts(
                 self._argv,
@@ -97,7 +98,7 @@ class _Execution:
                 settings.sandbox_mode,
                 escalated=bool(params.with_escalated_permissions),
                 justification=params.justification,
-                approved=context.is_approved(self._key),
+                approved=context.is_approved(self._key(standing(self._argv, cwd))),
                 rules=settings.rules,
                 planted=_planted(settings, cwd),
                 home=settings.home,
@@ -130,10 +131,20 @@ class _Execution:
 
     async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
         """None when the command may run."""
+        before = standing(self._argv, self._cwd)
         full_access = self._context.settings.containment is None
-        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, self._key, retries, note, full_access)
+        key = self._key(before)
+        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, key, retries, note, full_access)
         answer = await self._context.ask(question)
-        return ToolOutput(answer.refusal("exec command"), success=False) if answer.decision == "denied" else None
+        if answer.decision == "denied":
+            return ToolOutput(answer.refusal("exec command"), success=False)
+        if standing(self._argv, self._cwd) != before:
+            return ToolOutput(CHANGED, success=False)
+        return None
+
+    def _key(self, stands_on: str) -> str:
+        mode = self._context.settings.sandbox_mode
+        return approval_key(self._argv, self._cwd, environment_digest(self._environment), mode, stands_on)
 
     async def _ask_to_retry(self, before: "_Finished | None", reason: str | None = None) -> ToolOutput:
         refusal = await self._ask(reason, retries=True)
