@@ -97,6 +97,14 @@ async def test_a_provider_that_repeats_the_key_does_not_reveal_it(code: int, cap
     assert server.requests[0].headers["authorization"] == f"Bearer {SECRET}"
 
 
+async def test_a_key_written_into_a_header_is_hidden_without_its_scheme_too() -> None:
+    body = json.dumps({"error": {"message": f"Incorrect API key provided: {SECRET}"}})
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    async with loopback(status(401, "No", body)) as server, opened(server.url, http_headers=headers) as model:
+        _, failure = await model.failing_answer()
+    assert "Incorrect API key provided: [hidden]" in str(failure)
+
+
 async def test_a_key_repeated_in_the_stream_is_hidden_too() -> None:
     broken = stream({"error": {"message": f"no quota for {SECRET}", "code": 502}}, delta("stop"))
     async with loopback(broken) as server, opened(server.url, env={"KEY": SECRET}, env_key="KEY") as model:

@@ -102,8 +102,14 @@ def secrets_of(provider: Provider) -> list[Secret]:
 def redacted(text: str, secrets: Iterable[Secret]) -> str:
     """Without the secrets, for texts of others that may repeat them."""
     for secret in secrets:
-        if len(value := secret.reveal()) >= SHORTEST_REDACTED:
+        if len(value := _without_scheme(secret.reveal())) >= SHORTEST_REDACTED:
             text = text.replace(value, "[hidden]")
         else:
             text = text.replace(f"Bearer {value}", "Bearer [hidden]")
     return text
+
+
+def _without_scheme(value: str) -> str:
+    """What is secret in a header's value such as `Bearer …`."""
+    scheme, blank, rest = value.partition(" ")
+    return rest.strip() if blank and scheme.isalpha() else value
