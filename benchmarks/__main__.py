@@ -1,6 +1,8 @@
-"""`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`: how our costs grow."""
+"""`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`: how our costs grow;
+`profile`: where our time goes."""
 
 import argparse
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -9,6 +11,7 @@ from benchmarks.growth.run import CURVES, run_growth
 from benchmarks.measures import MEASURES
 from benchmarks.model.process import REPOSITORY, Model, measure_ceiling
 from benchmarks.peers import default_folder, find_peers
+from benchmarks.profiling.run import KINDS, run_profiles
 from benchmarks.report import machine, print_report, save
 from benchmarks.run import run_interleaved
 from benchmarks.servers import ServerSpec, ours
@@ -34,6 +37,12 @@ def _parser() -> argparse.ArgumentParser:
     growth.add_argument("--only", action="append", metavar="CURVE", choices=list(CURVES))
     _add_common_options(growth)
     growth.set_defaults(act=_run_growth)
+    profile = commands.add_parser("profile", help="where our time goes: at the start, while streaming, with many sessions")
+    profile.add_argument("--only", action="append", metavar="KIND", choices=KINDS)
+    profile.add_argument("--py-spy", metavar="PROGRAM", help="draws the flame graphs (py-spy on the PATH)")
+    profile.add_argument("--flames", type=Path, default=RESULTS, metavar="FOLDER", help="where the flame graphs go (%(default)s)")
+    _add_common_options(profile)
+    profile.set_defaults(act=_run_profiles)
     return parser
 
 
@@ -47,12 +56,21 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="X", help="do each thing X times as often (0.1 for a quick look)"
     )
-    parser.add_argument("--server", metavar="COMMAND", help="measure this program in place of the one installed here")
+    parser.add_argument(
+        "--server",
+        action="append",
+        metavar="[NAME=]COMMAND",
+        help="measure this program in place of the one installed here; several are compared with each other",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the samples go (a new file under benchmarks/results)")
 
 
 def _run_growth(options: argparse.Namespace) -> int:
-    return run_growth(_ours(options), options.only or list(CURVES), options.scale, _results_file(options, "growth"))
+    return run_growth(_ours(options)[0], options.only or list(CURVES), options.scale, _results_file(options, "growth"))
+
+
+def _run_profiles(options: argparse.Namespace) -> int:
+    return run_profiles(_ours(options)[0], options.only or list(KINDS), options.scale, options.py_spy, options.flames)
 
 
 def _run_ours(options: argparse.Namespace) -> int:
@@ -73,7 +91,7 @@ def _run(options: argparse.Namespace, peers: list[ServerSpec]) -> int:
     before = machine()
     with Model() as model:
         ceiling = measure_ceiling(model)
-        specs = [*peers, _ours(options)]
+        specs = [*peers, *_ours(options)]
         results = run_interleaved(specs, chosen, model, repetitions=options.repetitions, scale=options.scale)
     path = _results_file(options, "compare" if peers else "bench")
     save(path, results, before, ceiling)
@@ -82,8 +100,13 @@ def _run(options: argparse.Namespace, peers: list[ServerSpec]) -> int:
     return 1 if results.failures else 0
 
 
-def _ours(options: argparse.Namespace) -> ServerSpec:
-    return ours(tuple(options.server.split()) if options.server else None)
+def _ours(options: argparse.Namespace) -> list[ServerSpec]:
+    """The last one is ours in the table; those before it are what it is compared with."""
+    found: list[ServerSpec] = []
+    for text in options.server or ():
+        name, named, command = text.partition("=")
+        found.append(ours(tuple(shlex.split(command)), name) if named and " " not in name else ours(tuple(shlex.split(text))))
+    return found or [ours()]
 
 
 def _results_file(options: argparse.Namespace, kind: str) -> Path:

@@ -60,7 +60,7 @@ def verdict(results: Results, metric: Metric) -> str:
 
 def table(results: Results) -> str:
     """In Markdown, aligned so that it reads as plain text too."""
-    peers = [name for name in results.servers if name != OURS]
+    peers = [name for name in results.servers if name != OURS] if OURS in results.servers else []
     head = ["metric", "unit", *results.servers, *(f"{OURS} / {peer.removeprefix('codex ')}" for peer in peers), "target, met"]
     rows = [head, ["---"] * len(head)]
     for metric in METRICS:

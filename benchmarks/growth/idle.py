@@ -1,9 +1,7 @@
 """What a server does while nothing happens, and what a slower disk does to it."""
 
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from benchmarks import processes
 from benchmarks.bench import Bench
@@ -13,6 +11,7 @@ from benchmarks.growth.curve import Curve
 from benchmarks.measures.crowds import open_sessions, reply_in_turn
 from benchmarks.measures.streaming import delta_latencies
 from benchmarks.measures.turns import timed_open, timed_reply
+from benchmarks.profiling.launch import through
 
 IDLE_SECONDS = 5.0
 
@@ -43,7 +42,8 @@ def slow_disk(bench: Bench) -> list[Curve]:
     turn = Curve("slow_commit", "When every commit takes longer", "ms more for each commit", "ms")
     crowd = Curve("slow_commit_crowd", "When every commit takes longer: 50 sessions", "ms more for each commit", "replies/s")
     for delay in (0, 2, 5, 10):
-        slow = Bench(replace(bench.spec, command=_slowed(bench.spec.command, delay)), bench.model, bench.folder(), bench.scale)
+        command = through("slow_commit.py", bench.spec.command, f"{delay:g}")
+        slow = Bench(replace(bench.spec, command=command), bench.model, bench.folder(), bench.scale)
         with slow.fresh() as client:
             client.initialize()
             session = client.begin_session()
@@ -59,10 +59,3 @@ def slow_disk(bench: Bench) -> list[Curve]:
     for line, points in turn.points.items():
         turn.notes.append(f"{line}: {points[2] - points[0]:+.2f} ms at 2 ms more for each commit.")
     return [turn, crowd]
-
-
-def _slowed(command: tuple[str, ...], milliseconds: float) -> tuple[str, ...]:
-    """The same server, started by a program that makes commits slow first."""
-    python = Path(command[0]).with_name("python")
-    launcher = Path(__file__).resolve().parents[1] / "slow_commit.py"
-    return (str(python) if python.exists() else sys.executable, "-P", str(launcher), f"{milliseconds:g}", *command[1:])

@@ -89,7 +89,7 @@ def viewers(bench: Bench) -> list[Curve]:
             for viewer in watching:
                 viewer.initialize()
                 viewer.wait(viewer.call("conversationStream", conversation_id=session))
-            taken, lags = _watched(owner, watching, session, bench.times(500))
+            taken, lags = _watched(owner, watching, session, max(400, bench.times(500)))
             owner_curve.add("delta latency p95", count, quantile(taken, 0.95))
             if lags:
                 lag.add("text, p95", count, quantile(lags, 0.95))
