@@ -179,7 +179,6 @@ NO_ANSWERS: dict[str, Any] = {
     "a decision of another kind": {"result": {"decision": {"approved": True}}},
     "a choice that is none": {"result": {"action": "accept", "content": {"decision": "sure"}}},
     "no choice": {"result": {"action": "accept", "content": {"decision": None}}},
-    "declined, with an approval beside it": {"result": {"action": "decline", "decision": "approved"}},
     "an error": {"error": {"code": -32603, "message": "broken"}},
     "no such method": {"error": {"code": -32601, "message": "method not found"}},
     "an error that is none": {"error": "approved"},

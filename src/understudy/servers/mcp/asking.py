@@ -124,8 +124,6 @@ def read_answer(response: Response) -> tuple[Decision, str]:
     if response.failed:
         return "denied", f"the client answered the approval question with an error{_error_text(response.error)}"
     match response.result:
-        case {"action": "decline"}:
-            return "denied", CLIENT
         case {"decision": decision}:
             return read_decision(decision), CLIENT
         case {"action": "accept", "content": {"decision": decision}}:
