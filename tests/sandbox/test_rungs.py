@@ -1,6 +1,7 @@
 """Which rung is taken, and that the last one is a refusal."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +114,18 @@ def test_where_a_container_hides_parts_of_proc_the_full_rung_still_holds() -> No
         (answer,) = drive(stage, [(["sh", "-c", "ls /proc | grep -c '^[0-9]'"], stage.containment())], uid=0, wrapper=hide)
     assert worked == set()
     assert int(answer["stdout"]) > 5, "the old /proc is what was to be tested"
+
+
+@needs_root
+@pytest.mark.parametrize("rung", ["full", "landlock", pytest.param("bubblewrap", marks=needs_bubblewrap)])
+def test_root_on_another_users_workspace_gives_commands_a_temporary_folder_even_from_its_own_home(rung: str) -> None:
+    with arena(PLAIN) as stage:
+        private = stage.folder / "home-of-root" / "private"
+        private.mkdir(parents=True)
+        private.parent.chmod(0o700)
+        containment = stage.containment(private_tmp=str(private))
+        write = ["sh", "-c", "id -u; cd ${TMPDIR:-/tmp} && echo kept >> note && cat note && stat -c %u ."]
+        first, second = drive(stage, [(write, containment), (write, containment)], uid=0, rung=rung)
+    assert first["stdout"].split() == [str(PLAIN), "kept", str(PLAIN)], first
+    assert second["stdout"].split() == [str(PLAIN), "kept", "kept", str(PLAIN)], second
+    assert list(Path("/tmp").glob(f"understudy-{PLAIN}-*")) == []

@@ -74,6 +74,27 @@ async def test_arguments_and_paths_may_be_any_bytes(sandbox: Sandbox, either: Co
     assert b"".join(chunk for _, chunk in output.chunks) == b"|\xc3\xbc|\xfe|a b|"
 
 
+@pytest.mark.parametrize("argv", [(), ("",), ("echo", "a\0b"), ("echo", "\ud800")])
+async def test_what_no_system_could_execute_is_told(
+    sandbox: Sandbox, either: Containment | None, workspace: Path, argv: tuple[str, ...]
+) -> None:
+    result, output = await run(sandbox, either, *argv, cwd=workspace)
+    assert result.exit_code == 125
+    assert result.spawn_error
+    assert output.chunks == []
+
+
+async def test_a_relative_path_contains_nothing_so_nothing_runs(sandbox: Sandbox, workspace: Path) -> None:
+    for odd in (
+        Containment("workspace-write", ("relative",)),
+        Containment("workspace-write", (str(workspace),), masked=("~/.ssh",)),
+    ):
+        result, _ = await run(sandbox, odd, "touch", "ran", cwd=workspace)
+        assert result.exit_code == 125
+        assert result.setup_error is not None
+    assert list(workspace.iterdir()) == []
+
+
 async def test_a_very_long_command_line_arrives_whole(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
     words = ["x" * 100_000] * 10
     _, output = await run(

@@ -99,8 +99,11 @@ class TestBubblewrap:
     def line(self, containment: Containment, *, as_root: bool = False) -> str:
         command = Command(("ls", "-l"), "/w", {}, None, containment)
         roots = containment.writable_roots
+        private = containment.private_tmp
         return " ".join(
-            bubblewrap.command_line("/usr/bin/bwrap", command, containment, roots=roots, workspace="/w", as_root=as_root, seccomp=4)
+            bubblewrap.command_line(
+                "bwrap", command, containment, roots=roots, workspace="/w", private_tmp=private, as_root=as_root, seccomp=4
+            )
         )
 
     def test_everything_is_read_only_but_the_roots(self, tmp_path: Path) -> None:

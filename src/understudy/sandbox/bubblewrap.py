@@ -10,7 +10,15 @@ _COVERED = ("/run",)
 
 
 def command_line(
-    program: str, command: Command, containment: Containment, *, roots: tuple[str, ...], workspace: str, as_root: bool, seccomp: int
+    program: str,
+    command: Command,
+    containment: Containment,
+    *,
+    roots: tuple[str, ...],
+    workspace: str,
+    private_tmp: str | None,
+    as_root: bool,
+    seccomp: int,
 ) -> tuple[str, ...]:
     """`roots`: what may be written; `as_root`: bubblewrap itself runs as root; `seccomp`: descriptor of the filter."""
     words = [program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"]
@@ -22,7 +30,7 @@ def command_line(
     for folder in _COVERED:
         if os.path.isdir(folder) and not os.path.islink(folder):
             words += ["--tmpfs", folder]
-    words += _temporary(containment, roots, workspace)
+    words += _temporary(private_tmp, roots, workspace)
     for root in sorted(roots, key=len):
         if os.path.exists(root):
             words += ["--bind", root, root]
@@ -38,10 +46,10 @@ def command_line(
     return (*words, *_EXECUTE, *command.argv)
 
 
-def _temporary(containment: Containment, roots: tuple[str, ...], workspace: str) -> list[str]:
+def _temporary(private_tmp: str | None, roots: tuple[str, ...], workspace: str) -> list[str]:
     if "/tmp" in (*roots, workspace):
         return []
-    words = ["--bind", containment.private_tmp, "/tmp"] if containment.private_tmp is not None else ["--tmpfs", "/tmp"]
+    words = ["--bind", private_tmp, "/tmp"] if private_tmp is not None else ["--tmpfs", "/tmp"]
     covered = ("/tmp/", *(folder + "/" for folder in _COVERED))
     if workspace.startswith(covered) and workspace not in roots:
         words += ["--ro-bind", workspace, workspace]

@@ -29,7 +29,13 @@ class _Pipe:
         os.set_blocking(self._reader, False)
         self._loop.add_reader(self._reader, self._read)
         self.failure: Exception | None = None
-        self.end: Callable[[], None] | None = None  # ends the command, once there is one
+        self._end: Callable[[], None] | None = None
+
+    def end_by(self, end: Callable[[], None]) -> None:
+        """How to end the command should its output not be wanted; it may have written before this could be said."""
+        self._end = end
+        if self.failure is not None:
+            end()
 
     def _read(self) -> bool:
         try:
@@ -43,8 +49,8 @@ class _Pipe:
             self._on_output(self._stream, chunk)
         except Exception as error:  # the caller's own; raised where the caller waits
             self.failure = self.failure or error
-            if self.end is not None:
-                self.end()
+            if self._end is not None:
+                self._end()
         return True
 
     def close(self) -> None:
@@ -91,7 +97,7 @@ async def _run(argv: tuple[str, ...], cwd: str, env: dict[str, str], timeout: fl
         os.close(out)
         os.close(err)
     for pipe in pipes:
-        pipe.end = partial(_signal_group, process.pid, signal.SIGKILL)
+        pipe.end_by(partial(_signal_group, process.pid, signal.SIGKILL))
     timed_out = False
     try:
         async with asyncio.timeout(timeout):

@@ -1,13 +1,18 @@
 """Turns a command into the helper's plan: whose rights, which environment, which limits."""
 
+import hashlib
 import os
 import pwd
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
 
 from understudy.errors import SandboxError
 from understudy.sandbox import bubblewrap
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
 from understudy.sandbox.spec import Command, Containment
 
+_FALLBACK = "/tmp/understudy-"
 _TEMPORARY = ("TMPDIR", "TMP", "TEMP")
 
 
@@ -22,6 +27,23 @@ def time_limit(command: Command) -> float | None:
     return min(limits) if limits else None
 
 
+def impossible(command: Command) -> str | None:
+    """Why no system could execute this, whatever the sandbox."""
+    if not command.argv or not command.argv[0]:
+        return "the command is empty"
+    if not os.path.isabs(command.cwd):
+        return "the folder is not an absolute path"
+    texts = (*command.argv, command.cwd, *command.env, *command.env.values())
+    if any("\0" in text for text in texts):
+        return "an argument contains a NUL character"
+    try:
+        for text in texts:
+            os.fsencode(text)
+    except UnicodeEncodeError:
+        return "an argument contains half a character"
+    return None
+
+
 def plain_plan(command: Command, open_files: int) -> Plan:
     return Plan(
         shape=PLAIN,
@@ -34,6 +56,9 @@ def plain_plan(command: Command, open_files: int) -> Plan:
 
 def contained_plan(command: Command, containment: Containment, shape: str, open_files: int) -> Plan:
     """Raises SandboxError where the command would have the rights of the machine's root."""
+    for path in (*containment.writable_roots, *containment.masked, containment.private_tmp or "/"):
+        if not os.path.isabs(path):
+            raise SandboxError(f"{path!r} is to be contained by its absolute path")
     workspace = workspace_of(command, containment)
     owner = owner_of(workspace)
     if shape == LANDLOCK and owner is None and os.geteuid() == 0:
@@ -41,8 +66,9 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
             "without user namespaces commands would run as root here, so they are not run: start the server as another user, "
             "give the workspace to another user, or allow user namespaces"
         )
-    if containment.private_tmp is not None and owner is not None:
-        _hand_over(containment.private_tmp, owner)
+    private_tmp = containment.private_tmp
+    if private_tmp is not None and owner is not None:
+        private_tmp = temporary_folder_for(owner, private_tmp, shape)
     limits = containment.limits
     network = containment.network
     if shape == LANDLOCK and network == "loopback":
@@ -50,11 +76,11 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
     return Plan(
         shape=shape,
         argv=_encode(command.argv),
-        environment=_encode_environment(environment_for(command.env, containment, shape, owner)),
+        environment=_encode_environment(environment_for(command.env, private_tmp, shape, owner)),
         cwd=os.fsencode(command.cwd),
         workspace=os.fsencode(workspace),
         roots=_encode(writable_roots(containment)),
-        private_tmp=os.fsencode(containment.private_tmp or ""),
+        private_tmp=os.fsencode(private_tmp or ""),
         masked=_encode(containment.masked),
         protected=_encode(containment.protected),
         network=network,
@@ -77,6 +103,7 @@ def wrapped_plan(command: Command, containment: Containment, program: str, open_
         containment,
         roots=writable_roots(containment),
         workspace=workspace_of(command, containment),
+        private_tmp=os.fsdecode(plan.private_tmp) or None,
         as_root=os.geteuid() == 0 and plan.owner is None,
         seccomp=4,
     )
@@ -111,11 +138,11 @@ def owner_of(workspace: str) -> tuple[int, int] | None:
         return entry.st_uid, entry.st_gid
 
 
-def environment_for(env: dict[str, str], containment: Containment, shape: str, owner: tuple[int, int] | None) -> dict[str, str]:
+def environment_for(env: dict[str, str], private_tmp: str | None, shape: str, owner: tuple[int, int] | None) -> dict[str, str]:
     """What the command's surroundings make necessary: its own temporary folder, the home of whose rights it has."""
     changed = dict(env)
-    if shape == LANDLOCK and containment.private_tmp is not None:
-        changed.update(dict.fromkeys(_TEMPORARY, containment.private_tmp))
+    if shape == LANDLOCK and private_tmp is not None:
+        changed.update(dict.fromkeys(_TEMPORARY, private_tmp))
     elif shape in (FULL, BUBBLEWRAP):
         changed.update(dict.fromkeys((name for name in _TEMPORARY if name in env), "/tmp"))
     if owner is not None:
@@ -130,13 +157,39 @@ def environment_for(env: dict[str, str], containment: Containment, shape: str, o
     return changed
 
 
-def _hand_over(folder: str, owner: tuple[int, int]) -> None:
-    """The server made it as root; the command must be able to write there."""
-    try:
-        if os.stat(folder).st_uid != owner[0]:
-            os.chown(folder, *owner)
-    except OSError:
-        pass  # then the command cannot write to its /tmp, and says so itself
+def temporary_folder_for(owner: tuple[int, int], folder: str, shape: str) -> str:
+    """The folder that root made, given to `owner`; another one where `owner` could not get there.
+
+    The full rung takes hold of the folder while it still is root. The others cannot, and the folder is usually beneath
+    the home of root.
+    """
+    if shape != FULL and not _can_reach(owner[0], folder):
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+        folder = f"{_FALLBACK}{owner[0]}-{name}"
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            if os.path.islink(folder) or os.stat(folder).st_uid not in (0, owner[0]):
+                raise SandboxError(f"{folder} belongs to somebody else") from None
+    if os.stat(folder).st_uid != owner[0]:
+        os.chown(folder, *owner, follow_symlinks=False)
+    return folder
+
+
+def remove_fallbacks(folders: Iterable[str]) -> None:
+    """Remove the folders that took the place of unreachable ones."""
+    for folder in folders:
+        if folder.startswith(_FALLBACK):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _can_reach(uid: int, folder: str) -> bool:
+    """Whether `uid` may pass through every folder on the way. Groups are not counted: commands have none."""
+    for parent in Path(os.path.realpath(folder)).parents:
+        entry = os.stat(parent)
+        if not entry.st_mode & (0o100 if entry.st_uid == uid else 0o001):
+            return False
+    return True
 
 
 def _encode(words: tuple[str, ...]) -> list[bytes]:
@@ -144,4 +197,4 @@ def _encode(words: tuple[str, ...]) -> list[bytes]:
 
 
 def _encode_environment(env: dict[str, str]) -> dict[bytes, bytes]:
-    return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+    return {os.fsencode(name): os.fsencode(value) for name, value in env.items() if name and "=" not in name}

@@ -8,9 +8,19 @@ import sys
 from understudy.errors import SandboxError
 from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
+from understudy.sandbox.cell.plan import Plan
 from understudy.sandbox.client import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.direct import run_directly
-from understudy.sandbox.planning import contained_plan, is_contained, plain_plan, time_limit, wrapped_plan, writable_roots
+from understudy.sandbox.planning import (
+    contained_plan,
+    impossible,
+    is_contained,
+    plain_plan,
+    remove_fallbacks,
+    time_limit,
+    wrapped_plan,
+    writable_roots,
+)
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
 from understudy.sandbox.running import OnOutput, Running
 from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, Containment, RungName
@@ -27,6 +37,7 @@ class Sandbox:
         self._helper: Helper | None = None
         self._rung: Rung | None = None
         self._open_files = 0
+        self._fallbacks: set[str] = set()
 
     def warm(self) -> None:
         """Start the helper if it is not running. Returns at once; needs a running event loop."""
@@ -46,6 +57,8 @@ class Sandbox:
         A command that cannot be contained is not run: the result says so. `on_output` gets what the command writes, as it
         is read; what it raises ends the command and is raised here.
         """
+        if (reason := impossible(command)) is not None:
+            return CommandResult(NOT_RUN, 0.0, spawn_error=reason)
         if sys.platform != "linux":
             return await self._run_elsewhere(command, on_output)
         try:
@@ -67,6 +80,8 @@ class Sandbox:
         if self._helper is not None:
             helper, self._helper = self._helper, None
             await helper.close()
+        remove_fallbacks(self._fallbacks)
+        self._fallbacks.clear()
 
     async def _start(self, command: Command, on_output: OnOutput) -> Running:
         helper = self._ready()
@@ -77,13 +92,21 @@ class Sandbox:
         helper = self._ready()  # it may have died meanwhile
         if rung.name == "bubblewrap":
             return self._start_wrapped(helper, command, containment, on_output)
-        return helper.start(contained_plan(command, containment, rung.name, self._open_files), on_output)
+        plan = contained_plan(command, containment, rung.name, self._open_files)
+        self._remember(plan, containment)
+        return helper.start(plan, on_output)
+
+    def _remember(self, plan: Plan, containment: Containment) -> None:
+        folder = os.fsdecode(plan.private_tmp)
+        if folder != (containment.private_tmp or ""):
+            self._fallbacks.add(folder)
 
     def _start_wrapped(self, helper: Helper, command: Command, containment: Containment, on_output: OnOutput) -> Running:
         program = find_bubblewrap()
         if program is None:
             raise SandboxError("bubblewrap is no longer installed")
         plan = wrapped_plan(command, containment, program, self._open_files)
+        self._remember(plan, containment)
         code = seccomp.program(syscalls.machine(), network=containment.network, own_namespaces=True)
         descriptor = as_file(code)
         os.lseek(descriptor, 0, os.SEEK_SET)

@@ -35,6 +35,7 @@ class Running:
         self._failure: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[CommandResult] = loop.create_future()
+        self.done.add_done_callback(_retrieve)
         (out, out_writer), (err, err_writer), (self._status, status_writer) = _make_pipes(3)
         self.writers = [out_writer, err_writer, status_writer]
         self._report = b""
@@ -131,10 +132,10 @@ class Running:
     def _ended(self) -> None:
         """The watching process is gone, and with it everything it watched."""
         self._loop.remove_reader(self._pidfd)
-        try:
-            self._report += os.read(self._status, 4096)
-        except BlockingIOError:
-            pass
+        while block := _read_some(self._status):
+            self._report += block
+        if not _is_final(self._report):  # it may not have come to telling us all its placeholders
+            placeholder.remove_all(self._plan.roots, self._plan.protected)
         self._finish()
 
     def _finish(self) -> None:
@@ -220,10 +221,25 @@ class Running:
             self._pidfd = -1
 
 
+def _retrieve(done: "asyncio.Future[CommandResult]") -> None:
+    """Whoever waits is told; that nobody waits any more is no reason for a message in the log."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _read_some(pipe: int) -> bytes:
+    try:
+        return os.read(pipe, 4096)
+    except BlockingIOError:
+        return b""
+
+
 def _is_final(report: bytes) -> bool:
     """Whether the watching process has said how it all ended: it does so when nothing is left."""
+    if not report.endswith(b"\n"):
+        return False
     last = report.splitlines()[-1]
-    return report.endswith(b"\n") and last.startswith((b"exit ", b"signal ", b"limit ", b"orphaned"))
+    return last.startswith((b"exit ", b"signal ", b"limit ", b"orphaned"))
 
 
 def _make_pipes(count: int) -> list[tuple[int, int]]:

@@ -26,7 +26,6 @@ _BLANK = b"/dev/.blank"
 _EMPTY = b"/dev/.empty"
 _NO_SUID = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
 _MOST_SOCKETS = 512
-_EROFS = 30
 
 
 class Machine:
@@ -75,7 +74,7 @@ class View:
         trees += [(path, kernel.open_tree(path), _NO_SUID | kernel.MOUNT_ATTR_RDONLY) for path in self._shown()]
         devices = [(path, kernel.open_tree(path, recursive=False)) for path in machine.devices]
         read_only = 0 if b"/" in self.roots else kernel.MOUNT_ATTR_RDONLY
-        kernel.set_mount(b"/", read_only | kernel.MOUNT_ATTR_NOSUID)
+        kernel.set_mount(b"/", read_only | _NO_SUID)
         self._make_devices(devices)
         self._make_proc()
         self._make_tmp()
