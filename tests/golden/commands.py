@@ -188,7 +188,7 @@ def patch_outside_asked(recording: Recording) -> None:
     like = recording.steps[first]
     question = recording.steps[asked].value
     question["params"] = {
-        "message": "Allow Codex to apply proposed code changes?",
+        "message": "changes files outside the project\nAllow Codex to apply proposed code changes?",
         "requestedSchema": question["params"]["requestedSchema"],
         "codex_elicitation": "patch-approval",
         "codex_mcp_tool_call_id": "1",

@@ -25,6 +25,7 @@ OUTSIDE = "If approved it runs outside the sandbox, with all that your own accou
 def test_the_first_line_is_the_one_that_clients_know() -> None:
     assert command_question(["git", "init"], "/home/me/proj") == "Allow Codex to run `git init` in `/home/me/proj`?"
     assert patch_question() == "Allow Codex to apply proposed code changes?"
+    assert patch_question("changes a protected path") == f"changes a protected path\n{patch_question()}"
 
 
 def test_hidden_characters_are_shown_in_command_and_folder() -> None:

@@ -10,7 +10,8 @@ OLD, NEW = "2025-06-18", "2025-11-25"
 OUTSIDE = "If approved it runs outside the sandbox, with all that your own account may do."
 NO_SANDBOX = "There is no sandbox in this mode: if approved it runs with all that your own account may do."
 PATCH = "Allow Codex to apply proposed code changes?"
-BECAUSE_OUTSIDE = "Asked because: changes files outside the project"
+BECAUSE = "Asked because: "
+BECAUSE_OUTSIDE = f"{BECAUSE}changes files outside the project"
 
 Asked = dict[str, tuple[Attack, str, list[str]]]  # the call, the first line, the others
 
@@ -24,7 +25,7 @@ LEAVING: Asked = {
         patch("*** Add File: src/../.git/hooks/pre-commit", "+evil"),
         PATCH,
         [
-            "Asked because: changes a protected path",
+            f"{BECAUSE}changes a protected path",
             "! add src/../.git/hooks/pre-commit (+1): protected, takes effect later, run or obeyed by git",
         ],
     ),
@@ -80,7 +81,8 @@ async def test_an_older_client_gets_the_line_it_knows_and_the_rest_as_the_reason
     with house() as place:
         found = await questions(place, asked, config, OLD)
         for name, (_, first, more) in asked.items():
-            assert found[name]["message"] == first.replace("<project>", str(place.project)), name
+            reason = [more[0].removeprefix(BECAUSE)] if more[0].startswith(BECAUSE) else []
+            assert found[name]["message"].split("\n") == [*reason, first.replace("<project>", str(place.project))], name
             assert found[name]["codex_reason"].split("\n") == more, name
             assert found[name]["requestedSchema"] == {"type": "object", "properties": {}}
 

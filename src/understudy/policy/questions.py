@@ -32,8 +32,9 @@ def command_question(argv: Sequence[str], cwd: str) -> str:
     return f"Allow Codex to run `{make_visible(quote_command(argv))}` in `{make_visible(cwd)}`?"
 
 
-def patch_question() -> str:
-    return PATCH_QUESTION
+def patch_question(reason: str | None = None) -> str:
+    """What older clients are shown of a patch: with a reason it stands before the question."""
+    return f"{make_visible(reason)}\n{PATCH_QUESTION}" if reason else PATCH_QUESTION
 
 
 class CommandQuestion(msgspec.Struct, frozen=True):

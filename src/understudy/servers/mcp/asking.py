@@ -109,7 +109,7 @@ def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str,
 def _patch_params(question: PatchApprovalAsked, client: Client, conversation: Conversation) -> dict[str, Any]:
     asked = PatchQuestion.of(question, conversation.state.overrides.cwd or "")
     params: dict[str, Any] = {
-        "message": patch_message(asked) if client.wants_forms else patch_question(),
+        "message": patch_message(asked) if client.wants_forms else patch_question(question.reason),
         "requestedSchema": _PATCH_FORM if client.wants_forms else _NO_FORM,
         "codex_elicitation": "patch-approval",
         "codex_changes": changes_on_wire(question.changes),
