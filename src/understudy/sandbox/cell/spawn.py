@@ -139,8 +139,8 @@ class _Child:
         try:
             view.build([] if plan.network == "off" else _bound_sockets(self._around.unix_table))
         finally:  # the server removes them in the end, also if we are killed
-            for path in view.placeholders():
-                _report(self._status, b"cover " + path.hex().encode())
+            if covers := [b"cover " + path.hex().encode() for path in view.placeholders()]:
+                _report(self._status, b"\n".join(covers))
         if not view.own_proc:
             _report(self._status, b"note shared proc")
         plan.roots = view.roots

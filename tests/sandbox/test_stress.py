@@ -1,0 +1,71 @@
+"""Many commands at once, ended in every way at any moment, leave nothing."""
+
+import asyncio
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.stage import ENV, Output, processes_with, until
+from tests.sandbox.test_lifecycle import helper_pid
+from understudy.sandbox import Command, Containment, Sandbox
+
+SCRIPTS = (
+    "true",
+    "sleep 90001",
+    "(setsid sleep 90001 &) ; echo x",
+    "trap '' TERM; sleep 90001",
+    "mkdir .codex; echo $?",
+    "yes | head -c 300000",
+    "exit 7",
+    "kill -9 $$",
+)
+
+
+async def one(sandbox: Sandbox, containment: Containment | None, workspace: Path, dice: random.Random) -> None:
+    script, moment = dice.choice(SCRIPTS), dice.random() * 0.3
+    limit = moment if dice.random() < 0.4 else None
+    command = Command(("sh", "-c", script), str(workspace), ENV, limit, containment)
+    task = asyncio.create_task(sandbox.run(command, Output()))
+    if limit is None:
+        await asyncio.sleep(moment)
+        task.cancel()
+        if dice.random() < 0.3:
+            await asyncio.sleep(0)
+            task.cancel()
+    await asyncio.wait([task], timeout=30)
+    assert task.done()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+async def test_random_endings(sandbox: Sandbox, contained: Containment, workspace: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    await sandbox.run(Command(("true",), str(workspace), ENV, None, contained), Output())
+    descriptors = len(os.listdir("/proc/self/fd"))
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(120):
+            tasks.create_task(one(sandbox, contained if number % 3 else None, workspace, dice))
+    helper = helper_pid(sandbox)
+    await until(lambda: Path(f"/proc/{helper}/task/{helper}/children").read_text() == "", 10)
+    await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
+    assert processes_with("90001") == []
+    assert list(workspace.iterdir()) == []
+
+
+@pytest.mark.slow
+async def test_a_helper_that_is_killed_again_and_again(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
+    for round_ in range(8):
+        commands = [
+            asyncio.create_task(sandbox.run(Command(("sleep", "90002"), str(workspace), ENV, None, contained), Output()))
+            for _ in range(6)
+        ]
+        await asyncio.sleep(round_ * 0.01)
+        os.kill(helper_pid(sandbox), signal.SIGKILL)
+        done, _ = await asyncio.wait(commands, timeout=10)
+        assert len(done) == 6
+        assert all(task.result().setup_error for task in done)
+    await until(lambda: processes_with("90002") == [])
+    assert list(workspace.iterdir()) == []
