@@ -1,11 +1,15 @@
 """`understudy resume`: a turn from the terminal, with questions for whoever sits there."""
 
+import asyncio
 import json
+import sys
 
 import pytest
 
-from tests.cli.program import CTRL_C, Program
+from tests.cli.program import CTRL_C, LONGEST, Program
 from tests.support.mcp_client import McpProcess
+from tests.support.model_script import HOLD, deltas, say
+from tests.support.model_server import ScriptedModel
 
 ASKING = {"command": ["touch", "made.txt"], "with_escalated_permissions": True, "justification": "to see it made"}
 
@@ -85,3 +89,30 @@ async def test_what_goes_wrong_is_said_and_told_by_the_exit_code(
     assert ended.code == code, ended
     assert said in ended.out + ended.err
     assert "Traceback" not in ended.err
+
+
+async def test_a_message_joins_a_turn_that_runs_in_a_server_and_is_watched_from_here(program: Program) -> None:
+    async with (
+        ScriptedModel([deltas(["Working", HOLD, "."]), say("Both done.")]) as model,
+        McpProcess(model.url, cwd=program.cwd, home=program.home) as client,
+    ):
+        call = client.call_tool("codex", {"prompt": "Do one thing", "cwd": str(program.cwd)})
+        await client.event("agent_message_delta", call)
+        thread = program.json("conversations", "--json")[0]["conversation_id"]
+        resumed = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "understudy", "resume", thread, "And another"),
+            cwd=program.cwd,
+            env=program.environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert resumed.stdout is not None
+        heard = await asyncio.wait_for(resumed.stdout.readuntil(b"And another\n"), LONGEST)
+        model.release()
+        rest, _ = await asyncio.wait_for(resumed.communicate(), LONGEST)
+        assert (await call)["structuredContent"]["content"] == "Both done."
+    blocks = (heard + rest).decode().split("\n\n")
+    assert "❯ And another" in blocks
+    assert blocks[-1] == "● Both done.\n"
+    assert resumed.returncode == 0
+    assert [message["content"] for message in model.requests[1]["messages"][-2:]] == ["Working.", "And another"]
