@@ -4,6 +4,7 @@ Run it as `python docs/generate_security.py` after changing a case; a test fails
 """
 
 import sys
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import get_args
@@ -16,7 +17,8 @@ END = "<!-- end of generated: {name} -->"
 sys.path.insert(0, str(ROOT))
 
 from tests.policy.threat_cases import THREAT_CASES, ThreatCase  # noqa: E402
-from tests.policy.threat_rows import COMMAND_ROWS, EXTRA_COMMAND_ROWS, PATCH_ROWS  # noqa: E402
+from tests.policy.threat_rows import COMMAND_ROWS, EXTRA_COMMAND_ROWS  # noqa: E402
+from tests.security.threat_rows import INJECTION_ROWS, PATCH_ROWS, SANDBOX_ROWS, SERVER_ROWS, Row  # noqa: E402
 
 from understudy.policy.decide import PatchFacts, decide_command, decide_patch  # noqa: E402
 from understudy.policy.quoting import quote_command  # noqa: E402
@@ -34,9 +36,9 @@ def command_table() -> str:
     return "\n".join(lines)
 
 
-def patch_table() -> str:
-    lines = ["| case | what is tried | what becomes of it |", "| --- | --- | --- |"]
-    lines += [f"| {row} | {what} | {outcome} |" for row, (what, outcome) in PATCH_ROWS.items()]
+def told_table(rows: Mapping[str, Row]) -> str:
+    lines = ["| case | what is tried | what becomes of it | shown by |", "| --- | --- | --- | --- |"]
+    lines += [f"| {case} | {row.tried} | {row.outcome} | {'<br>'.join(map(_test, row.shown_by))} |" for case, row in rows.items()]
     return "\n".join(lines)
 
 
@@ -55,12 +57,25 @@ def patch_decisions() -> str:
 
 def render(page: str) -> str:
     """The page with its tables as the code has them now."""
-    for name, table in (("commands", command_table()), ("patches", patch_table()), ("patch decisions", patch_decisions())):
+    tables = {
+        "commands": command_table(),
+        "patches": told_table(PATCH_ROWS),
+        "patch decisions": patch_decisions(),
+        "sandbox": told_table(SANDBOX_ROWS),
+        "server": told_table(SERVER_ROWS),
+        "injection": told_table(INJECTION_ROWS),
+    }
+    for name, table in tables.items():
         begin, end = BEGIN.format(name=name), END.format(name=name)
         before, rest = page.split(begin)
         after = rest.split(end)[1]
         page = f"{before}{begin}\n\n{table}\n\n{end}{after}"
     return page
+
+
+def _test(shown_by: str) -> str:
+    file, _, sentence = shown_by.partition(": ")
+    return f"`{file}` {sentence}"
 
 
 def _verdict(case: ThreatCase) -> str:

@@ -4,9 +4,11 @@ import runpy
 from pathlib import Path
 
 from tests.policy.threat_cases import THREAT_CASES
-from tests.policy.threat_rows import COMMAND_ROWS, PATCH_ROWS
+from tests.policy.threat_rows import COMMAND_ROWS
+from tests.security.threat_rows import INJECTION_ROWS, PATCH_ROWS, SANDBOX_ROWS, SERVER_ROWS
 
-GENERATOR = Path(__file__).parents[2] / "docs" / "generate_security.py"
+TESTS = Path(__file__).parents[1]
+GENERATOR = TESTS.parent / "docs" / "generate_security.py"
 
 
 def test_the_tables_are_those_of_the_code() -> None:
@@ -18,3 +20,17 @@ def test_the_tables_are_those_of_the_code() -> None:
 def test_every_case_is_on_the_page() -> None:
     assert {case.row for case in THREAT_CASES} == set(COMMAND_ROWS)
     assert list(PATCH_ROWS) == [f"P{number}" for number in range(1, 23)]
+    assert list(SANDBOX_ROWS) == [f"X{number}" for number in range(1, 19)]
+    assert list(INJECTION_ROWS) == [f"I{number}" for number in range(1, 7)]
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    rows = {**PATCH_ROWS, **SANDBOX_ROWS, **SERVER_ROWS, **INJECTION_ROWS}
+    missing = [f"{case}: {named}" for case, row in rows.items() for named in row.shown_by if not _is_there(named)]
+    assert missing == []
+    assert all(row.shown_by for row in rows.values())
+
+
+def _is_there(named: str) -> bool:
+    file, _, sentence = named.partition(": ")
+    return f"def test_{sentence.replace(' ', '_')}(" in (TESTS / file).read_text()

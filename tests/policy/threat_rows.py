@@ -1,4 +1,4 @@
-"""The rows that docs/security.md tells of, in words: what is tried, and for patches what becomes of it."""
+"""The rows on commands that docs/security.md tells of, in words: what is tried."""
 
 COMMAND_ROWS: dict[str, str] = {
     "S1": "`git diff` that writes a file",
@@ -43,47 +43,10 @@ COMMAND_ROWS: dict[str, str] = {
 EXTRA_COMMAND_ROWS: dict[str, tuple[str, str]] = {
     "S38": (
         "a command approved once, again with other words, place, environment or mode",
-        "ask: an approval for the session is keyed by exactly these",
+        "ask: an approval for the session is keyed by exactly these, and by what a script that it names says",
     ),
     "S39": (
         "an allow rule for `git` against `git-evil`, `git status; rm`, `./git`",
         "ask: rules match whole words of commands that are fully understood",
     ),
-}
-
-PATCH_ROWS: dict[str, tuple[str, str]] = {
-    "P1": ("`../../x`", "judged by where it leads: asked about, under `never` refused"),
-    "P2": ("an absolute path outside the writable roots", "asked about, under `never` refused"),
-    "P3": ("an absolute path inside them", "as a relative one"),
-    "P4": ("the file itself is a link, for every kind of change", "refused: a patch changes regular files only"),
-    "P5": ("a folder on the way is a link, for every kind of change", "refused: a patch does not go through links"),
-    "P6": ("a link put in place between check and write", "refused: each part of the path is opened without following links"),
-    "P7": ("creating a file through a dangling link", "refused"),
-    "P8": ("a hard link to a file outside", "the name in the project gets a new file; the other stays as it was"),
-    "P9": ("a pipe, device, socket or folder as target", "refused: regular files only"),
-    "P10": ("moving onto an existing or protected file", "shown as what it replaces; onto a protected one as P11"),
-    "P11": (
-        "the protected list, in any spelling of its names",
-        "asked about even inside a root, under `never` refused; files that take effect later are shown first",
-    ),
-    "P12": ("creating a protected path that does not exist yet", "as P11"),
-    "P13": (
-        "odd characters and lengths in paths",
-        "control characters, turned text, over-long and non-UTF-8 paths are refused in words",
-    ),
-    "P14": (
-        "a path shown otherwise than written; several changes to one file",
-        "what is shown is what is written; changes that do not make sense together are refused",
-    ),
-    "P15": ("permissions, setuid, executable bit", "kept as they were; a new file is never executable"),
-    "P16": (
-        "shell forms around a patch",
-        "only the exact known forms are a patch; with anything else beside it, it is an ordinary command",
-    ),
-    "P17": ("a change that fails after others fitted", "nothing is changed"),
-    "P18": ("a patch of 100 MB, a million hunks, hopeless context", "refused, or applied within a bounded time"),
-    "P19": ("line ends, byte order mark, missing final newline", "kept"),
-    "P20": ("an approved folder and its parent", "leave for a folder reaches neither its parent nor what is protected in it"),
-    "P21": ("a forbidden file below an allowed place", "the strictest word wins, file by file"),
-    "P22": ("a file that was changed since it was read", "noticed, and refused"),
 }

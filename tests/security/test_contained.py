@@ -15,6 +15,7 @@ import pytest
 
 from tests.sandbox.stage import processes_with
 from tests.security.house import (
+    ENV,
     KEY,
     LOGIN,
     NEVER,
@@ -189,3 +190,13 @@ async def test_without_a_sandbox_these_commands_would_work() -> None:
             await turn
             outcomes = told(model.requests[-1])
     assert {name for name, outcome in outcomes.items() if '"exit_code":0,' not in outcome} == set()
+
+
+async def test_x10_where_no_sandbox_can_be_had_nothing_runs() -> None:
+    with house() as place:
+        env = {"UNDERSTUDY_SANDBOX_RUNG": "nonsense"}
+        async with besieged(attacks({"run": script("touch made")}), place, NEVER, env=ENV | env) as (model, client):
+            result = await client.call_tool("codex", prompt="go")
+            assert "isError" not in result
+            assert told(model.requests[-1])["run"].startswith("execution error: ")
+        assert not (place.project / "made").exists()
