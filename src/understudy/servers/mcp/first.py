@@ -19,12 +19,13 @@ class Beginning(NamedTuple):
 
 def answer_first(read_fd: int = 0, write_fd: int = 1) -> Beginning:
     """Wait for the first line. If it is a plain `initialize`, answer it; else leave it to the server."""
-    buffer = b""
-    while b"\n" not in buffer:
+    chunks: list[bytes] = []  # joined once: a line may be very long
+    while not chunks or b"\n" not in chunks[-1]:
         chunk = os.read(read_fd, 65536)
         if not chunk:
-            return Beginning(None, buffer, ended=True)
-        buffer += chunk
+            return Beginning(None, b"".join(chunks), ended=True)
+        chunks.append(chunk)
+    buffer = b"".join(chunks)
     line, _, rest = buffer.partition(b"\n")
     answered = _answer(line)
     if answered is None:
