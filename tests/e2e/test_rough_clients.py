@@ -105,7 +105,6 @@ class MuteClient:
     async def send(self, *messages: object) -> None:
         assert self.process.stdin
         self.process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
-        await self.process.stdin.drain()
 
     async def kill(self) -> None:
         self.process.kill()
@@ -156,6 +155,28 @@ async def test_a_client_that_never_reads_costs_bounded_memory_and_holds_up_no_tu
                 assert snapshot[-1]["msg"]["last_agent_message"] == "".join(words)
         finally:
             await client.kill()
+
+
+@pytest.mark.slow
+async def test_a_client_that_asks_on_and_never_reads_is_not_listened_to_for_a_while(tmp_path: Path) -> None:
+    """Its answers would fill the memory: 20,000 lists of tools are more than 150 MB."""
+    count = 20_000
+    async with ScriptedModel([]) as model:
+        client = await MuteClient.start(model, tmp_path)
+        assert client.process.stdin
+        client.process.stdin.write(b"".join(b'{"id":%d,"method":"tools/list"}\n' % n for n in range(count)))
+        largest = 0
+        for _ in range(40):
+            largest = max(largest, resident_bytes(client.process.pid))
+            await asyncio.sleep(0.05)  # nothing tells that it has stopped to listen
+        assert largest < 180 * MEGABYTE
+        assert client.process.stdout
+        answers = bytearray()
+        async with asyncio.timeout(WAIT_SECONDS * 4):
+            while answers.count(b"\n", -20_000) == 0 or b'{"id":%d,' % (count - 1) not in answers[-20_000:]:
+                answers += await client.process.stdout.read(MEGABYTE)
+        assert [int(found) for found in re.findall(rb'^{"id":(\d+),"jsonrpc"', answers, re.MULTILINE)] == [*range(count)]
+        await client.kill()
 
 
 async def test_a_slow_client_that_reads_in_the_end_gets_every_record_in_order(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 CONGESTED_BYTES = 4 * 1024 * 1024
 DRAINED_BYTES = 512 * 1024
+OVERFULL_BYTES = 64 * 1024 * 1024
 
 
 class Outbox:
@@ -56,6 +57,12 @@ class Outbox:
     @property
     def congested(self) -> bool:
         return self._paused or self._waiting > CONGESTED_BYTES
+
+    @property
+    def overfull(self) -> bool:
+        """So much waits that a client which asks on and never reads should not be listened to for a while."""
+        buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return self._waiting + buffered > OVERFULL_BYTES
 
     def when_drained(self, callback: Callable[[], None]) -> None:
         self._drained.append(callback)

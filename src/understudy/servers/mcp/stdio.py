@@ -7,7 +7,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from understudy.engine.engine import Engine
 from understudy.servers.lines import LineSplitter
@@ -51,7 +51,7 @@ async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, end)
-    reader = _Reader(server, end)
+    reader = _Reader(server, outbox, end)
     await _open_output(loop, outbox, end)
     reader.data_received(beginning.read)
     if beginning.ended:
@@ -67,14 +67,22 @@ async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
 
 
 class _Reader(asyncio.Protocol):
-    def __init__(self, server: McpServer, end: Callable[[], None]) -> None:
+    def __init__(self, server: McpServer, outbox: Outbox, end: Callable[[], None]) -> None:
         self._server = server
+        self._outbox = outbox
         self._end = end
         self._lines = LineSplitter()
+        self._transport: asyncio.ReadTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.ReadTransport, transport)  # uvloop's are none by name
 
     def data_received(self, data: bytes) -> None:
         for line in self._lines.feed(data):
             self._server.receive(line)
+        if self._outbox.overfull and self._transport is not None:
+            self._transport.pause_reading()
+            self._outbox.when_drained(self._transport.resume_reading)
 
     def eof_received(self) -> None:
         last = self._lines.rest()
