@@ -17,7 +17,6 @@ SCRIPTS = (
     "sleep 90001",
     "(setsid sleep 90001 &) ; echo x",
     "trap '' TERM; sleep 90001",
-    "mkdir .codex; echo $?",
     "yes | head -c 300000",
     "exit 7",
     "kill -9 $$",
@@ -25,7 +24,8 @@ SCRIPTS = (
 
 
 async def one(sandbox: Sandbox, containment: Containment | None, workspace: Path, dice: random.Random) -> None:
-    script, moment = dice.choice(SCRIPTS), dice.random() * 0.3
+    scripts = SCRIPTS if containment is None else (*SCRIPTS, "mkdir .codex; touch .mcp.json; echo $?")
+    script, moment = dice.choice(scripts), dice.random() * 0.3
     limit = moment if dice.random() < 0.4 else None
     command = Command(("sh", "-c", script), str(workspace), ENV, limit, containment)
     task = asyncio.create_task(sandbox.run(command, Output()))

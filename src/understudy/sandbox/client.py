@@ -128,7 +128,7 @@ class Helper:
                 os.close(descriptor)
         self._unsent.clear()
         for running in self._starting.values():
-            running.fail("the sandbox helper died before it could start the command")
+            running.lose()
         self._starting.clear()
         if not self.probed.done():
             self.probed.set_exception(HelperDied("the sandbox helper died while starting"))

@@ -51,6 +51,11 @@ class Sandbox:
             self._rung = choose(describe_rungs(), self._forced)
         return self._rung
 
+    @property
+    def helper_pid(self) -> int | None:
+        """The helper process, for diagnosis; None if there is none now."""
+        return None if self._helper is None or self._helper.dead else self._helper.pid
+
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end. However this is left, nothing that the command started is still running.
 

@@ -18,6 +18,7 @@ _READS_PER_TURN = 4
 _PIPE_SIZE = 1 << 18
 _GRACE_SECONDS = 0.2
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
+_LOST_SECONDS = 5.0  # in case somebody else holds the pipe
 _F_SETPIPE_SZ = 1031
 
 
@@ -40,6 +41,8 @@ class Running:
         self.writers = [out_writer, err_writer, status_writer]
         self._report = b""
         self._closed = False
+        self._lost = False
+        self._status_ended = False
         self._readers: dict[int, OutputStream] = {out: "stdout", err: "stderr"}
         os.set_blocking(self._status, False)
         loop.add_reader(self._status, self._read_status)
@@ -57,13 +60,29 @@ class Running:
         if self._killed:
             self._kill()
 
+    def lose(self) -> None:
+        """The helper died before it told of a start. If there was one after all, its end closes the status pipe."""
+        self._lost = True
+        if self._status_ended:
+            self._finish_lost()
+        else:
+            self._timer = self._loop.call_later(_LOST_SECONDS, self._finish_lost)
+
+    def _finish_lost(self) -> None:
+        if self._closed:
+            return
+        self._report += b"failed the helper died before it could start the command\n"
+        placeholder.remove_all(self._plan.roots, self._plan.protected)
+        self._finish()
+
     def fail(self, message: str) -> None:
         """It was never started."""
         self._close()
         self._settle(CommandResult(NOT_RUN, self._loop.time() - self._began, setup_error=message))
 
     def limit(self, seconds: float) -> None:
-        self._timer = self._loop.call_later(seconds, self._expire)
+        if not self._lost:
+            self._timer = self._loop.call_later(seconds, self._expire)
 
     def kill(self) -> None:
         """End it and all that it started, at once; `done` tells when that is so."""
@@ -74,7 +93,7 @@ class Running:
     def _expire(self) -> None:
         self._timed_out = True
         if self._pidfd < 0:
-            self._killed = True
+            self._killed = True  # `started` ends it
             return
         self._signal(signal.SIGTERM)
         self._timer = self._loop.call_later(_GRACE_SECONDS, self._kill)
@@ -126,6 +145,9 @@ class Running:
         self._report += block
         if not block:
             self._loop.remove_reader(self._status)  # the watching process is going; `_ended` follows
+            self._status_ended = True
+            if self._lost:
+                self._finish_lost()
         elif _is_final(self._report):
             self._finish()
 
