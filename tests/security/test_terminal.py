@@ -56,16 +56,14 @@ async def _collect() -> dict[str, str]:
             thread = result["structuredContent"]["threadId"]
         program = Program(place.settings, place.project)
         return {
-            "show": program.run("show", thread).out,
             "show --full": program.run("show", "--full", thread).out,
             "show at a terminal": program.at_terminal("show", thread).out,
-            "conversations": program.run("conversations").out,
             "conversations at a terminal": program.at_terminal("conversations").out,
             "show --json": program.run("show", "--json", thread).out,
         }
 
 
-PRINTED = ["show", "show --full", "show at a terminal", "conversations", "conversations at a terminal"]
+PRINTED = ["show --full", "show at a terminal", "conversations at a terminal"]
 
 
 @pytest.mark.parametrize("command", PRINTED)
