@@ -1,5 +1,6 @@
 """Runs the real program, with a configuration folder of its own and little of our environment."""
 
+import io
 import json
 import os
 import pty
@@ -9,12 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.support.mcp_client import McpProcess
 from tests.support.waiting import WAIT_SECONDS
+from understudy.cli.commands import run as run_command
 
 CTRL_C = "\x03"
 LONGEST = 4 * WAIT_SECONDS
@@ -44,8 +48,21 @@ class Program:
         )
         return Ended(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape"))
 
+    def call(self, *words: str, stdin: str | bytes = b"", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ended:
+        """The same in this process, which is many times faster; for commands that need no event loop or terminal."""
+        kept = io.BytesIO(), io.BytesIO()
+        out, err = (io.TextIOWrapper(stream, encoding="utf-8", write_through=True) for stream in kept)
+        given = io.TextIOWrapper(io.BytesIO(stdin.encode() if isinstance(stdin, str) else stdin), encoding="utf-8")
+        surroundings = patch.dict(os.environ, self.environment(env), clear=True)
+        with surroundings, chdir(cwd or self.cwd), patch("sys.stdin", given), redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = run_command(words)
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        return Ended(code, *(stream.getvalue().decode() for stream in kept))
+
     def json(self, *words: str) -> Any:
-        ended = self.run(*words)
+        ended = self.call(*words)
         assert ended.code == 0, ended.err
         return json.loads(ended.out)
 

@@ -81,13 +81,15 @@ reason = "pushing is for people"
 
 def test_the_policy_says_what_it_decides_and_why(program: Program) -> None:
     program.configure(RULES)
-    lines = dict(line.split(maxsplit=1) for line in program.run("policy", "check", "--", "git", "push", "-f").out.splitlines())
+    lines = dict(line.split(maxsplit=1) for line in program.call("policy", "check", "--", "git", "push", "-f").out.splitlines())
     assert lines["decision"] == "deny"
     assert "no-push" in lines["rule"]
     assert "pushing is for people" in lines["reason"]
-    told = json.loads(program.run("policy", "check", "--json", "--escalated", "-c", "approval_policy=on-request", "--", "make").out)
+    told = json.loads(
+        program.call("policy", "check", "--json", "--escalated", "-c", "approval_policy=on-request", "--", "make").out
+    )
     assert (told["decision"], told["contained"], told["approval_policy"]) == ("ask", False, "on-request")
-    assert program.run("policy", "check").code == 1
+    assert program.call("policy", "check").code == 1
 
 
 def test_a_users_tests_for_the_rules_hold_or_fail(program: Program) -> None:
@@ -96,36 +98,36 @@ def test_a_users_tests_for_the_rules_hold_or_fail(program: Program) -> None:
     cases.write_text(
         '[[case]]\ncommand = ["git", "push"]\nexpect = "deny"\n[[case]]\nname = "a build"\nscript = "make"\nexpect = "deny"\n'
     )
-    ended = program.run("policy", "test", str(cases))
+    ended = program.call("policy", "test", str(cases))
     assert ended.code == 1
     assert ended.out.startswith("ok      git push\nFAILED  a build\n")
     assert "decision is allow, expected deny" in ended.out
     assert ended.err == "1 of 2 hold\n"
     cases.write_text('[[case]]\ncommand = ["git", "push"]\nexpect = "deny"\n')
-    assert program.run("policy", "test", str(cases)).code == 0
+    assert program.call("policy", "test", str(cases)).code == 0
     cases.write_text("[[case]\n")
-    assert program.run("policy", "test", str(cases)).err.startswith(f"understudy: {cases}: ")
+    assert program.call("policy", "test", str(cases)).err.startswith(f"understudy: {cases}: ")
 
 
 def test_folders_are_trusted_listed_and_trusted_no_more(program: Program) -> None:
     (program.cwd / ".env").write_text("A=1")
-    assert program.run("trust", ".").out == f"trusted: {program.cwd} (.env)\n"
-    assert program.run("trust", "--list").out == f"{program.cwd}\n"
+    assert program.call("trust", ".").out == f"trusted: {program.cwd} (.env)\n"
+    assert program.call("trust", "--list").out == f"{program.cwd}\n"
     (program.cwd / ".env").write_text("A=2")
-    assert "have changed since" in program.run("trust", "--list").out
-    assert program.run("trust", "--remove", str(program.cwd)).code == 0
-    assert program.run("trust", "--list").out == ""
-    assert program.run("trust", "--remove", str(program.cwd)).code == 1
-    assert program.run("trust", "/no/such").err.startswith("understudy: cannot trust /no/such")
+    assert "have changed since" in program.call("trust", "--list").out
+    assert program.call("trust", "--remove", str(program.cwd)).code == 0
+    assert program.call("trust", "--list").out == ""
+    assert program.call("trust", "--remove", str(program.cwd)).code == 1
+    assert program.call("trust", "/no/such").err.startswith("understudy: cannot trust /no/such")
 
 
 def test_a_patch_from_standard_input_is_applied_here(program: Program) -> None:
     patch = "*** Begin Patch\n*** Add File: made.txt\n+hello\n*** End Patch\n"
-    ended = program.run("apply-patch", stdin=patch)
+    ended = program.call("apply-patch", stdin=patch)
     assert (ended.code, ended.out, ended.err) == (0, "Success. Updated the following files:\nA made.txt\n", "")
     assert (program.cwd / "made.txt").read_text() == "hello\n"
     for broken in ("", "nonsense", b"\xff"):
-        ended = program.run("apply-patch", stdin=broken)
+        ended = program.call("apply-patch", stdin=broken)
         assert (ended.code, ended.out) == (1, "")
         assert ended.err
 
@@ -137,7 +139,7 @@ def test_a_patch_from_standard_input_is_applied_here(program: Program) -> None:
 def test_a_call_that_makes_no_sense_is_answered_with_usage_and_no_traceback(
     program: Program, words: tuple[str, ...], code: int
 ) -> None:
-    ended = program.run(*words)
+    ended = program.call(*words)
     assert (ended.code, ended.out) == (code, "")
     assert "Traceback" not in ended.err
     assert "understudy" in ended.err
@@ -193,7 +195,7 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> N
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_a_completion_script_completes_commands_options_and_ids(program: Program, shell: str) -> None:
     pytest.importorskip("shtab")
-    script = program.run("completion", shell).out
+    script = program.call("completion", shell).out
     for word in ("conversations", "--network", "loopback", "_understudy_ids"):
         assert word in script
     checker = shutil.which(shell)

@@ -10,7 +10,7 @@ HOSTILE = "Clear my screen \x1b[2J\x1b]0;owned\x07 \u202eplease"
 
 
 def test_where_there_are_none_the_list_says_so_and_makes_nothing(program: Program) -> None:
-    ended = program.run("conversations")
+    ended = program.call("conversations")
     assert (ended.code, ended.out, ended.err) == (0, "", "No conversations yet.\n")
     assert program.json("conversations", "--json") == []
     assert not list(program.home.iterdir())
@@ -31,7 +31,7 @@ async def test_the_list_can_be_read_by_people_and_by_programs(program: Program) 
         "pending": [],
         "archived": False,
     }
-    header, *lines = program.run("conversations").out.splitlines()
+    header, *lines = program.call("conversations").out.splitlines()
     assert header.split() == ["ID", "LAST", "ACTIVE", "STATUS", "MESSAGES", "FOLDER", "TITLE"]
     assert lines[0].startswith(second[:8])
     assert r"Clear my screen \u{1b}[2J\u{1b}]0;owned\u{7} \u{202e}please" in lines[0]
@@ -44,17 +44,17 @@ async def test_the_list_can_be_read_by_people_and_by_programs(program: Program) 
 async def test_a_conversation_can_be_archived_brought_back_and_deleted(program: Program) -> None:
     program.script({"say": "Done."})
     one = await program.begin("Tidy up")
-    assert program.run("conversations", "archive", one[:6]).out == f"archived {one}\n"
+    assert program.call("conversations", "archive", one[:6]).out == f"archived {one}\n"
     assert program.json("conversations", "--json") == []
     assert [row["conversation_id"] for row in program.json("conversations", "--json", "--archived")] == [one]
-    assert program.run("conversations", "unarchive", one).out == f"unarchived {one}\n"
+    assert program.call("conversations", "unarchive", one).out == f"unarchived {one}\n"
     assert len(program.json("conversations", "--json")) == 1
 
-    refused = program.run("conversations", "delete", one)
+    refused = program.call("conversations", "delete", one)
     assert (refused.code, refused.err) == (1, "understudy: deleting is for good: add --yes where nobody can be asked\n")
     kept = program.at_terminal("conversations", "delete", one, answers=[("[y/N]", "n\n")])
     assert f"kept {one}" in kept.out
-    assert program.run("conversations", "delete", "--yes", one).out == f"deleted {one}\n"
+    assert program.call("conversations", "delete", "--yes", one).out == f"deleted {one}\n"
     assert program.json("conversations", "--json") == []
     assert not list((program.home / "understudy" / "tmp").glob("*"))
 
@@ -66,7 +66,7 @@ async def test_a_conversation_whose_turn_runs_elsewhere_is_not_deleted(program: 
     claim = log.claim(ConversationId(one))
     assert claim is not None
     try:
-        ended = program.run("conversations", "delete", "--yes", one)
+        ended = program.call("conversations", "delete", "--yes", one)
     finally:
         claim.release()
         log.close()
@@ -83,7 +83,7 @@ async def test_a_transcript_tells_what_was_said_run_changed_and_decided(program:
         {"say": "All \x1b[31mdone\x1b]0;x\x07."},
     )
     one = await program.begin(HOSTILE)
-    ended = program.run("show", one[:5])
+    ended = program.call("show", one[:5])
     assert ended.code == 0
     title, _, rest = ended.out.partition("\n\n")
     assert title.splitlines()[0] == r"Clear my screen \u{1b}[2J\u{1b}]0;owned\u{7} \u{202e}please"
@@ -106,7 +106,7 @@ def _seconds(transcript: str) -> str:
 async def test_events_come_as_lines_with_their_sequence_numbers(program: Program) -> None:
     program.script({"say": "Done."})
     one = await program.begin("Do it")
-    lines = [json.loads(line) for line in program.run("show", one, "--json").out.splitlines()]
+    lines = [json.loads(line) for line in program.call("show", one, "--json").out.splitlines()]
     assert [(line["seq"], line["turn"], line["msg"]["type"]) for line in lines] == [
         (1, "0", "session_configured"),
         (2, "1", "user_message"),
@@ -123,5 +123,5 @@ def test_an_id_that_is_unknown_or_none_is_a_plain_error(program: Program) -> Non
         ("0f8fad5b-d9cb-469f-a165-70867728950e", "no conversation 0f8fad5b-d9cb-469f-a165-70867728950e"),
         ("latest", "'latest' is not the id of a conversation, nor the beginning of one"),
     ):
-        ended = program.run("show", spelled)
+        ended = program.call("show", spelled)
         assert (ended.code, ended.out, ended.err) == (1, "", f"understudy: {said}\n")

@@ -10,7 +10,7 @@ from tests.cli.program import Program
 def _found(program: Program, *words: str, env: dict[str, str] | None = None, code: int = 0) -> dict[str, list[dict[str, Any]]]:
     import json
 
-    ended = program.run("doctor", "--json", *words, env=env)
+    ended = program.call("doctor", "--json", *words, env=env)
     assert ended.code == code, ended.out + ended.err
     report = json.loads(ended.out)
     assert report["ok"] is (code == 0)
@@ -29,7 +29,7 @@ async def test_a_working_place_is_said_to_work_with_figures(program: Program) ->
     assert found["Conversations/integrity"][0]["text"] == "checked, no damage"
     assert "nothing is deleted by itself" in found["Conversations/retention"][0]["text"]
     assert any(findings[0]["text"] == "works, and is used" for name, findings in found.items() if name.startswith("Sandbox/"))
-    printed = program.run("doctor")
+    printed = program.call("doctor")
     assert (printed.code, printed.out.splitlines()[-1]) == (0, "All works.")
 
 
@@ -60,7 +60,7 @@ def test_what_is_missing_or_misspelt_is_named_and_nothing_is_made(program: Progr
 
 def test_a_configuration_that_does_not_parse_is_broken_with_its_place(program: Program) -> None:
     program.configure("model = \n")
-    ended = program.run("doctor")
+    ended = program.call("doctor")
     assert ended.code == 1
     assert "✗ settings: TOML parse error at line 1, column 9" in ended.out
     assert _found(program, env={"CODEX_HOME": "/no/such"}, code=1)["Configuration/folder"][0]["level"] == "broken"
@@ -81,17 +81,17 @@ async def test_a_damaged_or_open_store_is_found(program: Program) -> None:
 
 
 async def test_a_backup_is_a_whole_store_and_writes_over_nothing(program: Program, tmp_path: Path) -> None:
-    ended = program.run("backup", str(tmp_path / "copy.db"))
+    ended = program.call("backup", str(tmp_path / "copy.db"))
     assert (ended.code, "there are no conversations" in ended.err) == (1, True)
     program.script({"say": "Hello."})
     one = await program.begin("Greet me")
     copy = tmp_path / "copy.db"
-    ended = program.run("backup", str(copy))
-    assert (ended.code, ended.out.split(";")[0]) == (0, f"1 conversation saved to {copy}"), ended.err
+    ended = program.call("backup", str(copy))
+    assert (ended.code, ended.out) == (0, f"1 conversation saved to {copy}\n"), ended.err
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert "is there already" in program.run("backup", str(copy)).err
+    assert "is there already" in program.call("backup", str(copy)).err
 
     other = Program(tmp_path / "other", program.cwd)
     (other.home / "understudy").mkdir(parents=True, mode=0o700)
     copy.rename(other.home / "understudy" / "conversations.db")
-    assert other.run("show", one).out == program.run("show", one).out
+    assert other.call("show", one).out == program.call("show", one).out

@@ -4,8 +4,6 @@ import asyncio
 import json
 import sys
 
-import pytest
-
 from tests.cli.program import CTRL_C, LONGEST, Program
 from tests.support.mcp_client import McpProcess
 from tests.support.model_script import HOLD, deltas, say
@@ -71,24 +69,19 @@ async def test_ctrl_c_interrupts_the_turn(program: Program) -> None:
     assert program.json("conversations", "--json")[0]["status"] == "idle"
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
+async def test_what_goes_wrong_is_said_and_told_by_the_exit_code(program: Program) -> None:
+    program.script({"say": "Hello."}, {"fail": "no luck today"})
+    one = await program.begin("Greet me")
+    for words, code, said in (
         (("Fail",), 1, "✗ no luck today"),
         (("  ",), 1, "understudy: there is nothing to say: the prompt is empty"),
         (("Hi", "-c", "approval_policy=sometimes"), 1, "`approval_policy`"),
         (("Hi", "-c", "nonsense"), 2, "has no `=`"),
-    ],
-)
-async def test_what_goes_wrong_is_said_and_told_by_the_exit_code(
-    program: Program, words: tuple[str, ...], code: int, said: str
-) -> None:
-    program.script({"say": "Hello."}, {"fail": "no luck today"})
-    one = await program.begin("Greet me")
-    ended = program.run("resume", one, *words)
-    assert ended.code == code, ended
-    assert said in ended.out + ended.err
-    assert "Traceback" not in ended.err
+    ):
+        ended = program.run("resume", one, *words)
+        assert ended.code == code, ended
+        assert said in ended.out + ended.err
+        assert "Traceback" not in ended.err
 
 
 async def test_a_message_joins_a_turn_that_runs_in_a_server_and_is_watched_from_here(program: Program) -> None:

@@ -37,24 +37,24 @@ async def test_a_conversation_moves_to_another_home_with_its_id(program: Program
     program.script({"say": "Hello."})
     one = await program.begin("Greet me")
     file = tmp_path / "one.jsonl"
-    ended = program.run("export", one[:6], "-o", str(file))
+    ended = program.call("export", one[:6], "-o", str(file))
     assert (ended.code, ended.out) == (0, ""), ended.err
     assert file.stat().st_mode & 0o777 == 0o600
-    assert program.run("export", one).out == file.read_text()
+    assert program.call("export", one).out == file.read_text()
     header, *lines = map(json.loads, file.read_text().splitlines())
     assert (header["understudy_export"], header["conversation_id"], header["records"]) == (1, one, len(lines))
 
-    taken = elsewhere.run("import", str(file))
+    taken = elsewhere.call("import", str(file))
     assert (taken.code, taken.out) == (0, f"{one}  2 messages: Greet me\n")
-    assert elsewhere.run("show", one, "--json").out == program.run("show", one, "--json").out
+    assert elsewhere.call("show", one, "--json").out == program.call("show", one, "--json").out
     assert elsewhere.run("resume", one, "Are you there?").out == "❯ Are you there?\n\n● Still here.\n"
 
-    again = elsewhere.run("import", str(file))
+    again = elsewhere.call("import", str(file))
     assert (again.code, again.err) == (
         1,
         f"understudy: conversation {one} is here already; with --new-id it is taken in beside it\n",
     )
-    beside = json.loads(elsewhere.run("import", str(file), "--new-id", "--json").out)["conversation_id"]
+    beside = json.loads(elsewhere.call("import", str(file), "--new-id", "--json").out)["conversation_id"]
     assert {row["conversation_id"] for row in elsewhere.json("conversations", "--json")} == {one, beside}
     assert beside != one
 
@@ -64,21 +64,21 @@ async def test_a_file_decides_neither_the_sandbox_nor_what_is_approved(
 ) -> None:
     one = await _begin_with_approval(program)
     file = tmp_path / "one.jsonl"
-    program.run("export", one, "-o", str(file))
+    program.call("export", one, "-o", str(file))
     told = _records(file)
     assert told["opened"]["overrides"]["approval_policy"] == "on-request"
     assert told["approval_decided"]["key"]
 
-    ended = elsewhere.run("import", str(file))
+    ended = elsewhere.call("import", str(file))
     assert "sandbox, approval policy, profile, config keys and session approvals were left out" in ended.err
-    elsewhere.run("export", one, "-o", str(tmp_path / "plain.jsonl"))
+    elsewhere.call("export", one, "-o", str(tmp_path / "plain.jsonl"))
     plain = _records(tmp_path / "plain.jsonl")
     assert plain["opened"]["overrides"] == {"model": "scripted", "cwd": str(program.cwd)}
     assert plain["approval_decided"]["key"] is None
 
-    elsewhere.run("conversations", "delete", "--yes", one)
-    elsewhere.run("import", str(file), "--keep-settings")
-    elsewhere.run("export", one, "-o", str(tmp_path / "kept.jsonl"))
+    elsewhere.call("conversations", "delete", "--yes", one)
+    elsewhere.call("import", str(file), "--keep-settings")
+    elsewhere.call("export", one, "-o", str(tmp_path / "kept.jsonl"))
     assert (tmp_path / "kept.jsonl").read_text() == file.read_text(), "nothing is lost on the way"
 
 
@@ -91,11 +91,11 @@ async def test_a_shortened_id_that_fits_several_names_them(program: Program, tmp
     program.script({"say": "Hello."})
     one = await program.begin("Greet me")
     file = tmp_path / "one.jsonl"
-    program.run("export", one, "-o", str(file))
+    program.call("export", one, "-o", str(file))
     other = one[:12] + ("0" if one[12] != "0" else "1") + one[13:]
-    ended = program.run("import", "-", cwd=tmp_path, stdin=file.read_text().replace(one, other))
+    ended = program.call("import", "-", cwd=tmp_path, stdin=file.read_text().replace(one, other))
     assert ended.code == 0, ended.err
-    ended = program.run("show", one[:12])
+    ended = program.call("show", one[:12])
     assert ended.code == 1
     assert one in ended.err
     assert other in ended.err
@@ -142,7 +142,7 @@ async def test_the_model_is_given_the_history_of_a_session_of_codex(program: Pro
         {"type": "message", "id": None, "role": "assistant", "content": [{"type": "output_text", "text": "I will."}]},
     ]
     content = "".join(json.dumps(line) + "\n" for line in lines) + '{"type":"messa'
-    ended = program.run("import", "-", "--cwd", str(program.cwd), stdin=gzip.compress(content.encode()))
+    ended = program.call("import", "-", "--cwd", str(program.cwd), stdin=gzip.compress(content.encode()))
     assert (ended.code, ended.out, ended.err) == (0, f"{one}  2 messages: Remember the number 7\n", "")
     async with ScriptedModel([say("7")]) as model, McpProcess(model.url, cwd=program.cwd, home=program.home) as client:
         result = await client.call_tool("codex-reply", threadId=one, prompt="Which number?")

@@ -1,9 +1,11 @@
 """`understudy backup`."""
 
+import sys
 from argparse import Namespace
 from pathlib import Path
 
 from understudy.cli.stored import open_store, store_exists, store_folder
+from understudy.cli.terminal import one_line
 from understudy.errors import BadRequest
 
 
@@ -18,5 +20,6 @@ def run(options: Namespace) -> int:
     with open_store() as log:
         log.backup(target)
         count = log.count()
-    print(f"{count} conversation{'' if count == 1 else 's'} saved to {target}; to restore, put it in the place of {log.path}")
+    print(f"{count} conversation{'' if count == 1 else 's'} saved to {one_line(str(target))}")
+    print(f"To restore, put it in the place of {log.path} while no server runs.", file=sys.stderr)
     return 0

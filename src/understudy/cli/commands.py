@@ -41,7 +41,9 @@ def _carry_out(words: list[str]) -> int:
     try:
         return options.act(options)
     except AgentError as error:
-        print(f"understudy: {error}", file=sys.stderr)
+        from understudy.policy.visible import strip_terminal_escapes
+
+        print(f"understudy: {strip_terminal_escapes(str(error))}", file=sys.stderr)  # it may repeat what others wrote
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

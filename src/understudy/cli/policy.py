@@ -6,7 +6,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from understudy.cli.surroundings import can_contain, configured, tool_settings
+from understudy.cli.containing import can_contain
+from understudy.cli.surroundings import configured, tool_settings
 from understudy.cli.terminal import one_line
 from understudy.errors import BadRequest, ConfigError
 from understudy.policy.check import Situation, describe, run_cases

@@ -14,8 +14,6 @@ from understudy.config.overrides import parse_flag
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
 
-NO_MODEL = "none"
-
 
 def read_overrides(options: Namespace) -> list[tuple[str, Any]]:
     """The `-c` flags. One that is no assignment ends the program with exit code 2, like any other wrong argument."""

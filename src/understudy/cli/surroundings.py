@@ -9,7 +9,6 @@ from typing import Any
 from understudy.cli.settings import read_config
 from understudy.config.model import Config
 from understudy.engine.setup import prepare_turn
-from understudy.errors import SandboxError
 from understudy.models.http import HttpClient
 from understudy.protocol.choices import SandboxMode
 from understudy.protocol.records import Overrides
@@ -26,13 +25,3 @@ def configured(options: Namespace, *, mode: SandboxMode | None = None, more: Seq
 def tool_settings(config: Config, private_tmp: Path) -> ToolSettings:
     """Raises `ConfigError`."""
     return prepare_turn(config, private_tmp, HttpClient(os.environ), os.environ).settings
-
-
-def can_contain() -> bool:
-    from understudy.sandbox.probe import choose, describe_rungs, forced_rung
-
-    try:
-        choose(describe_rungs(), forced_rung())
-    except SandboxError:
-        return False
-    return True

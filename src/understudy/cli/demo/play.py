@@ -11,11 +11,11 @@ from typing import Any
 
 from rich.text import Text
 
+from understudy.cli.containing import can_contain
 from understudy.cli.demo.client import Direction, McpClient, ServerFailed
 from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
 from understudy.cli.wire_events import tell_event
-from understudy.errors import SandboxError
 
 TASK = "sh check.sh fails. Find out why, fix it, and put a copy of hello.sh into ../release."
 REPLY = "Thanks. Now remove the release folder again."
@@ -67,7 +67,7 @@ class _Demo:
         shutil.copytree(_HERE / "project", self._project)
         self._release.mkdir()
         self._home.mkdir(mode=0o700)
-        contained = _can_contain()
+        contained = can_contain()
         mode, policy = ("workspace-write", "on-request") if contained else ("danger-full-access", "untrusted")
         (self._home / "config.toml").write_text(
             f'model_provider = "scripted"\nsandbox_mode = "{mode}"\napproval_policy = "{policy}"\n'
@@ -149,13 +149,3 @@ class _Demo:
     def _line(self, direction: Direction, line: str) -> None:
         self._teller.close()
         self._console.print(Text(f"{'→' if direction == 'sent' else '←'} {line}", "blue" if direction == "sent" else "cyan"))
-
-
-def _can_contain() -> bool:
-    from understudy.sandbox.probe import choose, describe_rungs, forced_rung
-
-    try:
-        choose(describe_rungs(), forced_rung())
-    except SandboxError:
-        return False
-    return True
