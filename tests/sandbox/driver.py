@@ -35,9 +35,8 @@ async def main() -> None:
             containment = Containment(**fields)
         command = Command(tuple(entry["argv"]), entry["cwd"], entry["env"], entry["timeout"], containment)
         result = await sandbox.run(command, keep)
-        answers.append(
-            {"exit_code": result.exit_code, "setup_error": result.setup_error, **{k: v.decode() for k, v in output.items()}}
-        )
+        ending = {"exit_code": result.exit_code, "setup_error": result.setup_error, "limit": result.limit}
+        answers.append(ending | {stream: text.decode() for stream, text in output.items()})
     await sandbox.close()
     print(json.dumps(answers))
 

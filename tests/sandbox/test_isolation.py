@@ -74,7 +74,7 @@ except OSError:
 """
 
 
-@pytest.mark.parametrize("network", ["off", "loopback"])
+@pytest.mark.parametrize("network", [pytest.param("off", marks=pytest.mark.slow), "loopback"])
 @pytest.mark.parametrize(
     ("rung", "server"),
     [

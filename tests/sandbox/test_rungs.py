@@ -71,6 +71,7 @@ def test_where_namespaces_are_forbidden_landlock_holds() -> None:
     assert {name: outcome for name, (outcome, _) in outcomes.items()} == dict.fromkeys(names, "refused") | {"ok_write_ws": "done"}
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 def test_where_landlock_is_missing_bubblewrap_holds() -> None:
     with arena(PLAIN) as stage:
@@ -103,6 +104,7 @@ def test_commands_do_not_run_as_root_where_only_landlock_works() -> None:
         assert not (stage.workspace / "ran").exists()
 
 
+@pytest.mark.slow
 @needs_root
 def test_where_a_container_hides_parts_of_proc_the_full_rung_still_holds() -> None:
     if shutil.which("unshare") is None:
@@ -116,6 +118,7 @@ def test_where_a_container_hides_parts_of_proc_the_full_rung_still_holds() -> No
     assert int(answer["stdout"]) > 5, "the old /proc is what was to be tested"
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize("rung", ["full", "landlock", pytest.param("bubblewrap", marks=needs_bubblewrap)])
 def test_root_on_another_users_workspace_gives_commands_a_temporary_folder_even_from_its_own_home(rung: str) -> None:
@@ -129,3 +132,20 @@ def test_root_on_another_users_workspace_gives_commands_a_temporary_folder_even_
     assert first["stdout"].split() == [str(PLAIN), "kept", str(PLAIN)], first
     assert second["stdout"].split() == [str(PLAIN), "kept", "kept", str(PLAIN)], second
     assert list(Path("/tmp").glob(f"understudy-{PLAIN}-*")) == []
+
+
+@pytest.mark.slow
+@needs_root
+def test_a_command_that_fills_a_disk_is_ended_before_it_is_full() -> None:
+    with arena(0) as stage:
+        small = (
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            'mount -t tmpfs -o size=64m none "$0" && exec "$@"',
+            str(stage.folder / "private"),
+        )
+        fill = ["sh", "-c", "head -c 50000000 /dev/zero > /tmp/big; sleep 30"]
+        (answer,) = drive(stage, [(fill, stage.containment())], uid=0, rung="full", wrapper=small)
+    assert (answer["exit_code"], answer["limit"]) == (137, "disk")

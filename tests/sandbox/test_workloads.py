@@ -81,7 +81,6 @@ WORK: list[Work] = [
     ("git diff", ["git"], REPOSITORY, ["git", "diff"], "+two"),
     ("git log", ["git"], REPOSITORY, ["git", "log", "--oneline"], "first"),
     ("git stash list", ["git"], REPOSITORY, ["sh", "-c", "git stash list && git blame file"], "one"),
-    ("pytest", [], PYTEST, [sys.executable, "-m", "pytest", "-q", "tests"], "1 passed"),
     ("make -j", ["make"], MAKE, ["sh", "-c", "make -j4 && cat *.out | wc -l"], "4"),
     ("a compiler", ["gcc"], C, ["sh", "-c", "gcc -o m main.c && ./m"], "compiled"),
     ("multiprocessing", [], "cat > m.py", script("m.py"), "doubled"),
@@ -106,6 +105,7 @@ WORK: list[Work] = [
 ]
 INPUT = {"multiprocessing": MULTIPROCESSING, "sqlite": SQLITE, "asyncio": ASYNCIO, "a terminal": PTY}
 SLOW: list[Work] = [
+    ("pytest", [], PYTEST, [sys.executable, "-m", "pytest", "-q", "tests"], "1 passed"),
     ("npm test", ["npm", "node"], NODE, ["npm", "test"], "pass 1"),
     ("cargo build", ["cargo"], CARGO, ["sh", "-c", "cargo build -q --offline && ./target/debug/t"], "built"),
 ]
@@ -116,7 +116,14 @@ async def try_work(sandbox: Sandbox, contained: Containment, workspace: Path, wo
     if missing := [program for program in programs if shutil.which(program) is None]:
         pytest.skip(f"not installed here: {missing}")
     prepare(preparation, workspace, INPUT.get(name, ""))
-    result, output = await run(sandbox, contained, *argv, cwd=workspace, env={"HOME": os.environ["HOME"]}, timeout=60)
+    result, output = await run(
+        sandbox,
+        contained,
+        *argv,
+        cwd=workspace,
+        env={name: os.environ[name] for name in ("HOME", "PYTHONPATH") if name in os.environ},
+        timeout=60,
+    )
     assert (result.exit_code, expected in output.text()) == (0, True), (result, output.chunks)
 
 

@@ -35,7 +35,7 @@ def _mentions(output: str, words: tuple[str, ...]) -> bool:
     return any(word in text for word in words)
 
 
-def hint(result: CommandResult, output: str, containment: Containment | None) -> str | None:
+def hint(result: CommandResult, output: str, containment: Containment | None, *, may_ask: bool = True) -> str | None:
     """What to tell the model after a likely denial: what this sandbox refuses, and what it can do about it."""
     if containment is None or not likely_denied(result, output, containment):
         return None
@@ -45,7 +45,8 @@ def hint(result: CommandResult, output: str, containment: Containment | None) ->
     lines.append(f"- Network: {_NETWORK_SAYING[containment.network]}")
     if result.signal == signal.SIGSYS or _mentions(output, ("operation not permitted",)):
         lines.append("- Also refused: tracing or inspecting other processes, mounting, new namespaces, kernel settings")
-    lines.append("Work within these limits, or ask for this one command to be run outside the sandbox and say why it is needed.")
+    otherwise = ", or ask for this one command to be run outside the sandbox and say why it is needed." if may_ask else "."
+    lines.append(f"Work within these limits{otherwise}")
     return "\n".join(lines)
 
 

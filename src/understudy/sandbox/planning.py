@@ -1,9 +1,7 @@
 """Turns a command into the helper's plan: whose rights, which environment, which limits."""
 
-import hashlib
 import os
 import pwd
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -164,6 +162,8 @@ def temporary_folder_for(owner: tuple[int, int], folder: str, shape: str) -> str
     the home of root.
     """
     if shape != FULL and not _can_reach(owner[0], folder):
+        import hashlib  # slow to load and hardly ever needed
+
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
         folder = f"{_FALLBACK}{owner[0]}-{name}"
         try:
@@ -180,6 +180,8 @@ def remove_fallbacks(folders: Iterable[str]) -> None:
     """Remove the folders that took the place of unreachable ones."""
     for folder in folders:
         if folder.startswith(_FALLBACK):
+            import shutil  # slow to load and hardly ever needed
+
             shutil.rmtree(folder, ignore_errors=True)
 
 

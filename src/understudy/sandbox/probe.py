@@ -4,7 +4,6 @@ full -> landlock -> bubblewrap -> refuse; never a silent step down to nothing.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -103,6 +102,8 @@ def choose(rungs: tuple[Rung, ...], forced: str | None) -> Rung:
 
 
 def find_bubblewrap() -> str | None:
+    import shutil  # slow to load and rarely needed
+
     return shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin")
 
 
