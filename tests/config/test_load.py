@@ -136,8 +136,15 @@ def test_without_any_setting_the_defaults_hold(load: Load, home: Path, work: Pat
     assert config.cwd == work
     assert config.state_dir == home / "understudy"
     user = home.parent
-    assert config.sandbox.mask == (config.state_dir, home / "auth.json", user / ".ssh", user / ".aws", user / ".gnupg")
-    assert config.sandbox.protect == (".git", ".codex", ".agents", ".mcp.json", str(config.state_dir))
+    assert config.sandbox.mask == (
+        config.state_dir,
+        home / "auth.json",
+        home / "config.toml",
+        user / ".ssh",
+        user / ".aws",
+        user / ".gnupg",
+    )
+    assert config.sandbox.protect == (".git", ".codex", ".agents", ".mcp.json", str(config.state_dir), str(home))
     assert config.base_instructions is None
     assert config.warnings == ()
 
@@ -185,8 +192,8 @@ def test_mask_protect_and_limits_are_the_users_but_our_state_stays_guarded(load:
     """
     sandbox = load(toml).sandbox
     state = home / "understudy"
-    assert sandbox.mask == (state, home / "auth.json", home.parent / "private", work / "secrets")
-    assert sandbox.protect == (".github", str(home.parent / "notes"), str(state))
+    assert sandbox.mask == (state, home / "auth.json", home / "config.toml", home.parent / "private", work / "secrets")
+    assert sandbox.protect == (".github", str(home.parent / "notes"), str(state), str(home))
     limits = sandbox.limits
     assert (limits.seconds, limits.processes, limits.memory_mb, limits.file_mb) == (60, 0, 100, 5)
 

@@ -29,11 +29,21 @@ def read_sandbox(read: Reader, chosen: SandboxMode | None, *, home: Path, cwd: P
         network=_read_network(read, mode),
         exclude_tmpdir_env_var=read.flag("sandbox_workspace_write.exclude_tmpdir_env_var") or False,
         exclude_slash_tmp=read.flag("sandbox_workspace_write.exclude_slash_tmp") or False,
-        # the log and the credentials stay hidden, and the log unwritten, whatever the lists say
-        mask=_distinct((state, home / "auth.json", *_masked(DEFAULT_MASK if mask is None else mask, cwd, env))),
-        protect=tuple(dict.fromkeys((*_protected(DEFAULT_PROTECT if protect is None else protect, env), str(state)))),
+        # our own things stay hidden and unwritten, whatever the lists say: the log, the credentials, and a configuration that may
+        # hold some too
+        mask=_distinct(
+            (state, home / "auth.json", home / "config.toml", *_masked(DEFAULT_MASK if mask is None else mask, cwd, env))
+        ),
+        protect=tuple(
+            dict.fromkeys((*_protected(DEFAULT_PROTECT if protect is None else protect, env), *_our_places(home, state, cwd)))
+        ),
         limits=_read_limits(read),
     )
+
+
+def _our_places(home: Path, state: Path, cwd: Path) -> tuple[str, ...]:
+    """All of the home folder; where somebody works in it, at least what decides over us."""
+    return (str(state), str(home / "config.toml"), str(home / "auth.json")) if cwd.is_relative_to(home) else (str(state), str(home))
 
 
 def default_mode(cwd: Path, env: Mapping[str, str]) -> SandboxMode:

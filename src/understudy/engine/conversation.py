@@ -122,9 +122,7 @@ class Conversation:
             if parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING)
             if overrides is not None:
-                self._prepare(
-                    merge(self.state.overrides, overrides), self.id
-                )  # raises where they cannot be had; they hold from the next turn on
+                self._prepare(merge(self.state.overrides, overrides), self.id)  # raises now; they hold from the next turn on
             assert self._turn is not None
             self.feed.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
@@ -183,8 +181,9 @@ class Conversation:
     def interrupt(self) -> bool:
         """End the running turn, also one that a crash left waiting. False when there is none."""
         if self._task is not None:
-            self._interrupt_asked = True
-            self._cancel(self._task)
+            if not self._interrupt_asked:  # a second one must not cut short the clean-up that the first began
+                self._interrupt_asked = True
+                self._cancel(self._task)
             return True
         if self.state.turn is None and not self._log.is_claimed(self.id):
             return False

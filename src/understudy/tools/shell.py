@@ -176,7 +176,8 @@ class _Execution:
         except SandboxError as error:
             context.record(CommandEnded(self._call_id, "", str(error), -1, 0.0))
             raise
-        finished = _Finished(result, capture, self._seconds, containment)
+        may_ask = context.settings.approval_policy == "on-request"  # the only policy under which the model can ask to leave
+        finished = _Finished(result, capture, self._seconds, containment, may_ask=may_ask)
         context.record(finished.record(self._call_id))
         return finished
 
@@ -205,8 +206,11 @@ class _Capture:
 
 
 class _Finished:
-    def __init__(self, result: CommandResult, capture: _Capture, seconds: float, containment: Containment | None) -> None:
+    def __init__(
+        self, result: CommandResult, capture: _Capture, seconds: float, containment: Containment | None, *, may_ask: bool
+    ) -> None:
         self._result = result
+        self._may_ask = may_ask
         self._capture = capture
         self._limit = seconds
         self._containment = containment
@@ -243,7 +247,7 @@ class _Finished:
         text = self._capture.merged.text()
         if result.timed_out:
             text = _with_line(text, f"command timed out after {round(self._limit * 1000)} milliseconds")
-        elif (told := hint(result, self._printed, self._containment)) is not None:
+        elif (told := hint(result, self._printed, self._containment, may_ask=self._may_ask)) is not None:
             text = _with_line(text, told)
         return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
 
