@@ -34,8 +34,9 @@ DECISIONS: tuple[Decision, ...] = ("approved", "approved_for_session", "denied")
 class Story:
     """Appends as a conversation does, to a state and to a log."""
 
-    def __init__(self, seed: int, *, chances: bool = True) -> None:
-        """Without `chances` nothing goes wrong and nobody forks."""
+    def __init__(self, seed: int, *, chances: bool = True, killed: bool = True) -> None:
+        """Without `chances` nothing goes wrong and nobody forks; without `killed` every turn is ended."""
+        self._killed = killed
         self.random = random.Random(seed)
         self._chances = chances
         self.state = State()
@@ -68,7 +69,7 @@ class Story:
             self._step(turn)
             if self._chance() < 0.2:
                 self._message(turn)
-            if self._chance() < 0.15:
+            if self._killed and self._chance() < 0.15:
                 return  # the process was killed here
         for call_id in tuple(self.state.calls):
             self._add(ToolAnswered(FunctionCallOutput(call_id, "aborted"), success=False), turn)

@@ -97,3 +97,14 @@ def test_an_empty_log_has_an_empty_path() -> None:
     assert path_to([]) == []
     assert contents(State.read([])) == contents(State())
     assert path_to([Entry(1, 0, "1", 0.0, Noticed("x"))])[0].seq == 1
+
+
+@given(st.integers(), st.integers(1, 8))
+@settings(max_examples=100)
+def test_a_fork_never_begins_inside_a_turn(seed: int, turns: int) -> None:
+    """Also not from a message that came while a turn ran and was never read."""
+    story = Story(seed, killed=False)
+    for _ in range(turns):
+        story.turn()
+    for end in story.state.message_ends.values():
+        assert story.state.fork(story.entries, end).turn is None

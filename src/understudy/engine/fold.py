@@ -63,7 +63,7 @@ class State:
         # of the whole log, whatever path is followed:
         self.message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
         self.turn_messages: dict[str, str] = {}  # the message that began each turn
-        self._messages_of_turn: list[str] = []
+        self._messages_of_turn: list[str] = []  # accepted in it, or read
 
     def apply(self, entry: Entry) -> None:
         self.last_seq = max(self.last_seq, entry.seq)
@@ -95,6 +95,7 @@ class State:
                 self.submissions += 1
                 self.message_count += 1
                 self.message_ends[message.message_id] = entry.seq
+                self._messages_of_turn.append(message.message_id)
                 self.turn_messages.setdefault(entry.turn, message.message_id)
                 self.title = self.title or title_from(message.message)
                 if message.overrides is not None:
@@ -102,7 +103,6 @@ class State:
             case TurnStarted(turn_id=turn_id):
                 self.turn = turn_id
                 self.answer = None
-                self._messages_of_turn = []
             case TurnEnded() as ended:
                 self._end_turn(entry.seq, ended)
             case CommandStarted(call_id=call_id) | PatchStarted(call_id=call_id):

@@ -10,7 +10,13 @@ class Retelling:
 
     @property
     def told(self) -> str:
-        return "".join(self._told)
+        """What viewers have of an answer that is not complete."""
+        return "" if self._strayed else "".join(self._told)
+
+    @property
+    def falls_short(self) -> bool:
+        """If it ended here, viewers would have been shown more than was said."""
+        return bool(self._expected) and not self._strayed
 
     def hear(self, piece: str) -> str:
         """The part of `piece` that is new to viewers."""
@@ -33,7 +39,7 @@ class Retelling:
 
     def begin_again(self) -> None:
         """The answer broke off and is asked for anew."""
-        self._expected = self.told
+        self._expected = "".join(self._told)
 
     def finish(self) -> None:
         """The item is complete: the next one starts from nothing."""

@@ -6,6 +6,7 @@ from understudy.protocol.records import (
     CommandStarted,
     Delta,
     ItemReceived,
+    Noticed,
     OutputDelta,
     ReasoningDelta,
     Record,
@@ -29,6 +30,8 @@ def finished_by(record: Record) -> tuple[str, ...]:
             return (REASONING, RAW)
         case CommandStarted(call_id=call_id) | CommandEnded(call_id=call_id):
             return (f"{OUTPUT} {call_id} ",)
+        case Noticed(withdraws=True):
+            return (TEXT, REASONING, RAW)
         case TurnEnded():
             return (TEXT, REASONING, RAW, OUTPUT)
         case _:

@@ -32,6 +32,8 @@ from understudy.protocol.records import (
 from understudy.tools.patch.turn_diff import TurnDiff
 from understudy.tools.tool import Answer, Question, RunsCommands, Tool, ToolOutput, ToolSettings
 
+ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
+
 
 class TurnAborted(Exception):
     """A person answered a question by ending the turn."""
@@ -136,12 +138,13 @@ class Turn:
                 if more:
                     self.emit(event if more is text else TextDelta(more))
                 elif self._text.strayed_now:
-                    self.record(Noticed("the model began its answer anew; the whole text follows when it is complete"))
+                    self.record(ANEW)
             case ReasoningDelta(text=text, raw=raw):
                 self._hear_reasoning(text, raw)
             case ItemDone(item=item):
                 await self._take(item)
             case Completed(usage=usage):
+                self._withdraw_unfinished()
                 if usage is not None:
                     before = self._feed.state.usage
                     self.record(TokensCounted(usage, usage if before is None else before.plus(usage)))
@@ -161,12 +164,22 @@ class Turn:
                 self.record(ItemReceived(item))
                 await self._run_call(item)
             case Message():
+                if self._text.falls_short:
+                    self.record(ANEW)
                 self.record(ItemReceived(item))
                 self._text.finish()
             case Reasoning():
                 self.record(ItemReceived(item, self._setup.show_raw_reasoning))
                 self._reasoning.finish()
                 self._raw_reasoning.finish()
+
+    def _withdraw_unfinished(self) -> None:
+        """A complete answer that lacks what was shown of it before: a retry left it out."""
+        retellings = (self._text, self._reasoning, self._raw_reasoning)
+        if any(retelling.told for retelling in retellings):
+            self.record(Noticed("the model took back what it had begun to say", withdraws=True))
+        for retelling in retellings:
+            retelling.finish()
 
     # -- tools
 

@@ -152,10 +152,11 @@ class DiffChanged(msgspec.Struct, frozen=True, tag="diff_changed"):
     unified_diff: str
 
 
-class Noticed(msgspec.Struct, frozen=True, tag="noticed"):
+class Noticed(msgspec.Struct, frozen=True, tag="noticed", omit_defaults=True):
     """A word to whoever watches."""
 
     message: str
+    withdraws: bool = False  # what was shown of an unfinished answer does not count
 
 
 class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended"):
