@@ -127,3 +127,14 @@ def test_a_lock_is_one_byte_and_the_descriptor_is_not_inherited(tmp_path: Path) 
     first.close()
     assert second.try_lock(numbers[0])
     second.close()
+
+
+async def test_a_claim_may_be_given_back_after_the_store_is_closed(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    name = new_id()
+    claim = log.claim(name)
+    assert claim is not None
+    log.close()
+    claim.release()
+    assert other.claim(name) is not None
+    other.close()

@@ -47,6 +47,8 @@ class Watch:
                     seen = now
                 except AgentError as error:
                     logger.warning("cannot see what other processes write: %s", error)
+                except Exception:  # whoever else is watched for must not pay for it
+                    logger.exception("bug in seeing what other processes write")
                 await asyncio.sleep(POLL_SECONDS)
         finally:
             self._task = None

@@ -28,6 +28,8 @@ class ConversationLocks:
         return True
 
     def unlock(self, number: int) -> None:
+        if self._fd < 0:
+            return  # closing has freed them all
         if _HAS_OFD:
             fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_UNLCK, os.SEEK_SET, number, 1, 0))
         else:
@@ -41,3 +43,4 @@ class ConversationLocks:
 
     def close(self) -> None:
         os.close(self._fd)
+        self._fd = -1

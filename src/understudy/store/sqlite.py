@@ -123,7 +123,10 @@ class SqliteLog:
     def _deliver(self, answers: list[tuple[Committed, BaseException | None]]) -> None:
         def tell() -> None:
             for done, error in answers:
-                done(error)
+                try:
+                    done(error)
+                except Exception:  # the others are told all the same
+                    logger.exception("bug in handling what became of a write")
 
         if self._loop is None:
             tell()
