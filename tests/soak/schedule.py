@@ -1,0 +1,293 @@
+"""One random schedule: clients send, stream, cancel, approve, interrupt and fork; servers are killed and started again.
+
+Afterwards the log is read, and everything that was seen and acknowledged is held against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.soak.moody_model import MoodyModel
+from tests.soak.truth import Truth, check_commands, check_log
+from tests.soak.watching import Watched, check_stream
+from tests.support.mcp_client import Call, McpProcess
+from tests.support.waiting import WAIT_SECONDS
+
+DECISIONS = ("approved", "approved", "approved_for_session", "denied", "abort")
+
+
+@dataclass
+class Told:
+    """What servers have acknowledged."""
+
+    conversations: list[str] = field(default_factory=list[str])
+    messages: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # conversation, message id
+    forked: set[str] = field(default_factory=set[str])
+
+
+class Schedule:
+    def __init__(self, seed: int, folder: Path, *, steps: int = 30, servers: int | None = None) -> None:
+        self.random = random.Random(seed)
+        self.model = MoodyModel(seed)
+        self.told = Told()
+        self.trace: list[str] = []
+        self.complaints: list[str] = []
+        self._steps = steps
+        self._count = servers or self.random.choice([1, 1, 2])
+        self._home = folder / "home"
+        self._work = folder / "work"
+        self._servers: list[McpProcess] = []
+        self._streams: list[Watched] = []
+        self._calls: list[tuple[McpProcess, Call]] = []
+        self._asked: dict[int, int] = {}  # questions handed out so far, by server
+        self._home.mkdir()
+        self._work.mkdir()
+
+    async def run(self) -> None:
+        async with self.model.serving():
+            try:
+                for _ in range(self._count):
+                    self._servers.append(await self._launch())
+                for _ in range(self._steps):
+                    await self._step()
+                    await asyncio.sleep(self.random.choice([0, 0, 0.005, 0.02, 0.05]))
+                await self._settle()
+                await self._say_last_words()
+                await self._let_streams_catch_up()
+            finally:
+                for server in self._servers:
+                    await server.kill()
+                    self.complaints.append(server.stderr)
+        self._check()
+        assert "".join(self.complaints) == "", "no server had anything to complain about"
+
+    # -- steps
+
+    async def _step(self) -> None:
+        steps: list[tuple[float, Callable[[McpProcess], Awaitable[None]]]] = [
+            (3, self._create),
+            (8, self._send),
+            (5, self._call),
+            (7, self._stream),
+            (2, self._stop_stream),
+            (8, self._answer),
+            (2, self._approve),
+            (2, self._interrupt),
+            (1, self._cancel_call),
+            (2, self._fork),
+            (2, self._kill),
+            (0.5, self._close),
+        ]
+        step = self.random.choices([step for _, step in steps], [weight for weight, _ in steps])[0]
+        server = self.random.choice(self._servers)
+        self.trace.append(f"{getattr(step, '__name__', step)} on {self._servers.index(server)}")
+        await step(server)
+
+    async def _create(self, server: McpProcess) -> None:
+        policy = self.random.choice(["never", "untrusted"])
+        prompt = self.random.choice(["", "begin"])
+        result = await server.call_tool("conversationCreate", prompt=prompt, approval_policy=policy)
+        self.told.conversations.append(result["structuredContent"]["conversation_id"])
+
+    def _any(self) -> str | None:
+        return self.random.choice(self.told.conversations) if self.told.conversations else None
+
+    async def _send(self, server: McpProcess, **more: Any) -> None:
+        conversation = self._any()
+        if conversation is None:
+            return await self._create(server)
+        content = [{"type": "text", "text": f"message {len(self.trace)}"}]
+        result = await server.call_tool("conversationSendMessage", conversation_id=conversation, content=content, **more)
+        if not result["isError"]:
+            self.told.messages.append((conversation, result["_meta"]["messageId"]))
+        return None
+
+    async def _fork(self, server: McpProcess) -> None:
+        if not self.told.messages:
+            return
+        conversation, message = self.random.choice(self.told.messages)
+        content = [{"type": "text", "text": f"fork {len(self.trace)}"}]
+        result = await server.call_tool(
+            "conversationSendMessage", conversation_id=conversation, content=content, parent_message_id=message
+        )
+        if not result["isError"]:
+            self.told.forked.add(conversation)
+            self.told.messages.append((conversation, result["_meta"]["messageId"]))
+
+    async def _call(self, server: McpProcess) -> None:
+        conversation = self._any()
+        if conversation is None or self.random.random() < 0.2:
+            call = server.call_tool("codex", {"prompt": f"call {len(self.trace)}", "approval-policy": "untrusted"})
+        else:
+            call = server.call_tool("codex-reply", threadId=conversation, prompt=f"reply {len(self.trace)}")
+        self._calls.append((server, call))
+
+    async def _stream(self, server: McpProcess) -> None:
+        conversation = self._any()
+        if conversation is None:
+            return
+        bare_elsewhere = any(one.after is None for one in self._streams if one.ended is None and one.server is server)
+        before = [one for one in self._streams if one.conversation == conversation]
+        after = self.random.choice([None, 0, 0, before[-1].last_seen if before else 0])
+        if after is None and bare_elsewhere:
+            after = 0  # two bare streams on one connection cannot be told apart
+        stream = Watched(server, conversation, after)
+        await stream.call
+        for other in self._streams:
+            if other.ended is None and other.server is server and other.conversation == conversation:
+                other.finish(cut=True)
+        self._streams.append(stream)
+
+    async def _stop_stream(self, server: McpProcess) -> None:
+        live = [one for one in self._streams if one.ended is None and one.server is server]
+        if live:
+            stream = self.random.choice(live)
+            await server.cancel(stream.call)
+            await server.request("ping")
+            stream.finish(cut=True)
+
+    async def _answer(self, server: McpProcess) -> None:
+        questions = [frame for frame in server.frames if frame.get("method") == "elicitation/create"]
+        done = self._asked.get(id(server), 0)
+        if len(questions) > done:
+            self._asked[id(server)] = done + 1
+            await server.respond(questions[done], {"decision": self.random.choice(DECISIONS)})
+
+    async def _approve(self, server: McpProcess) -> None:
+        for entry in await self._list(server):
+            for call_id in entry["pending"]:
+                arguments = {"conversation_id": entry["conversation_id"], "call_id": call_id}
+                await server.call_tool("conversationApprove", arguments, decision=self.random.choice(DECISIONS))
+                return
+
+    async def _interrupt(self, server: McpProcess) -> None:
+        conversation = self._any()
+        if conversation is not None:
+            await server.call_tool("conversationInterrupt", conversation_id=conversation)
+
+    async def _cancel_call(self, server: McpProcess) -> None:
+        open_calls = [call for owner, call in self._calls if owner is server and not call.done]
+        if open_calls:
+            await server.cancel(self.random.choice(open_calls))
+
+    async def _kill(self, server: McpProcess) -> None:
+        await server.kill()
+        await self._replace(server)
+
+    async def _close(self, server: McpProcess) -> None:
+        assert await server.close() == 0
+        await self._replace(server)
+
+    # -- servers
+
+    async def _launch(self) -> McpProcess:
+        config = {"model_providers.mock.stream_max_retries": 1, "sandbox_mode": "danger-full-access"}
+        server = McpProcess(self.model.url, cwd=self._work, home=self._home, config=config, check_frames=False)
+        await server.start()
+        await server.initialize()
+        return server
+
+    async def _replace(self, server: McpProcess) -> None:
+        self.complaints.append(server.stderr)
+        for stream in self._streams:
+            if stream.server is server:
+                stream.finish(cut=True)
+        self._calls = [(owner, call) for owner, call in self._calls if owner is not server]
+        self._servers[self._servers.index(server)] = await self._launch()
+
+    async def _list(self, server: McpProcess) -> list[dict[str, Any]]:
+        return list((await server.call_tool("conversationsList", limit=200))["structuredContent"]["conversations"])
+
+    # -- the end
+
+    async def _settle(self) -> None:
+        """Until nothing runs: questions are denied, what takes long is interrupted."""
+        server = self._servers[0]
+        busy: list[dict[str, Any]] = []
+        answers: list[Any] = []
+        try:
+            async with asyncio.timeout(WAIT_SECONDS * 4):
+                rounds = 0
+                while busy := [entry for entry in await self._list(server) if entry["status"] != "idle"]:
+                    rounds += 1
+                    for entry in busy:
+                        for call_id in entry["pending"]:
+                            arguments = {"conversation_id": entry["conversation_id"], "call_id": call_id, "decision": "denied"}
+                            answers.append(await server.call_tool("conversationApprove", arguments))
+                        if rounds > 20:
+                            answers.append(
+                                await server.call_tool("conversationInterrupt", conversation_id=entry["conversation_id"])
+                            )
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"still busy: {busy}; the last answers were {answers[-2:]}") from None
+
+    async def _say_last_words(self) -> None:
+        """One more message to each: all that was accepted reaches the model with it, in order, once."""
+        self.model.calm = True
+        server = self.random.choice(self._servers)
+        for conversation in self.told.conversations:
+            before = len(self.model.requests)
+            result = await server.call_tool("codex-reply", threadId=conversation, prompt="last words")
+            assert result["structuredContent"]["content"] == "calm", result
+            if conversation not in self.told.forked:
+                self._last_request(conversation, self.model.requests[before:])
+        for owner, call in self._calls:
+            await owner.answer(call.id)
+
+    def _last_request(self, conversation: str, requests: list[Any]) -> None:
+        truth = Truth(self._home)
+        try:
+            entries = truth.log.read(conversation)  # pyright: ignore[reportArgumentType]
+        finally:
+            truth.close()
+        texts = [entry.record.message.text() for entry in entries if hasattr(entry.record, "message_id")]  # pyright: ignore
+        users = [message["content"] for message in requests[-1]["messages"] if message["role"] == "user"]
+        assert [text for text in users if not text.startswith("<")] == texts, (
+            f"{conversation}: the model was not told everything once"
+        )
+
+    async def _let_streams_catch_up(self) -> None:
+        """A stream of another process's turn comes a moment later. Whether it comes whole is checked at the end."""
+        truth = Truth(self._home)
+        try:
+            for stream in [one for one in self._streams if one.ended is None]:
+                whole = [seq for seq, _ in truth.events(stream.conversation, marked=stream.after is not None)]
+                count = len([seq for seq in whole if seq > (stream.after or 0)])
+                with suppress(AssertionError):
+                    await stream.server.wait_for_frame(lambda _: len(stream.events()) >= count, "all events")  # noqa: B023
+                stream.finish(cut=False)
+        finally:
+            truth.close()
+
+    def _check(self) -> None:
+        truth = Truth(self._home)
+        try:
+            assert truth.log.check() == "ok"
+            known = set(truth.conversations())
+            assert set(self.told.conversations) <= known, "a conversation that was acknowledged is lost"
+            for conversation, message in self.told.messages:
+                assert truth.messages(conversation).count(message) == 1, f"message {message} is lost or doubled"
+            for stream in self._streams:
+                events = truth.events(stream.conversation, marked=stream.after is not None)
+                check_stream(stream, events, whole=not stream.cut)
+            self._check_commands(truth, known)
+        finally:
+            truth.close()
+
+    def _check_commands(self, truth: Truth, known: set[Any]) -> None:
+        log = self._work / "log"
+        printed = log.read_text().split() if log.exists() else []
+        assert len(set(printed)) == len(printed), "a command ran twice"
+        accounted: set[str] = set()
+        for conversation in known:
+            entries = truth.log.read(conversation)
+            check_log(entries)
+            accounted |= check_commands(entries, printed)
+        assert accounted == set(printed), "something ran that is not on record"

@@ -1,0 +1,20 @@
+"""Random schedules and kills against the real program. `python -m tests.soak` runs many more of them."""
+
+import pytest
+
+from tests.soak.kills import run_kills
+from tests.soak.runs import run_schedules
+
+
+async def test_snapshot_and_live_are_the_projection_of_the_log_in_random_schedules() -> None:
+    await run_schedules(first_seed=1, count=25, at_once=5)
+
+
+@pytest.mark.slow
+async def test_more_random_schedules() -> None:
+    await run_schedules(first_seed=1000, count=60, at_once=4)
+
+
+@pytest.mark.slow
+async def test_nothing_acknowledged_is_lost_by_kills_at_random_moments() -> None:
+    await run_kills(first_seed=1, count=60, at_once=2)
