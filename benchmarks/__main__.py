@@ -1,5 +1,5 @@
 """`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`: how our costs grow;
-`profile`: where our time goes."""
+`profile`: where our time goes; `plots`: the pictures and tables of docs/performance.md."""
 
 import argparse
 import shlex
@@ -11,6 +11,7 @@ from benchmarks.growth.run import CURVES, run_growth
 from benchmarks.measures import MEASURES
 from benchmarks.model.process import REPOSITORY, Model, measure_ceiling
 from benchmarks.peers import default_folder, find_peers
+from benchmarks.plots import draw
 from benchmarks.profiling.run import KINDS, run_profiles
 from benchmarks.report import machine, print_report, save
 from benchmarks.run import run_interleaved
@@ -43,6 +44,10 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--flames", type=Path, default=RESULTS, metavar="FOLDER", help="where the flame graphs go (%(default)s)")
     _add_common_options(profile)
     profile.set_defaults(act=_run_profiles)
+    plots = commands.add_parser("plots", help="draw docs/performance from saved samples")
+    plots.add_argument("--compare", type=Path, metavar="FILE", help="samples of a comparison (the newest)")
+    plots.add_argument("--growth", type=Path, metavar="FILE", help="samples of the growth curves (the newest)")
+    plots.set_defaults(act=_draw)
     return parser
 
 
@@ -71,6 +76,16 @@ def _run_growth(options: argparse.Namespace) -> int:
 
 def _run_profiles(options: argparse.Namespace) -> int:
     return run_profiles(_ours(options)[0], options.only or list(KINDS), options.scale, options.py_spy, options.flames)
+
+
+def _draw(options: argparse.Namespace) -> int:
+    for path in draw(options.compare or _newest("compare"), options.growth or _newest("growth")):
+        print(path)
+    return 0
+
+
+def _newest(kind: str) -> Path | None:
+    return max(RESULTS.glob(f"{kind}-*.json"), default=None)
 
 
 def _run_ours(options: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """Single turns on a warm server: what a user waits beyond the model's own time."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -62,19 +63,25 @@ def turns(bench: Bench) -> Samples:
 
 
 def history(bench: Bench) -> Samples:
-    client = bench.warm()
-    for attempt in range(ATTEMPTS):
-        try:
-            taken = session_of(client, bench.times(200) + 5)
-        except LostAnswer:
-            if attempt == ATTEMPTS - 1:
-                raise
-            continue
-        return {"history": [median(taken[-11:]) / median(taken[5:15])]}
-    return {}
+    taken = session_of(bench.warm(), bench.times(200) + 5)
+    return {"history": [median(known(taken[-11:])) / median(known(taken[5:15]))]}
 
 
 def session_of(client: Client, turns: int) -> list[float]:
-    """How long each turn of one session takes."""
+    """How long each turn of one session takes; NaN for one that was lost."""
     session = client.begin_session()
-    return [timed_reply(client, session, "words:200", b"xxx") for _ in range(turns)]
+    taken: list[float] = []
+    lost = 0
+    while len(taken) < turns:
+        try:
+            taken.append(timed_reply(client, session, "words:200", b"xxx"))
+        except LostAnswer:
+            lost += 1
+            if lost >= ATTEMPTS:
+                raise
+            taken.append(math.nan)
+    return taken
+
+
+def known(samples: list[float]) -> list[float]:
+    return [sample for sample in samples if not math.isnan(sample)]

@@ -12,6 +12,7 @@ from benchmarks.bench import Bench
 from benchmarks.profiling.functions import WORK
 
 WIDTH, ROW, LEAST = 1200, 17, 0.004  # frames with less than this share are left out
+WAITS = ("Writer._work",)  # py-spy takes a thread that waits for a queue for a busy one
 
 
 @dataclass
@@ -59,7 +60,9 @@ def record(bench: Bench, name: str, py_spy: str) -> list[tuple[list[str], int]]:
     found: list[tuple[list[str], int]] = []
     for line in output.read_text().splitlines():
         stack, _, count = line.rpartition(" ")
-        found.append(([_shortened(frame) for frame in stack.split(";")], int(count)))
+        frames = [_shortened(frame) for frame in stack.split(";")]
+        if not frames[-1].startswith(WAITS):
+            found.append((frames, int(count)))
     return found
 
 
