@@ -72,6 +72,7 @@ class Conversation:
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
         self._abandoned = False
+        self._stopped = False
         self.callers: list[Caller] = []
         self._letters = Letters(conversation_id, log, self.feed)
         self._setup: TurnSetup | None = None
@@ -263,6 +264,8 @@ class Conversation:
 
     def look(self) -> None:
         """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process."""
+        if self._stopped:
+            return
         if self._claim is not None:
             if self._task is not None:
                 self._read_letters()
@@ -422,6 +425,7 @@ class Conversation:
 
     async def stop(self) -> None:
         """The process ends: a turn is interrupted, unless it waits for an answer, which can still be given later."""
+        self._stopped = True
         if self._task is None:
             return
         self._abandoned = recovery.can_go_on(self.state)

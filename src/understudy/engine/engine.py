@@ -115,9 +115,9 @@ class Engine:
     def status_of(self, listed: Listed) -> Status:
         """What holds now: after a crash a turn is not running, whatever its last record says."""
         status = listed.summary.status
+        if status == "idle":
+            return status
         known = self._conversations.get(listed.conversation_id)
-        if status == "idle":  # on disk; but until viewers here have been shown the end, it has not come
-            return "running" if known is not None and not known.feed.idle else status
         if (known is not None and known.is_running) or self.log.is_claimed(listed.conversation_id):
             return status
         return "waiting" if listed.summary.pending else "idle"
@@ -178,8 +178,9 @@ class Engine:
         await self._sandbox.close()
         await self._http.aclose()
         if self._log is not None:
-            self._log.close()
+            self._log.finish()
             await asyncio.sleep(0)  # whoever waited for the disk is told
+            self._log.close()
 
 
 def _unpinned(before: Overrides, after: Overrides) -> Overrides:

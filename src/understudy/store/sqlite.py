@@ -81,8 +81,12 @@ class SqliteLog:
             opened.pop_all()  # nothing can fail any more
         self._writer = Writer(writing, self._deliver, str(self.path))
 
+    def finish(self, timeout: float = 5.0) -> bool:
+        """Write what is queued, and take no more. False when the disk did not keep up."""
+        return self._writer.close(timeout)
+
     def close(self, timeout: float = 5.0) -> bool:
-        flushed = self._writer.close(timeout)
+        flushed = self.finish(timeout)
         self._reader.close()
         self._locks.close()
         return flushed

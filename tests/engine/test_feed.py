@@ -1,0 +1,220 @@
+"""The live end of a log: an entry is shown once it is on disk, a delta once every entry before it was, and all in program order."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.store.records import new_id, open_log
+from understudy.engine.feed import Feed, LiveDelta, Shown
+from understudy.engine.said import Said
+from understudy.errors import AgentError, StoreError
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import Message, OutputText, Reasoning, SummaryText
+from understudy.protocol.records import (
+    CommandEnded,
+    CommandStarted,
+    ItemReceived,
+    Noticed,
+    Opened,
+    OutputDelta,
+    Overrides,
+    ReasoningDelta,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
+from understudy.store.log import Partial
+from understudy.store.sqlite import SqliteLog
+
+
+class Onlooker:
+    can_answer = False
+
+    def __init__(self, feed: Feed, log: SqliteLog) -> None:
+        self.seen: list[str] = []
+        self.error: AgentError | None = None
+        self._feed = feed
+        self._log = log
+
+    def show(self, shown: Shown) -> None:
+        position = self._log.position(self._feed.conversation_id)
+        assert position is not None
+        assert position.last_seq >= shown.entry.seq, "shown before it was on disk"
+        assert isinstance(shown.entry.record, Noticed | Opened)
+        self.seen.append(shown.entry.record.message if isinstance(shown.entry.record, Noticed) else "opened")
+
+    def show_delta(self, live: LiveDelta) -> None:
+        assert isinstance(live.delta, TextDelta)
+        assert live.after == self._feed.published, "a delta carries the number of the last record before it"
+        self.seen.append(live.delta.text)
+
+    def fail(self, error: AgentError) -> None:
+        self.error = error
+
+
+async def until(feed: Feed) -> None:
+    async with asyncio.timeout(20):
+        await feed.committed()
+        await asyncio.sleep(0)
+
+
+def new_feed(log: SqliteLog) -> tuple[Feed, Onlooker]:
+    feed = Feed(new_id(), log, asyncio.get_running_loop())
+    onlooker = Onlooker(feed, log)
+    feed.followers.append(onlooker)
+    feed.begin()
+    feed.append(Opened(feed.conversation_id, "m", Overrides()), turn="0")
+    return feed, onlooker
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_everything_is_shown_in_program_order(tmp_path: Path, seed: int) -> None:
+    log, chance = open_log(tmp_path), random.Random(seed)
+    feed, onlooker = new_feed(log)
+    said = ["opened"]
+    for number in range(150):
+        word = f"{number}"
+        said.append(word)
+        if chance.random() < 0.4:
+            feed.append(Noticed(word), turn="1")
+        else:
+            feed.emit(TextDelta(word), "1")
+        match chance.randint(0, 5):
+            case 0:
+                await asyncio.sleep(0)
+            case 1:
+                feed.flush()
+            case 2 if chance.random() < 0.2:
+                await until(feed)
+            case _:
+                pass
+    await until(feed)
+    assert onlooker.seen == said
+    feed.close()
+    log.close()
+
+
+async def test_a_delta_waits_for_the_entry_before_it_and_goes_at_once_else(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed, onlooker = new_feed(log)
+    await until(feed)
+    feed.emit(TextDelta("at once"), "1")
+    assert onlooker.seen == ["opened", "at once"]
+    feed.append(Noticed("entry"), turn="1")
+    feed.emit(TextDelta("after it"), "1")
+    assert onlooker.seen == ["opened", "at once"]
+    await until(feed)
+    assert onlooker.seen == ["opened", "at once", "entry", "after it"]
+    feed.close()
+    log.close()
+
+
+async def test_an_acknowledgement_comes_once_it_is_on_disk_and_before_anyone_is_shown_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed, onlooker = new_feed(log)
+    told: list[tuple[AgentError | None, list[str]]] = []
+    feed.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
+    feed.append(Noticed("later"), turn="1")
+    await until(feed)
+    assert told == [(None, [])]
+    feed.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
+    await asyncio.sleep(0)
+    assert told[1] == (None, ["opened", "later"])
+    log.close()
+
+
+async def test_an_entry_that_cannot_be_written_fails_all_who_wait_and_is_never_shown(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed, onlooker = new_feed(log)
+    await until(feed)
+    log.delete(feed.conversation_id, lambda _: None)  # so that the next append matches nothing
+    told: list[AgentError | None] = []
+    back: list[bool] = []
+    feed.append(Noticed("lost"), turn="1")
+    feed.when_accepted(told.append)
+    feed.when_committed(lambda: back.append(True))
+    with pytest.raises(StoreError):
+        await until(feed)
+    assert onlooker.seen == ["opened"]
+    assert isinstance(onlooker.error, StoreError)
+    assert told == [onlooker.error]
+    assert back == [True]
+    assert feed.idle
+    feed.append(Noticed("ignored"), turn="1")
+    feed.when_accepted(told.append)
+    await asyncio.sleep(0)
+    assert told[1] is onlooker.error, "who comes later is told too"
+    log.close()
+
+
+async def test_the_text_so_far_is_kept_beside_the_log_and_goes_with_the_item(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed = Feed(new_id(), log, asyncio.get_running_loop())
+    feed.begin()
+    feed.append(Opened(feed.conversation_id, "m", Overrides()), TurnStarted("1"), turn="1")
+    await until(feed)
+    feed.emit(TextDelta("half "), "1")
+    feed.emit(TextDelta("of it"), "1")
+    name: ConversationId = feed.conversation_id
+    async with asyncio.timeout(20):
+        while (kept := log.partial(name)) is None:
+            await asyncio.sleep(0.01)
+    assert kept == Partial(2, "half of it")
+    feed.append(ItemReceived(Message("assistant", (OutputText("half of it, and all"),))), turn="1")
+    feed.emit(TextDelta("more"), "1")
+    await until(feed)
+    assert log.partial(name) is None
+    feed.close()
+    log.close()
+
+
+_deltas = st.one_of(
+    st.text(max_size=5).map(TextDelta),
+    st.tuples(st.text(max_size=5), st.booleans()).map(lambda pair: ReasoningDelta(*pair)),
+    st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["stdout", "stderr"]), st.binary(max_size=5)).map(
+        lambda three: OutputDelta(*three)  # pyright: ignore[reportArgumentType]
+    ),
+)
+
+
+@given(st.lists(_deltas, max_size=20))
+@settings(max_examples=200)
+def test_what_was_said_is_given_back_as_one_delta_for_each_item(deltas: list[TextDelta | ReasoningDelta | OutputDelta]) -> None:
+    said = Said()
+    for delta in deltas:
+        said.add(delta)
+    again = Said()
+    for delta in said.deltas():
+        again.add(delta)
+    assert again.partial(7) == said.partial(7)
+    assert said.text() == "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+    known = Said()
+    known.add(TextDelta(said.text()[:2]))
+    beyond = "".join(delta.text for delta in known.beyond(said.partial(1)) if isinstance(delta, TextDelta))
+    assert said.text()[:2] + beyond == said.text()
+
+
+def test_a_finished_item_ends_what_was_said_of_it_and_nothing_else() -> None:
+    said = Said()
+    for delta in (
+        TextDelta("text"),
+        ReasoningDelta("thought"),
+        ReasoningDelta("raw", raw=True),
+        OutputDelta("a", "stdout", b"1"),
+        OutputDelta("ab", "stdout", b"2"),
+    ):
+        said.add(delta)
+    said.finish(ItemReceived(Message("assistant", (OutputText("text"),))))
+    assert said.partial(0) == Partial(0, "", "thought", "raw", (("a", "stdout", b"1"), ("ab", "stdout", b"2")))
+    said.finish(CommandEnded("a", "", "", 0, 0.0))
+    said.finish(CommandStarted("c", ("x",), "/", contained=True))
+    assert said.partial(0).outputs == (("ab", "stdout", b"2"),)
+    said.finish(ItemReceived(Reasoning((SummaryText("thought"),))))
+    said.finish(Noticed("a word"))
+    assert said.partial(0) == Partial(0, outputs=(("ab", "stdout", b"2"),))
+    said.finish(TurnEnded("failed"))
+    assert not said
