@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.stage import ENV, PROTECTED, Output, processes_with, run, until
+from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, CommandResult, Containment, Limits, Sandbox
 
 DAEMON = """
@@ -41,7 +42,7 @@ async def start(
 async def test_a_daemon_ends_with_the_command_that_started_it(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    result, _ = await run(sandbox, either, sys.executable, "-c", DAEMON, "daemon-70001", cwd=workspace)
+    result, _ = await run(sandbox, either, PLAIN_PYTHON, "-c", DAEMON, "daemon-70001", cwd=workspace)
     assert result.exit_code == 0
     assert processes_with("daemon-70001") == []
 
@@ -50,7 +51,7 @@ async def test_cancelling_ends_a_command_that_ignores_signals_and_its_daemons(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{sys.executable}' daemon.py daemon-70002; exec '{sys.executable}' -c \"{STUBBORN}\" daemon-70002"
+    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70002; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" daemon-70002"
     task, _ = await start(sandbox, either, "sh", "-c", script, cwd=workspace)
     assert len(processes_with("daemon-70002")) >= 2
     task.cancel()
@@ -60,7 +61,7 @@ async def test_cancelling_ends_a_command_that_ignores_signals_and_its_daemons(
 
 
 async def test_cancelling_twice_leaves_nothing_either(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
-    task, _ = await start(sandbox, either, sys.executable, "-c", STUBBORN, "stubborn-70003", cwd=workspace)
+    task, _ = await start(sandbox, either, PLAIN_PYTHON, "-c", STUBBORN, "stubborn-70003", cwd=workspace)
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
@@ -87,7 +88,7 @@ async def test_a_command_that_was_told_a_time_limit_takes_its_daemons_along(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{sys.executable}' daemon.py daemon-70005; trap '' TERM; while :; do sleep 0.05; done"
+    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70005; trap '' TERM; while :; do sleep 0.05; done"
     result, _ = await run(sandbox, either, "sh", "-c", script, cwd=workspace, timeout=0.5)
     assert result.timed_out
     assert processes_with("daemon-70005") == []
@@ -99,7 +100,7 @@ async def test_a_fork_bomb_is_bounded_and_ended_while_others_run(sandbox: Sandbo
     )
     # It does not keep trying in vain: looking at processes that fork all the time would take the test minutes.
     bomb = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: print('up', flush=True); time.sleep(60)"
-    task, _ = await start(sandbox, limited, sys.executable, "-c", bomb, "bomb-70006", cwd=workspace)
+    task, _ = await start(sandbox, limited, PLAIN_PYTHON, "-c", bomb, "bomb-70006", cwd=workspace)
     result, output = await run(sandbox, contained, "echo", "still here", cwd=workspace)
     assert (result.exit_code, output.text()) == (0, "still here\n")
     assert 20 < len(processes_with("bomb-70006")) < 500
@@ -110,7 +111,7 @@ async def test_a_fork_bomb_is_bounded_and_ended_while_others_run(sandbox: Sandbo
 
 async def test_an_uncontained_crowd_is_ended_by_cancelling(sandbox: Sandbox, workspace: Path) -> None:
     crowd = "import os, time\nfor n in range(6):\n  if not os.fork(): os.setsid()\nprint('up', flush=True)\ntime.sleep(3600)"
-    task, _ = await start(sandbox, None, sys.executable, "-c", crowd, "crowd-70007", cwd=workspace)
+    task, _ = await start(sandbox, None, PLAIN_PYTHON, "-c", crowd, "crowd-70007", cwd=workspace)
     await until(lambda: len(processes_with("crowd-70007")) == 64)
     task.cancel()
     await asyncio.wait([task], timeout=5)
@@ -121,7 +122,7 @@ async def test_memory_beyond_the_limit_is_refused(sandbox: Sandbox, contained: C
     limited = Containment(
         "workspace-write", contained.writable_roots, private_tmp=contained.private_tmp, limits=Limits(memory_mb=200)
     )
-    result, output = await run(sandbox, limited, sys.executable, "-c", "x = bytearray(400 << 20)", cwd=workspace)
+    result, output = await run(sandbox, limited, PLAIN_PYTHON, "-c", "x = bytearray(400 << 20)", cwd=workspace)
     assert result.exit_code == 1
     assert "MemoryError" in output.text("stderr")
 
@@ -131,7 +132,7 @@ async def test_memory_of_all_processes_together_is_limited(sandbox: Sandbox, con
         "workspace-write", contained.writable_roots, private_tmp=contained.private_tmp, limits=Limits(memory_mb=150)
     )
     script = "import os, time\nfor n in range(3): os.fork() or bytearray(1)\nx = bytearray(b'x') * (50 << 20)\ntime.sleep(60)"
-    result, _ = await run(sandbox, limited, sys.executable, "-c", script, "hungry-70008", cwd=workspace)
+    result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", script, "hungry-70008", cwd=workspace)
     assert (result.limit, result.signal) == ("memory", 9)
     assert processes_with("hungry-70008") == []
 
@@ -185,7 +186,7 @@ async def test_killing_the_helper_ends_its_commands_and_the_next_one_gets_a_new_
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{sys.executable}' daemon.py daemon-70009; exec '{sys.executable}' -c \"{STUBBORN}\" daemon-70009"
+    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70009; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" daemon-70009"
     task, _ = await start(sandbox, either, "sh", "-c", script, cwd=workspace)
     os.kill(helper_pid(sandbox), signal.SIGKILL)
     await asyncio.wait([task], timeout=5)
@@ -212,7 +213,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("contained", [True, False], ids=["contained", "uncontained"])
 async def test_killing_the_server_leaves_nothing(contained: bool, workspace: Path) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{sys.executable}' daemon.py daemon-70010; exec '{sys.executable}' -c \"{STUBBORN}\" daemon-70010"
+    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70010; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" daemon-70010"
     given = {
         "workspace": str(workspace),
         "protected": PROTECTED,

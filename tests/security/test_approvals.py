@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.security.house import ENV, NEVER, ON_REQUEST, UNTRUSTED, House, attacks, besieged, house, patch, script, shell, told
+from tests.support.interpreter import needs_packages_inside
 from tests.support.mcp_client import McpProcess
 from tests.support.model_script import call, say
 
@@ -241,6 +242,7 @@ print(done.stdout, done.stderr)
 """
 
 
+@needs_packages_inside
 @pytest.mark.parametrize("network", ["off", pytest.param("on", marks=pytest.mark.slow)])
 async def test_n5_the_agents_own_shell_cannot_answer_for_the_user(network: str) -> None:
     wanted = call("shell", command=["touch", "made"], call_id="wanted")

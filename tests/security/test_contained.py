@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
@@ -31,6 +30,7 @@ from tests.security.house import (
     shell,
     told,
 )
+from tests.support.interpreter import PLAIN_PYTHON
 
 SECRETS = (KEY, TOKEN, SSH_KEY, LOGIN)
 PROTECTED = "patch rejected: writing to a protected path; rejected by user approval settings"
@@ -60,7 +60,7 @@ class Stage:
 
 
 def connect(host: str) -> Callable[[Stage], Attack]:
-    return lambda stage: shell(sys.executable, "-c", CONNECT, host, str(stage.port))
+    return lambda stage: shell(PLAIN_PYTHON, "-c", CONNECT, host, str(stage.port))
 
 
 ROWS = [
@@ -120,7 +120,7 @@ ROWS = [
     Row("I3", "a remote of the repository", lambda s: shell("git", "ls-remote", f"git://127.0.0.1:{s.port}/x"), FAILED),
     # what others start for it is contained too
     Row("X16", "a build", script("printf 'all:\\n\\ttouch ../outside/x\\n' > M && make -f M; e=$?; rm M; exit $e"), FAILED),
-    Row("X16", "a test runner", shell(sys.executable, "-c", "import os; os.system('touch ../outside/x') and exit(1)"), FAILED),
+    Row("X16", "a test runner", shell(PLAIN_PYTHON, "-c", "import os; os.system('touch ../outside/x') and exit(1)"), FAILED),
     Row("X9", "a daemon that stays", script("setsid -f sleep 987654 >/dev/null 2>&1; true"), ANY),
 ]
 

@@ -47,7 +47,7 @@ def test_memory_does_not_grow_with_the_output() -> None:
     for _ in range(5000):
         kept.feed(b"x" * 997)
     assert kept.length == 5000 * 997
-    assert sum(len(piece) for piece in kept._tail) <= 3000  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert sum(len(piece) for piece in kept._tail) <= 3000  # pyright: ignore[reportPrivateUsage]
 
 
 _line = st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b"?"))

@@ -109,8 +109,11 @@ class Conversation:
         self.feed.published = self.state.last_seq
 
     def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
-        """Entries that viewers may be shown, from the store."""
-        return [entry for entry in self._log.read(self.id, after, limit) if entry.seq <= self.feed.published]
+        """Entries that viewers may be shown, from the store. The disk may be a moment ahead of what was shown: not after this."""
+        entries = self._log.read(self.id, after, limit)
+        if entries and entries[-1].seq > self.feed.published:
+            self.feed.note_committed(entries[-1].seq)
+        return [entry for entry in entries if entry.seq <= self.feed.published]
 
     # -- ops
 

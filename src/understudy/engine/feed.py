@@ -186,13 +186,17 @@ class Feed:
         while self._on_accepted and self._on_accepted[0][0] <= last:
             self._on_accepted.popleft()[1](error)
 
+    def note_committed(self, last: int) -> None:
+        """Records up to `last` are on disk, by the writer's word or because they have been read from there: show them."""
+        self._committed = max(self._committed, last)
+        self._accept(self._committed, None)
+        self._publish()
+
     def _on_batch(self, last: int, error: BaseException | None) -> None:
         if error is not None:
             self._fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
             return
-        self._committed = last
-        self._accept(last, None)
-        self._publish()
+        self.note_committed(last)
         while self._barriers and self._barriers[0][0] <= last:
             _, waiter = self._barriers.popleft()
             if not waiter.done():
