@@ -161,7 +161,7 @@ async def test_the_text_so_far_is_kept_beside_the_log_and_goes_with_the_item(tmp
     feed.emit(TextDelta("of it"), "1")
     name: ConversationId = feed.conversation_id
     async with asyncio.timeout(20):
-        while (kept := log.partial(name)) is None:
+        while (kept := log.partial(name)) is None:  # noqa: ASYNC110  # nothing tells when it is there
             await asyncio.sleep(0.01)
     assert kept == Partial(2, "half of it")
     feed.append(ItemReceived(Message("assistant", (OutputText("half of it, and all"),))), turn="1")

@@ -1,0 +1,79 @@
+"""Answers to approval questions: every shape that clients send, and that all else is a no."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.protocol.jsonrpc import Response
+from understudy.servers.mcp.asking import read_answer, read_decision
+
+
+@pytest.mark.parametrize(
+    ("result", "decision"),
+    [
+        ({"decision": "approved"}, "approved"),
+        ({"decision": "approved_for_session"}, "approved_for_session"),
+        ({"decision": "denied"}, "denied"),
+        ({"decision": "abort"}, "abort"),
+        ({"decision": "timed_out"}, "denied"),
+        ({"decision": "approved_mcp_policy_amendment"}, "approved"),
+        ({"decision": {"denied": {"rejection": "why"}}}, "denied"),
+        ({"decision": {"approved_execpolicy_amendment": {}}}, "approved"),
+        ({"decision": {"network_policy_amendment": {"network_policy_amendment": {}}}}, "approved"),
+        ({"decision": "approved", "action": "decline"}, "approved"),
+        ({"action": "accept"}, "approved"),
+        ({"action": "accept", "content": {"decision": "approved_for_session"}}, "approved_for_session"),
+        ({"action": "accept", "content": {"decision": "abort"}}, "abort"),
+        ({"action": "accept", "content": {"other": 1}}, "approved"),
+        ({"action": "accept", "content": "yes"}, "approved"),
+        ({"action": "decline"}, "denied"),
+        ({"action": "cancel"}, "abort"),
+        ({"action": "ACCEPT"}, "denied"),
+        ({"Decision": "approved"}, "denied"),
+        ([], "denied"),
+        (None, "denied"),
+        (True, "denied"),
+        ("approved", "denied"),
+    ],
+)
+def test_a_result_is_read_as_one_of_four_decisions(result: Any, decision: str) -> None:
+    assert read_answer(Response(0, result)) == (decision, "client")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ({"code": -32600, "message": "Elicitation not supported"}, ": Elicitation not supported"),
+        ({"code": 1}, ': {"code":1}'),
+        ("odd", ': "odd"'),
+        (None, ""),
+    ],
+)
+def test_an_error_is_a_no_that_says_so(error: Any, words: str) -> None:
+    decision, source = read_answer(Response(0, None, error, failed=True))
+    assert decision == "denied"
+    assert source == f"the client answered the approval question with an error{words}"
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["approved", "accept", "abort"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["decision", "action", "content", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(_json)
+def test_nothing_but_a_clear_yes_approves(result: Any) -> None:
+    decision, _ = read_answer(Response(0, result))
+    assert decision in ("approved", "approved_for_session", "denied", "abort")
+    if decision.startswith("approved"):
+        assert "decision" in result or result["action"] == "accept"
+
+
+@given(_json)
+def test_any_decision_is_read(decision: Any) -> None:
+    assert read_decision(decision) in ("approved", "approved_for_session", "denied", "abort")
