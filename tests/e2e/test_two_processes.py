@@ -102,6 +102,23 @@ async def test_a_question_of_the_other_is_answered(tmp_path: Path) -> None:
         assert (tmp_path / "two").exists()
 
 
+async def test_a_question_that_nobody_streams_is_answered_from_elsewhere(tmp_path: Path) -> None:
+    async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
+        conversation = await create(here, prompt="1")
+        stream = Stream(there, conversation)
+        await there.respond(await there.next_request("elicitation/create"), {"decision": "approved"})
+        await stream.until("task_complete")
+        assert (tmp_path / "made").exists()
+
+
+async def test_a_turn_that_nobody_streams_is_interrupted_from_elsewhere(tmp_path: Path) -> None:
+    async with pair([hang()], tmp_path) as (model, here, there):
+        conversation = await create(here, prompt="1")
+        await model.next_request(1)
+        await there.call_tool("conversationInterrupt", conversation_id=conversation)
+        assert await model.outcome(1) == "dropped"
+
+
 async def test_a_conversation_gone_on_with_elsewhere_is_up_to_date_here(tmp_path: Path) -> None:
     async with pair([say("one"), say("two"), call("shell", command=["touch", "x"]), say("three"), say("four")], tmp_path) as (
         model,

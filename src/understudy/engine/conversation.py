@@ -194,25 +194,28 @@ class Conversation:
         try:
             self._take()
         except ConversationBusy:
-            self._letters.post(InterruptLetter())
+            self._letters.post(InterruptLetter(self.state.turn or ""))
             return True
         ends = self.state.turn is not None
         self._settle_cut_turn(may_resume=False)
         self._release_if_idle()
         return ends
 
-    def decide(self, call_id: str, decision: Decision, source: str) -> bool:
-        """Answer a question. False when it was not open any more."""
-        if self._turn is None:
-            if self._log.is_claimed(self.id):
-                self._letters.post(DecideLetter(call_id, decision, source))
-                return True
-            if call_id not in self.state.questions or self.resume() is None:
+    def decide(self, call_id: str, decision: Decision, source: str, turn: str | None = None) -> bool:
+        """Answer a question, of this turn where one is named: call ids come again. False when it was not open any more."""
+        if self._turn is not None:
+            if turn is not None and turn != self._turn.turn_id:
                 return False
-            # the turn that waits has been taken up: it asks again on its first step, and this is the answer
-            self._loop.call_soon(self.decide, call_id, decision, source)
+            return self.approvals.decide(call_id, decision, source, self._turn.turn_id)
+        meant = turn or self.state.turn or ""
+        if self._log.is_claimed(self.id):
+            self._letters.post(DecideLetter(call_id, decision, source, meant))
             return True
-        return self.approvals.decide(call_id, decision, source, self._turn.turn_id)
+        if meant != self.state.turn or call_id not in self.state.questions or self.resume() is None:
+            return False
+        # the turn that waits has been taken up: it asks again on its first step, and this is the answer
+        self._loop.call_soon(self.decide, call_id, decision, source, meant)
+        return True
 
     # -- the claim
 
@@ -240,7 +243,8 @@ class Conversation:
             self.feed.load(State.read(self._log.read(self.id)), position.epoch)
             self.feed.publish_foreign(missed)
             return
-        self._catch_up()
+        if position.last_seq != self.state.last_seq:
+            self._catch_up()
         self.feed.load(self.state, position.epoch)
 
     def _catch_up(self) -> None:
@@ -313,15 +317,17 @@ class Conversation:
 
     def _read_letters(self) -> None:
         """Ops that were left for this turn by other processes."""
+        assert self._turn is not None
+        ours = self._turn.turn_id
         for letter in self._letters.take():
             match letter.op:
                 case SendLetter(message=message):
-                    assert self._turn is not None
-                    self.feed.append(message, turn=self._turn.turn_id)
-                case InterruptLetter():
-                    self.interrupt()
-                case DecideLetter(call_id=call_id, decision=decision, source=source):
-                    self.decide(call_id, decision, source)
+                    self.feed.append(message, turn=ours)
+                case InterruptLetter(turn=turn):
+                    if turn in ("", ours):
+                        self.interrupt()
+                case DecideLetter(call_id=call_id, decision=decision, source=source, turn=turn):
+                    self.decide(call_id, decision, source, turn or None)
 
     def _release_if_idle(self) -> None:
         if self._task is None and self._claim is not None and self.feed.idle:
@@ -346,9 +352,9 @@ class Conversation:
     def _start(self, turn_id: str) -> None:
         assert self._setup is not None
         self._interrupt_asked = False
-        self._on_turn_started()
         self._turn = Turn(turn_id, self.feed, self._setup, self._sandbox, self.approvals, self._read_letters)
         self._task = self._loop.create_task(self._run(self._turn), name=f"turn {turn_id} of {self.id}")
+        self._on_turn_started()  # last: what there is to watch for is seen from the task
 
     async def _run(self, turn: Turn) -> None:
         ended = TurnEnded("failed", "internal error")

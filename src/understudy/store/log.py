@@ -84,13 +84,14 @@ class SendLetter(msgspec.Struct, frozen=True, tag="send"):
 
 
 class InterruptLetter(msgspec.Struct, frozen=True, tag="interrupt"):
-    pass
+    turn: str = ""  # the one that is meant, where it is known: a letter may come after its end
 
 
 class DecideLetter(msgspec.Struct, frozen=True, tag="decide"):
     call_id: str
     decision: Literal["approved", "approved_for_session", "denied", "abort"]
     source: str
+    turn: str = ""
 
 
 LetterOp = SendLetter | InterruptLetter | DecideLetter

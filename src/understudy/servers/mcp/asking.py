@@ -60,7 +60,7 @@ def ask_client(client: Client, conversation: Conversation, question: Question, c
     def on_answer(response: Response) -> None:
         client.asked.pop(key, None)
         decision, source = read_answer(response)
-        conversation.decide(question.call_id, decision, source)
+        conversation.decide(question.call_id, decision, source, turn)
 
     params = (
         _command_params(question, client)
