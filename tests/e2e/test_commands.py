@@ -1,0 +1,103 @@
+"""What a command may and may not do, and what the model is told of it, contained and not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.scenes import is_alive, kinds, scene, text_of, told_to_model
+from tests.support.model_script import call, say
+
+MODES = pytest.mark.parametrize("mode", ["danger-full-access", "workspace-write", "read-only"])
+
+
+async def outcome(folder: Path, mode: str = "danger-full-access", **arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The end event of one command and what the model was told."""
+    async with scene([call("shell", **arguments), say("ok")], folder, config={"sandbox_mode": mode}) as (model, client):
+        call_ = client.call_tool("codex", prompt="go")
+        assert text_of(await call_) == "ok"
+        end = next(event for event in client.events(call_) if event["type"] == "exec_command_end")
+        return end, json.loads(told_to_model(model.requests[1]))
+
+
+@MODES
+async def test_a_command_that_takes_too_long_is_ended_with_its_children_and_keeps_its_output(tmp_path: Path, mode: str) -> None:
+    run = ["sh", "-c", "echo begun; sleep 60 & echo $! > /dev/null; wait"]
+    end, told = await outcome(tmp_path, mode, command=run, timeout=400)
+    assert end["exit_code"] == told["metadata"]["exit_code"] == 124
+    assert end["stdout"] == "begun\n"
+    assert told["output"] == "begun\ncommand timed out after 400 milliseconds\n"
+
+
+async def test_a_grandchild_that_is_left_behind_does_not_keep_the_turn_waiting_nor_live_on(tmp_path: Path) -> None:
+    run = ["sh", "-c", "sleep 60 & echo $! > child; echo done"]
+    end, told = await outcome(tmp_path, command=run, timeout=20_000)
+    assert (end["exit_code"], told["output"]) == (0, "done\n")
+    assert not is_alive(int((tmp_path / "child").read_text()))
+
+
+@MODES
+async def test_there_is_nothing_to_read_on_standard_input(tmp_path: Path, mode: str) -> None:
+    end, told = await outcome(tmp_path, mode, command=["sh", "-c", "cat; read x; echo $?"], timeout=5000)
+    assert (end["exit_code"], told["output"]) == (0, "1\n")
+
+
+async def test_the_folder_is_the_session_s_or_the_call_s(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    end, _ = await outcome(tmp_path, command=["pwd"])
+    assert end["stdout"] == f"{tmp_path}\n"
+    end, _ = await outcome(tmp_path, command=["pwd"], workdir="sub")
+    assert end["stdout"] == f"{tmp_path / 'sub'}\n"
+    end, _ = await outcome(tmp_path, command=["pwd"], workdir=str(tmp_path / "sub"))
+    assert end["stdout"] == f"{tmp_path / 'sub'}\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "code"), [(["sh", "-c", "exit 7"], 7), (["sh", "-c", "no-such-program-at-all"], 127), (["sh", "-c", "kill -9 $$"], 137)]
+)
+async def test_the_exit_code_is_the_real_one(tmp_path: Path, run: list[str], code: int) -> None:
+    end, told = await outcome(tmp_path, "workspace-write", command=run)
+    assert end["exit_code"] == told["metadata"]["exit_code"] == code
+
+
+async def test_bytes_that_are_no_text_are_told_as_well_as_can_be(tmp_path: Path) -> None:
+    async with scene([call("shell", command=["printf", "a\\377b\\000c"]), say("ok")], tmp_path) as (model, client):
+        call_ = client.call_tool("codex", prompt="go")
+        await call_
+        chunk = b"".join(bytes(e["chunk"]) for e in client.events(call_) if e["type"] == "exec_command_output_delta")
+        assert chunk == b"a\xffb\x00c", "live output is exact"
+        assert json.loads(told_to_model(model.requests[1]))["output"] == "a\ufffdb\x00c"
+
+
+@pytest.mark.parametrize(("mode", "inside"), [("workspace-write", True), ("read-only", False)])
+async def test_writing_is_contained(tmp_path: Path, mode: str, inside: bool) -> None:
+    run = ["sh", "-c", "echo x > inside; echo y > /var/tmp/understudy-outside; true"]
+    await outcome(tmp_path, mode, command=run)
+    assert (tmp_path / "inside").exists() == inside
+    assert not Path("/var/tmp/understudy-outside").exists()
+
+
+async def test_under_never_a_refusal_is_told_and_nobody_is_asked(tmp_path: Path) -> None:
+    run = ["sh", "-c", "echo y > /var/tmp/understudy-outside"]
+    async with scene([call("shell", command=run), say("ok")], tmp_path, config={"sandbox_mode": "workspace-write"}) as (
+        model,
+        client,
+    ):
+        call_ = client.call_tool("codex", prompt="go")
+        await call_
+        assert "exec_approval_request" not in kinds(client.events(call_))
+        assert "sandbox" in told_to_model(model.requests[1])
+
+
+async def test_the_private_tmp_is_kept_between_commands_of_a_session_and_not_shared(tmp_path: Path) -> None:
+    script = [call("shell", command=["sh", "-c", "echo kept > /tmp/note"]), call("shell", command=["cat", "/tmp/note"]), say("ok")]
+    config = {"sandbox_mode": "workspace-write"}
+    async with scene([*script, call("shell", command=["cat", "/tmp/note"]), say("ok")], tmp_path, config=config) as (model, client):
+        await client.call_tool("codex", prompt="go")
+        told = [message["content"] for message in model.requests[2]["messages"] if message["role"] == "tool"]
+        assert json.loads(told[1])["output"] == "kept\n"
+        await client.call_tool("codex", prompt="another")
+        told = [message["content"] for message in model.requests[4]["messages"] if message["role"] == "tool"]
+        assert json.loads(told[0])["metadata"]["exit_code"] != 0
+        assert not Path("/tmp/note").exists()
