@@ -46,7 +46,9 @@ async def run(
 ) -> tuple[CommandResult, Output]:
     output = Output()
     command = Command(argv, str(cwd), ENV | (env or {}), timeout, containment)
-    return await asyncio.wait_for(sandbox.run(command, output), BOUND), output
+    result = await asyncio.wait_for(sandbox.run(command, output), BOUND)
+    await asyncio.wait_for(sandbox.tidied(), BOUND)
+    return result, output
 
 
 def processes_with(word: str) -> list[int]:

@@ -73,13 +73,13 @@ class Engine:
         self._sandbox.warm()  # ready by the time the model has answered
         return conversation
 
-    def find(self, conversation_id: ConversationId) -> Conversation:
-        """Raises `UnknownConversation`."""
+    def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Conversation:
+        """Raises `UnknownConversation`. Whoever means to send need not see the newest of it first: sending looks for itself."""
         known = self._conversations.pop(conversation_id, None)
         if known is None:
             known = self._make(conversation_id)
             known.load()
-        else:
+        elif not to_send:
             known.look()  # another process may have gone on with it
         self._remember(known)
         return known

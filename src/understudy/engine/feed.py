@@ -126,7 +126,8 @@ class Feed:
             self._queue.append(Shown(entry))
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self.flush)
+            # a step later than the task that this may have started, so that what it appends at once shares the commit
+            self._loop.call_soon(self._loop.call_soon, self.flush)
 
     def take_letters(self, number: int) -> None:
         """Letters up to `number` are part of what is appended next."""

@@ -126,19 +126,17 @@ class Turn:
         async with self._setup.model.stream(prompt) as answer:
             while events := await answer.batch():
                 for event in events:
-                    if await self._hear(event):
+                    if type(event) is TextDelta:  # nearly all of them: no coroutine for each
+                        self._hear_text(event)
+                    elif await self._hear(event):
                         return
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")
 
     async def _hear(self, event: ModelEvent) -> bool:
         """True when the answer is complete."""
         match event:
-            case TextDelta(text=text):
-                more = self._text.hear(text)
-                if more:
-                    self.emit(event if more is text else TextDelta(more))
-                elif self._text.strayed_now:
-                    self.record(ANEW)
+            case TextDelta():
+                self._hear_text(event)
             case ReasoningDelta(text=text, raw=raw):
                 self._hear_reasoning(text, raw)
             case ItemDone(item=item):
@@ -150,6 +148,13 @@ class Turn:
                     self.record(TokensCounted(usage, usage if before is None else before.plus(usage)))
                 return True
         return False
+
+    def _hear_text(self, delta: TextDelta) -> None:
+        more = self._text.hear(delta.text)
+        if more:
+            self.emit(delta if more is delta.text else TextDelta(more))
+        elif self._text.strayed_now:
+            self.record(ANEW)
 
     def _hear_reasoning(self, text: str, raw: bool) -> None:
         if raw and not self._setup.show_raw_reasoning:

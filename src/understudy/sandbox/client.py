@@ -28,8 +28,9 @@ class HelperDied(Exception):
 class Helper:
     """One helper process and the commands it runs. Useless once `dead`; its owner then makes another."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, tidying: "set[asyncio.Future[None]]") -> None:
         self._loop = loop
+        self._tidying = tidying
         self.dead = False
         self.probed: asyncio.Future[dict[str, str]] = loop.create_future()
         self._next = 1
@@ -56,7 +57,7 @@ class Helper:
         """
         identifier = self._next
         self._next += 1
-        running = Running(self._loop, plan, on_output)
+        running = Running(self._loop, plan, on_output, self._tidying)
         self._under_way.add(running)
         running.done.add_done_callback(lambda _: self._under_way.discard(running))
         if self.dead:

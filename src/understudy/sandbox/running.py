@@ -25,8 +25,11 @@ _F_SETPIPE_SZ = 1031
 class Running:
     """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput, tidying: "set[asyncio.Future[None]]"
+    ) -> None:
         self._loop = loop
+        self._tidying = tidying  # what goes on after the command has ended, for whoever wants to wait for it
         self._plan = plan
         self._on_output = on_output
         self._began = loop.time()
@@ -166,9 +169,11 @@ class Running:
             self._drain(reader)
         self._close()
         lines = self._report.decode(errors="replace").splitlines()
-        for line in lines:
-            if line.startswith("cover "):
-                placeholder.remove(bytes.fromhex(line[6:]))
+        covers = [bytes.fromhex(line[6:]) for line in lines if line.startswith("cover ")]
+        if covers:
+            removal = self._loop.run_in_executor(None, placeholder.remove_each, covers)  # slow on some disks: no command waits
+            self._tidying.add(removal)
+            removal.add_done_callback(self._tidying.discard)
         self._settle(self._result([line for line in lines if not line.startswith(("cover ", "note "))]))
 
     def _drain(self, reader: int) -> None:

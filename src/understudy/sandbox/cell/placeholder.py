@@ -74,6 +74,11 @@ def remove_all(roots: "list[bytes]", names: "list[bytes]") -> None:
                 remove(path)
 
 
+def remove_each(paths: "list[bytes]") -> None:
+    for path in paths:
+        remove(path)
+
+
 def remove(path: bytes) -> None:
     """Remove the placeholder at `path`, if it is one, is empty and nobody holds it."""
     try:

@@ -69,6 +69,12 @@ def serve(cli: Sequence[tuple[str, Any]] = ()) -> int:
         return 0
     if beginning.ended and not beginning.read.strip():
         return 0
+    import gc
+
+    gc.disable()  # nothing of what is imported is ever garbage
     from understudy.servers.mcp.stdio import run
+
+    gc.freeze()
+    gc.enable()
 
     return run(beginning, cli)

@@ -213,7 +213,7 @@ class McpServer:
         except ValueError as error:
             raise InvalidArguments(f"Failed to parse session_id: {error}") from None
         try:
-            conversation = self._engine.find(conversation_id)
+            conversation = self._engine.find(conversation_id, to_send=True)
         except UnknownConversation:
             raise UnknownConversation(f"Session not found for session_id: {conversation_id}") from None
         self._begin(request, params, conversation, values["prompt"])
