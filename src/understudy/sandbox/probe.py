@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.errors import SandboxError
 from understudy.sandbox.spec import RungName
@@ -42,8 +43,7 @@ _INSTALL: dict[RungName, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Rung:
+class Rung(msgspec.Struct, frozen=True):
     """One way to contain commands: whether it works here and if not why, what it leaves open, what would make it work."""
 
     name: RungName
