@@ -348,3 +348,55 @@ async def test_sessions_and_conversations_are_one_thing(tmp_path: Path) -> None:
         await Stream(client, made).until("task_complete")
         assert {entry["conversation_id"] for entry in await listed(client)} == {thread, made}
         assert users_in(model.requests[2]) == ["one", "two", "three"]
+
+
+async def test_a_policy_chosen_with_a_message_counts_from_it_on(tmp_path: Path) -> None:
+    ask = call("shell", command=["touch", "made"])
+    async with scene([ask, say("a"), ask, say("b"), ask, say("c")], tmp_path, capabilities={}) as (_, client):
+        conversation = await create(client, prompt="1", approval_policy="never")
+        stream = Stream(client, conversation)
+        await stream.until("task_complete")
+        assert "exec_approval_request" not in stream.kinds()
+        await send(client, conversation, "2", approval_policy="untrusted")
+        await stream.until("exec_approval_request")
+        arguments = {"conversation_id": conversation, "call_id": "call1", "decision": "denied"}
+        await client.call_tool("conversationApprove", arguments)
+        await stream.until("task_complete", 2)
+        await send(client, conversation, "3", config={"approval_policy": "never"})
+        await stream.until("task_complete", 3)
+        assert stream.kinds().count("exec_approval_request") == 1
+
+
+async def test_a_message_with_other_choices_joins_and_they_count_for_the_next_turn(tmp_path: Path) -> None:
+    async with scene([deltas(["x", HOLD]), say("y"), say("z")], tmp_path) as (model, client):
+        conversation = await create(client, prompt="1")
+        stream = Stream(client, conversation)
+        await stream.until("agent_message_delta")
+        joined = await send(client, conversation, "2", model="m2")
+        assert joined["_meta"]["joined"] is True
+        refused = await send(client, conversation, "2b", cwd="/no/such/folder")
+        assert refused["isError"] is True
+        model.release()
+        await stream.until("task_complete")
+        await send(client, conversation, "3")
+        await stream.until("task_complete", 2)
+        assert [request["model"] for request in model.requests] == ["mock-model", "mock-model", "m2"]
+        assert users_in(model.requests[2]) == ["1", "2", "3"]
+
+
+async def test_a_secret_in_the_choices_reaches_the_provider_and_not_the_log(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    secret = "sk-very-secret-0123456789abcdef"
+    headers = {"model_providers.mock.http_headers": {"X-Api-Key": secret}}
+    async with scene([say("a"), say("b")], tmp_path, home=home) as (model, client):
+        conversation = await create(client, prompt="1", config=headers)
+        stream = Stream(client, conversation)
+        await stream.until("task_complete")
+        await send(client, conversation, "2")
+        await stream.until("task_complete", 2)
+        assert [request.headers.get("x-api-key") for request in model.received] == [secret, secret]
+        assert secret not in client.stderr
+    for path in home.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path

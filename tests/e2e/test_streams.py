@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.e2e.scenes import kinds, scene, thread_of
 from tests.e2e.talking import Stream, create, listed, send
+from tests.store.records import append, new_id, noticed, open_log, opened
 from tests.support.model_script import HOLD, call, deltas, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
@@ -306,15 +307,21 @@ async def test_a_call_and_a_stream_on_one_connection_each_get_their_own_copy(tmp
         ]
 
 
-async def test_a_long_conversation_is_told_whole(tmp_path: Path) -> None:
-    """Some hundred turns of some events each; the larger figure is in the benchmarks."""
-    count = 60
-    script = [say(f"answer {n}") for n in range(count)]
-    async with scene(script, tmp_path) as (_, client):
-        conversation = await create(client)
-        stream = Stream(client, conversation, after=0)
-        for n in range(count):
-            await send(client, conversation, f"message {n}")
-            await stream.until("task_complete", n + 1)
-        snapshot = await Stream(client, conversation).snapshot()
-        assert snapshot == told(*(f"answer {n}" for n in range(count)))
+async def test_a_conversation_of_five_thousand_events_is_told_whole_and_its_tail_alone(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    count = 5000
+    log = open_log(home / "understudy")
+    name = new_id()
+    await append(log, opened(name))
+    await append(log, noticed(name, 1, 2, count=count))
+    log.close()
+    async with scene([say("and more")], tmp_path, home=home) as (_, client):
+        snapshot = await Stream(client, name).snapshot()
+        assert [event["msg"]["message"] for event in snapshot] == [f"note {n}" for n in range(2, count + 2)]
+        tail = Stream(client, name, after=count - 2)
+        assert [event["_meta"]["seq"] for event in await tail.snapshot()] == [count - 1, count, count + 1]
+        await send(client, name, "go on")
+        await tail.until("task_complete")
+        numbers = [event["_meta"]["seq"] for event in tail.events()]
+        assert numbers == sorted(numbers)

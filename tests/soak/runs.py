@@ -10,7 +10,9 @@ from pathlib import Path
 from tests.soak.schedule import Schedule
 
 
-async def run_schedules(first_seed: int, count: int, *, at_once: int = 3, report: Callable[[int], None] | None = None) -> None:
+async def run_schedules(
+    first_seed: int, count: int, *, steps: int = 30, at_once: int = 3, report: Callable[[int], None] | None = None
+) -> None:
     """Raises the first failure, with its seed and the steps that led to it."""
     done = 0
     seeds = iter(range(first_seed, first_seed + count))
@@ -18,7 +20,7 @@ async def run_schedules(first_seed: int, count: int, *, at_once: int = 3, report
     async def work() -> None:
         nonlocal done
         for seed in seeds:
-            await _one_schedule(seed)
+            await _one_schedule(seed, steps)
             done += 1
             if report:
                 report(done)
@@ -26,9 +28,9 @@ async def run_schedules(first_seed: int, count: int, *, at_once: int = 3, report
     await _together([work] * at_once)
 
 
-async def _one_schedule(seed: int) -> None:
+async def _one_schedule(seed: int, steps: int) -> None:
     with tempfile.TemporaryDirectory(prefix="understudy-soak-") as folder:
-        schedule = Schedule(seed, Path(folder))
+        schedule = Schedule(seed, Path(folder), steps=steps)
         try:
             await schedule.run()
         except BaseException as error:
