@@ -153,11 +153,11 @@ class Conversation:
         try:
             if record.parent_message_id is not None:
                 self._fork(record.parent_message_id)
-            chosen = self.state.overrides if record.overrides is None else merge(self.state.overrides, record.overrides)
-            setup = self._setup_for(chosen)  # raises before anything of the message is recorded
+            setup = self._setup_for(_chosen(self.state.overrides, *before, record))  # raises before anything of it is recorded
             resumed = self._settle_cut_turn()
         except BaseException:
             self.feed.state = before_fork
+            self._letters.put_back()
             self._release_if_idle()
             raise
         turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
@@ -365,7 +365,7 @@ class Conversation:
         except TurnAborted:
             ended = TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None)
         except AgentError as error:
-            ended = TurnEnded("failed", str(error))
+            ended = TurnEnded("failed", str(error), turn.unfinished or None)
         except Exception:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
             logger.exception("bug in turn %s of %s", turn.turn_id, self.id)
         finally:
@@ -441,3 +441,11 @@ class Conversation:
         task = self._task
         self._cancel(task)
         await asyncio.wait([task])
+
+
+def _chosen(overrides: Overrides, *messages: UserMessage) -> Overrides:
+    """What holds once these messages are recorded."""
+    for message in messages:
+        if message.overrides is not None:
+            overrides = merge(overrides, message.overrides)
+    return overrides

@@ -10,23 +10,23 @@ from typing import Any
 from understudy.config.home import find_home, state_dir
 from understudy.config.load import load_config
 from understudy.config.model import Config
+from understudy.engine.commands import Commands
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.fold import merge
 from understudy.engine.setup import prepare_turn
 from understudy.engine.turn import TurnSetup
 from understudy.engine.watch import Watch
 from understudy.models.http import HttpClient
-from understudy.policy.secrets import without_secrets
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Overrides
 from understudy.protocol.uuids import new_uuid
-from understudy.sandbox.runner import Sandbox
 from understudy.store.log import Listed, Page, Status
 from understudy.store.sqlite import SqliteLog
 
 logger = logging.getLogger(__name__)
 
+WARM_SECONDS = 0.05
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
 
@@ -38,7 +38,8 @@ class Engine:
         self._server_cwd = Path.cwd()
         self._loop = asyncio.get_running_loop()
         self._http = HttpClient(self._env)
-        self._sandbox = Sandbox()
+        self._commands = Commands()
+        self._warming: asyncio.TimerHandle | None = None
         self._log: SqliteLog | None = None
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
@@ -70,7 +71,8 @@ class Engine:
         conversation.use_setup(setup, stored)
         conversation.open(stored, config.model, config.model_provider)
         self._remember(conversation)
-        self._sandbox.warm()  # ready by the time the model has answered
+        if self._warming is None:  # ready by the time a model has answered, and not in the way of asking it
+            self._warming = self._loop.call_later(WARM_SECONDS, self._commands.warm)
         return conversation
 
     def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Conversation:
@@ -126,7 +128,7 @@ class Engine:
         return self.log.list(limit, cursor, archived=archived)
 
     def _make(self, conversation_id: ConversationId) -> Conversation:
-        return Conversation(conversation_id, self.log, self._sandbox, self._prepare, self._loop, self._watch.wake)
+        return Conversation(conversation_id, self.log, self._commands, self._prepare, self._loop, self._watch.wake)
 
     def _remember(self, conversation: Conversation) -> None:
         self._conversations[conversation.id] = conversation
@@ -160,6 +162,8 @@ class Engine:
         )
         stored = merge(overrides, chosen)
         if stored.config:
+            from understudy.policy.secrets import without_secrets  # few calls have any
+
             plain = without_secrets(stored.config)
             if plain != stored.config:
                 self._secret_overrides[conversation_id] = Overrides(config=stored.config)
@@ -175,7 +179,9 @@ class Engine:
             conversation.feed.close()
             conversation.feed.flush()
         await self._watch.close()
-        await self._sandbox.close()
+        if self._warming is not None:
+            self._warming.cancel()
+        await self._commands.close()
         await self._http.aclose()
         if self._log is not None:
             self._log.finish()

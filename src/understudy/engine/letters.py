@@ -17,7 +17,7 @@ class Letters:
         self._id = conversation_id
         self._log = log
         self._feed = feed
-        self._taken = 0  # the number of the last letter read here
+        self._taken = self._before = 0  # the number of the last letter read here
         self._posting: deque[list[Posted]] = deque()  # on their way to the disk, in order, and who is told
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
 
@@ -55,9 +55,14 @@ class Letters:
         """Letters for us that were not read yet; they leave the box with the batch that holds what they said."""
         letters = [letter for letter in self._log.letters(self._id) if letter.number > self._taken]
         if letters:
-            self._taken = letters[-1].number
+            self._before, self._taken = self._taken, letters[-1].number
             self._feed.take_letters(self._taken)
         return letters
+
+    def put_back(self) -> None:
+        """What was taken last could not be used: it stays in the box."""
+        self._taken = self._before
+        self._feed.take_letters(0)
 
     def unread_messages(self) -> list[UserMessage]:
         """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""

@@ -19,7 +19,7 @@ from understudy.policy.environment import shell_environment
 from understudy.policy.rules import parse_rules
 from understudy.protocol.items import InputText, Message
 from understudy.sandbox.spec import Containment, Limits
-from understudy.tools.registry import TOOLS, offered
+from understudy.tools.registry import find_tool, offered
 from understudy.tools.tool import ToolSettings
 
 
@@ -32,7 +32,7 @@ def prepare_turn(config: Config, private_tmp: Path, http: HttpClient, env: Mappi
         model=model,
         instructions=config.base_instructions if config.base_instructions is not None else default_instructions(),
         preamble=_preamble(config),
-        tools=TOOLS,
+        find_tool=find_tool,
         offered=offered(config.approval_policy, config.sandbox.mode, with_plan=config.include_plan_tool),
         settings=_tool_settings(config, provider, private_tmp, env),
         stream_retries=provider.stream_max_retries,

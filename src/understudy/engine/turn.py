@@ -4,7 +4,8 @@ The loop holds no state of its own that the log does not have, so a turn can be 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,8 +30,10 @@ from understudy.protocol.records import (
     ToolAnswered,
     TurnEnded,
 )
-from understudy.tools.patch.turn_diff import TurnDiff
 from understudy.tools.tool import Answer, Question, RunsCommands, Tool, ToolOutput, ToolSettings
+
+if TYPE_CHECKING:
+    from understudy.tools.patch.turn_diff import TurnDiff
 
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
 
@@ -45,7 +48,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     model: Model
     instructions: str
     preamble: tuple[Item, ...]  # context that goes before the history in every request
-    tools: Mapping[str, Tool]
+    find_tool: Callable[[str], Tool | None]
     offered: tuple[ToolSpec, ...]
     settings: ToolSettings
     stream_retries: int
@@ -67,7 +70,7 @@ class Turn:
         self.turn_id = turn_id
         self.settings = setup.settings
         self.sandbox = sandbox
-        self.diff = TurnDiff()
+        self._diff: TurnDiff | None = None
         self._feed = feed
         self._setup = setup
         self._approvals = approvals
@@ -189,7 +192,7 @@ class Turn:
     # -- tools
 
     async def _run_call(self, call: FunctionCall) -> None:
-        tool = self._setup.tools.get(call.name)
+        tool = self._setup.find_tool(call.name)
         try:
             output = await tool.run(call, self) if tool else ToolOutput(f"unsupported call: {call.name}", success=False)
         except ToolError as error:
@@ -201,6 +204,14 @@ class Turn:
         self.record(ToolAnswered(FunctionCallOutput(call.call_id, output.text), output.success))
 
     # -- what a tool may ask of its turn
+
+    @property
+    def diff(self) -> "TurnDiff":
+        if self._diff is None:
+            from understudy.tools.patch.turn_diff import TurnDiff  # only turns with patches have one
+
+            self._diff = TurnDiff()
+        return self._diff
 
     def record(self, *records: Record) -> None:
         self._feed.append(*records, turn=self.turn_id)

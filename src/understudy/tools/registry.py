@@ -1,21 +1,42 @@
 """The tools there are, and how they are offered to a model. The descriptions are ours, beside this file."""
 
-from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
-from understudy.tools.apply_patch import ApplyPatch
-from understudy.tools.plan import UpdatePlan
-from understudy.tools.shell import Shell
-from understudy.tools.tool import Tool
 
-TOOLS: Mapping[str, Tool] = MappingProxyType(
-    {"shell": Shell(), "container.exec": Shell("container.exec"), "apply_patch": ApplyPatch(), "update_plan": UpdatePlan()}
-)
+if TYPE_CHECKING:
+    from understudy.tools.tool import Tool
+
+NAMES = ("shell", "container.exec", "apply_patch", "update_plan")
+
+
+@lru_cache(maxsize=16)  # a model may make up any number of names
+def find_tool(name: str) -> "Tool | None":
+    """The tool of that name, loaded when it is first asked for; None if there is none."""
+    match name:
+        case "shell" | "container.exec":
+            from understudy.tools.shell import Shell
+
+            return Shell(name)
+        case "apply_patch":
+            from understudy.tools.apply_patch import ApplyPatch
+
+            return ApplyPatch()
+        case "update_plan":
+            from understudy.tools.plan import UpdatePlan
+
+            return UpdatePlan()
+        case _:
+            return None
+
+
+def load_tools() -> None:
+    """Have them ready before a model calls one."""
+    for name in NAMES:
+        find_tool(name)
 
 
 @cache

@@ -1,16 +1,18 @@
 """What a tool is, and what it may ask of the turn that runs it."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from understudy.policy.rules import Rules
 from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import CommandApprovalAsked, Delta, PatchApprovalAsked, Record
-from understudy.sandbox.spec import Command, CommandResult, Containment
-from understudy.tools.patch.turn_diff import TurnDiff
+
+if TYPE_CHECKING:  # names only: a server starts before any tool is called
+    from understudy.policy.rules import Rules
+    from understudy.sandbox.spec import Command, CommandResult, Containment
+    from understudy.tools.patch.turn_diff import TurnDiff
 
 Question = CommandApprovalAsked | PatchApprovalAsked
 
@@ -39,17 +41,17 @@ class ToolSettings(msgspec.Struct, frozen=True):
     cwd: str
     approval_policy: ApprovalPolicy
     sandbox_mode: SandboxMode
-    containment: Containment | None  # None: danger-full-access
+    containment: "Containment | None"  # None: danger-full-access
     roots: tuple[str, ...]  # cwd and the other writable roots, absolute: what counts as the project
     environment: dict[str, str]
-    rules: Rules
+    rules: "Rules"
     protected: tuple[str, ...]
     home: str = ""
     default_timeout: float = 10.0
 
 
 class RunsCommands(Protocol):
-    async def run(self, command: Command, on_output: Callable[[OutputStream, bytes], None]) -> CommandResult: ...
+    async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult": ...
 
 
 class ToolContext(Protocol):
@@ -62,7 +64,7 @@ class ToolContext(Protocol):
     def sandbox(self) -> RunsCommands: ...
 
     @property
-    def diff(self) -> TurnDiff: ...
+    def diff(self) -> "TurnDiff": ...
 
     def record(self, *records: Record) -> None:
         """Append to the log."""

@@ -76,19 +76,12 @@ def ask_client(client: Client, conversation: Conversation, question: Question, c
     client.asked[key] = client.request("elicitation/create", params, on_answer)
 
 
-def withdraw(client: Client, conversation: Conversation, turn: str, call_id: str) -> None:
-    """The question was answered elsewhere, or its turn is over."""
-    request_id = client.asked.pop((conversation.id, turn, call_id), None)
-    if request_id is not None:
-        client.withdraw(request_id, "the question is no longer open")
-
-
 def withdraw_closed(client: Client, conversation: Conversation) -> None:
     """Questions that were answered elsewhere while nobody here followed the conversation."""
     state = conversation.state
     for name, turn, call_id in tuple(client.asked):
         if name == conversation.id and (turn != state.turn or call_id not in state.questions):
-            withdraw(client, conversation, turn, call_id)
+            client.withdraw_question(conversation.id, turn, call_id)
 
 
 def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str, Any]:

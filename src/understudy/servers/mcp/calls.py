@@ -1,6 +1,7 @@
 """A `codex` or `codex-reply` call as a viewer of its conversation: its events, its questions, and one answer at the end."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from understudy.config.model import EventMethods
 from understudy.engine.conversation import Conversation, Sent
@@ -21,11 +22,12 @@ from understudy.protocol.records import (
 )
 from understudy.servers.codec import Codec, Encoded
 from understudy.servers.failures import answer_result, failed_result, to_tool_result
-from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_client, withdraw
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.envelopes import Envelope
-from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.reader import Reader
+
+if TYPE_CHECKING:
+    from understudy.servers.mcp.progress import Progress
 
 
 class CallReader(Reader):
@@ -37,7 +39,7 @@ class CallReader(Reader):
         *,
         codec: Codec,
         methods: EventMethods,
-        progress: Progress | None,
+        progress: "Progress | None",
         on_answered: Callable[[RequestId], None],
     ) -> None:
         super().__init__(conversation, client.outbox, conversation.feed.published)
@@ -91,9 +93,9 @@ class CallReader(Reader):
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record)
             case ApprovalDecided(call_id=call_id, effective=True):
-                withdraw(self._client, self.conversation, entry.turn, call_id)
+                self._client.withdraw_question(self.conversation.id, entry.turn, call_id)
             case ToolAnswered(output=output):
-                withdraw(self._client, self.conversation, entry.turn, output.call_id)
+                self._client.withdraw_question(self.conversation.id, entry.turn, output.call_id)
             case TurnEnded() as ended:
                 if self._read or (self._recorded and ended.reason != "completed"):  # else the message goes to the turn after it
                     self._answer_turn(ended)
@@ -139,6 +141,8 @@ class CallReader(Reader):
     def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked) -> None:
         if not self.began_turn:
             return
+        from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_client  # most turns ask nothing
+
         if self.can_answer:
             ask_client(self._client, self.conversation, question, self.request_id, self.turn or "")
         elif not any(follower.can_answer for follower in self.conversation.feed.followers):

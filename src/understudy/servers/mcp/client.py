@@ -41,6 +41,12 @@ class Client:
             params = {"requestId": request_id, "reason": reason}
             self.outbox.send(notification_line("notifications/cancelled", params))
 
+    def withdraw_question(self, conversation_id: str, turn: str, call_id: str) -> None:
+        """The question was answered elsewhere, or its turn is over."""
+        request_id = self.asked.pop((conversation_id, turn, call_id), None)
+        if request_id is not None:
+            self.withdraw(request_id, "the question is no longer open")
+
     def answer(self, response: Response) -> None:
         on_answer = self._answers.pop(response.id, None)
         if on_answer is None:

@@ -197,7 +197,7 @@ class ConversationTools:
             return
         before = self._streams.pop(conversation.id, None)
         if before is not None:
-            before.take_over()
+            before.disconnect("New stream() took over")
         self._answer(request_id, {})
         stream = StreamReader(
             self._client,
@@ -256,10 +256,10 @@ class ConversationTools:
     async def _delete_and_answer(self, request_id: RequestId, arguments: Any) -> None:
         try:
             conversation = self._find(ONE.read({} if arguments is None else arguments)["conversation_id"])
+            await self._engine.delete(conversation)
             stream = self._streams.pop(conversation.id, None)
             if stream is not None:
-                stream.detach()
-            await self._engine.delete(conversation)
+                stream.disconnect("the conversation was deleted")
         except AgentError as error:
             self._answer(request_id, _status_error(str(error)), is_error=True)
         else:

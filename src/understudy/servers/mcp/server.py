@@ -32,10 +32,10 @@ from understudy.servers.mcp.calls import CallReader
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.hello import Hello, negotiate, server_result
 from understudy.servers.mcp.outbox import Outbox
-from understudy.servers.mcp.progress import Progress
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.conversations import ConversationTools
+    from understudy.servers.mcp.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -234,7 +234,7 @@ class McpServer:
             request.id,
             codec=self._codec(setup.wire),
             methods=setup.events,
-            progress=Progress(token, self._outbox, self._loop) if token is not None else None,
+            progress=self._progress(token) if token is not None else None,
             on_answered=lambda request_id: self._forget(request_id, call),
         )
         self._calls[request.id] = call
@@ -245,6 +245,11 @@ class McpServer:
             call.answer(to_tool_result(error, conversation.id))
             return
         call.follow(sent)
+
+    def _progress(self, token: RequestId) -> "Progress":
+        from understudy.servers.mcp.progress import Progress  # only for those who ask for it
+
+        return Progress(token, self._outbox, self._loop)
 
     def _codec(self, wire: Wire) -> Codec:
         if wire == "seed":

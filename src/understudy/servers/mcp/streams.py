@@ -9,17 +9,20 @@ import msgspec
 
 from understudy.engine.conversation import Conversation
 from understudy.engine.feed import LiveDelta, Shown
+from understudy.errors import AgentError
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
     Opened,
     PatchApprovalAsked,
+    TextDelta,
     ToolAnswered,
+    TurnEnded,
     UserMessage,
 )
 from understudy.servers.codec import Codec, Encoded, encode_user_message
-from understudy.servers.mcp.asking import ask_client, withdraw, withdraw_closed
+from understudy.servers.mcp.asking import ask_client, withdraw_closed
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.reader import Reader
 
@@ -52,6 +55,9 @@ class StreamReader(Reader):
         feed = self.conversation.feed
         events: list[bytes] = []
         for entry in self.conversation.read(self.cursor):
+            if isinstance(entry.record, TurnEnded) and entry.record.unfinished:  # it was shown live, and no item holds it
+                cut = LiveDelta(TextDelta(entry.record.unfinished), entry.turn, entry.parent)
+                events.append(self._wrap(self._codec.delta(cut), cut.after, cut.turn))
             self.cursor = entry.seq
             events += [self._wrap(event, entry.seq, entry.turn) for event in self._events(Shown(entry))]
         for delta in feed.said.deltas():
@@ -66,12 +72,17 @@ class StreamReader(Reader):
         for question in tuple(self.conversation.state.questions.values()):
             self._ask(question, self.conversation.state.turn or "")
 
-    def take_over(self) -> None:
-        """Another stream on this connection takes its place."""
+    def disconnect(self, reason: str) -> None:
+        """Nothing more comes, and the client is told why."""
+        if not self.attached:
+            return
         self.detach()
         meta = {"conversationId": self.conversation.id, "requestId": self.request_id}
-        params: dict[str, Any] = {"_meta": meta, "reason": "New stream() took over"}
+        params: dict[str, Any] = {"_meta": meta, "reason": reason}
         self._outbox.send(notification_line("notifications/stream_disconnected", params))
+
+    def fail(self, error: AgentError) -> None:
+        self.disconnect(str(error))
 
     def deliver(self, shown: Shown) -> None:
         entry = shown.entry
@@ -81,9 +92,9 @@ class StreamReader(Reader):
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record, entry.turn)
             case ApprovalDecided(call_id=call_id, effective=True):
-                withdraw(self._client, self.conversation, entry.turn, call_id)
+                self._client.withdraw_question(self.conversation.id, entry.turn, call_id)
             case ToolAnswered(output=output):
-                withdraw(self._client, self.conversation, entry.turn, output.call_id)
+                self._client.withdraw_question(self.conversation.id, entry.turn, output.call_id)
             case _:
                 pass
 
