@@ -242,9 +242,13 @@ async def test_a_full_disk_fails_the_call_with_the_reason_and_all_goes_on_once_t
         thread = thread_of(await client.call_tool("codex", prompt="1"))
         ballast = small_disk / "ballast"
         ballast.write_bytes(b"x" * 700_000)
+        watcher = Stream(client, thread)
+        await watcher.snapshot()
         full = await client.call_tool("codex-reply", threadId=thread, prompt="2")
         assert full["isError"] is True
         assert "is full; free some space" in text_of(full)
+        ended = await client.next_notification("notifications/stream_disconnected")
+        assert "is full" in ended["params"]["reason"]
         ballast.unlink()
         assert await client.call_tool("codex-reply", threadId=thread, prompt="3") == answered("three", thread)
         stream = Stream(client, thread, after=0)

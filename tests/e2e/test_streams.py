@@ -6,7 +6,7 @@ from typing import Any
 from tests.e2e.scenes import kinds, scene, thread_of
 from tests.e2e.talking import Stream, create, listed, send
 from tests.store.records import append, new_id, noticed, open_log, opened
-from tests.support.model_script import HOLD, call, deltas, say
+from tests.support.model_script import HOLD, call, cut_after, deltas, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 DELTA = "agent_message_delta"
@@ -73,9 +73,9 @@ async def test_cancel_stream_then_reconnect_catches_up_initial_state(tmp_path: P
         while (await listed(client))[0]["status"] != "idle":
             pass
         assert [frame for frame in client.frames[seen:] if "method" in frame] == [], "nothing comes to a stream that is off"
-        second = Stream(client, conversation)
-        assert await second.snapshot() == told("Done 1", "Done 2")
-        assert client.notifications("notifications/stream_disconnected") == []
+        await Stream(client, conversation).until("task_complete", 2)
+        await client.cancel(Stream(client, conversation).call)
+        assert await Stream(client, conversation).snapshot() == told("Done 1", "Done 2")
 
 
 async def test_who_comes_in_the_middle_of_an_answer_gets_what_was_said_of_it_once(tmp_path: Path) -> None:
@@ -305,6 +305,35 @@ async def test_a_call_and_a_stream_on_one_connection_each_get_their_own_copy(tmp
             "agent_message",
             "task_complete",
         ]
+
+
+async def test_what_was_said_of_a_cut_answer_is_told_to_late_viewers_too(tmp_path: Path) -> None:
+    async with scene([deltas(["half an ", "ans", HOLD]), cut_after(deltas(["half ", "again"]))], tmp_path) as (_, client):
+        conversation = await create(client, prompt="1")
+        stream = Stream(client, conversation)
+        await stream.until(DELTA)
+        if len([kind for kind in stream.kinds() if kind == DELTA]) < 2:
+            await client.wait_for_frame(lambda _: "ans" in str(stream.messages()), "the second piece")
+        await client.call_tool("conversationInterrupt", conversation_id=conversation)
+        await stream.until("task_complete")
+        await send(client, conversation, "2")
+        await stream.until("task_complete", 2)
+        late = Stream(client, conversation, after=0)
+        snapshot = await late.snapshot()
+        assert [event["msg"]["delta"] for event in snapshot if event["msg"]["type"] == DELTA] == ["half an ans", "half again"]
+        numbers = [event["_meta"]["seq"] for event in snapshot]
+        assert numbers == sorted(numbers)
+
+
+async def test_a_stream_ends_with_a_word_when_its_conversation_is_deleted(tmp_path: Path) -> None:
+    async with scene([], tmp_path) as (_, client):
+        conversation = await create(client)
+        stream = Stream(client, conversation)
+        await stream.snapshot()
+        await client.call_tool("conversationDelete", conversation_id=conversation)
+        gone = await client.next_notification("notifications/stream_disconnected")
+        assert gone["params"]["_meta"] == {"conversationId": conversation, "requestId": stream.call.id}
+        assert "deleted" in gone["params"]["reason"]
 
 
 async def test_a_conversation_of_five_thousand_events_is_told_whole_and_its_tail_alone(tmp_path: Path) -> None:

@@ -211,20 +211,21 @@ class Schedule:
         server = self._servers[0]
         busy: list[dict[str, Any]] = []
         answers: list[Any] = []
+        rounds = quiet = 0
         try:
             async with asyncio.timeout(WAIT_SECONDS * 4):
-                rounds = 0
-                while busy := [entry for entry in await self._list(server) if entry["status"] != "idle"]:
+                while quiet < 3:  # a turn that was just begun is listed as running once that is on disk
+                    busy = [entry for entry in await self._list(server) if entry["status"] != "idle"]
+                    quiet = 0 if busy else quiet + 1
                     rounds += 1
                     for entry in busy:
+                        conversation = {"conversation_id": entry["conversation_id"]}
                         for call_id in entry["pending"]:
-                            arguments = {"conversation_id": entry["conversation_id"], "call_id": call_id, "decision": "denied"}
-                            answers.append(await server.call_tool("conversationApprove", arguments))
+                            denied = {**conversation, "call_id": call_id, "decision": "denied"}
+                            answers.append(await server.call_tool("conversationApprove", denied))
                         if rounds > 20:
-                            answers.append(
-                                await server.call_tool("conversationInterrupt", conversation_id=entry["conversation_id"])
-                            )
-                    await asyncio.sleep(0.02)
+                            answers.append(await server.call_tool("conversationInterrupt", conversation))
+                    await asyncio.sleep(0.03)
         except TimeoutError:
             raise AssertionError(f"still busy: {busy}; the last answers were {answers[-2:]}") from None
 
