@@ -170,6 +170,27 @@ async def test_a_letter_that_a_dead_process_never_read_is_read_by_its_sender(tmp
         assert "not known" in told_to_model(model.requests[1])
 
 
+async def test_a_letter_that_cannot_be_used_yet_stays_in_the_box(tmp_path: Path) -> None:
+    script = [call("shell", command=["sleep", "60"], timeout=100_000), say("all")]
+    async with pair(script, tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.event("exec_command_begin", one)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        os.kill(here.process.pid, signal.SIGSTOP)
+        assert structured(await send(there, thread, "2")) == {"status": "ok"}
+        settings = there.home / "config.toml"
+        good = settings.read_text()
+        settings.write_text("model = [")
+        waiting = there.call_tool("codex-reply", threadId=thread, prompt="3")
+        assert (await waiting)["isError"] is True
+        await here.kill()
+        refused = await there.call_tool("codex-reply", threadId=thread, prompt="4")
+        assert "config.toml" in text_of(refused)
+        settings.write_text(good)
+        assert await there.call_tool("codex-reply", threadId=thread, prompt="5") == answered("all", thread)
+        assert users_in(model.requests[1]) == ["1", "2", "5"], "what was acknowledged is read; what was refused is not"
+
+
 async def test_a_question_of_a_process_that_died_is_put_to_who_waits_elsewhere(tmp_path: Path) -> None:
     async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
         one = here.call_tool("codex", prompt="1")
