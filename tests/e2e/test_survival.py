@@ -174,6 +174,38 @@ async def test_while_a_second_run_outside_the_sandbox_is_asked_for(tmp_path: Pat
                 assert (Path(outside) / "made").exists()
 
 
+@pytest.mark.parametrize("changed", [False, True])
+async def test_while_a_patch_waits_for_approval(tmp_path: Path, changed: bool) -> None:
+    """If the file is another by then, what is approved is what will be done, and is asked anew."""
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+new\n*** End Patch"
+    async with home([call("apply_patch", input=patch), say("done")], tmp_path, ASKING) as place:
+        file = place.work / "a.txt"
+        file.write_text("first\nold\n")
+        async with place.server() as first:
+            call_ = first.call_tool("codex", prompt="1")
+            before = (await first.next_request("elicitation/create"))["params"]["codex_changes"]
+            thread = str((await first.event("session_configured", call_))["session_id"])
+            await crash(first)
+        if changed:
+            file.write_text("another first\nold\n")
+        async with place.server() as second:
+            reply = second.call_tool("codex-reply", threadId=thread, prompt="2")
+            question = await second.next_request("elicitation/create")
+            if changed:
+                newer = await second.next_request("elicitation/create")
+                withdrawn = await second.next_notification("notifications/cancelled")
+                assert withdrawn["params"]["requestId"] == question["id"]
+                await second.respond(question, {"decision": "approved"})  # of no effect: it is not what would be done
+                assert await second.request("ping") == {}
+                assert file.read_text() == "another first\nold\n"
+                question = newer
+            assert (question["params"]["codex_changes"] == before) == (not changed)
+            assert (question["params"]["codex_changes"][str(file)]["update"]["unified_diff"].count("another")) == int(changed)
+            await second.respond(question, {"decision": "approved"})
+            assert await reply == answered("done", thread)
+            assert file.read_text() == ("another first\nnew\n" if changed else "first\nnew\n")
+
+
 async def test_a_waiting_question_can_be_answered_by_the_other_door(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made"]), say("done"), call("shell", command=["touch", "more"]), say("done")]
     async with home(script, tmp_path, ASKING) as place:

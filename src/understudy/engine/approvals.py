@@ -5,7 +5,7 @@ import logging
 
 from understudy.engine.feed import Feed
 from understudy.protocol.choices import Decision
-from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Noticed
+from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Noticed, PatchApprovalAsked
 from understudy.tools.tool import Answer, Question
 
 logger = logging.getLogger(__name__)
@@ -17,25 +17,37 @@ class Approvals:
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
         self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._early: dict[str, tuple[Question, Answer]] = {}  # to questions open since before a restart, not asked here yet
+
+    def begin_turn(self) -> None:
+        self._early.clear()
 
     async def ask(self, question: Question, turn: str) -> Answer:
         """Wait for an answer, however long it takes. A question that was open before a restart is not recorded again."""
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._open[question.call_id] = waiter
+        call_id = question.call_id
+        self._open[call_id] = waiter
         try:
-            if question.call_id not in self._feed.state.questions:
+            known = self._feed.state.questions.get(call_id)
+            if known is None or not _is_same(known, question):
                 self._feed.append(question, turn=turn)
+            answered, early = self._early.pop(call_id, (None, None))
+            if early is not None and answered is not None and _is_same(answered, question):
+                self.decide(call_id, early.decision, early.source, turn)
             return await waiter
         finally:
-            self._open.pop(question.call_id, None)
+            self._open.pop(call_id, None)
 
     def decide(self, call_id: str, decision: Decision, source: str, turn: str) -> bool:
         """True when this answer is the one that counts."""
         waiter = self._open.get(call_id)
+        question = self._feed.state.questions.get(call_id)
+        if waiter is None and question is not None and call_id not in self._early:
+            self._early[call_id] = question, Answer(decision, source)
+            return True
         counts = waiter is not None and not waiter.done()
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
-        question = self._feed.state.questions.get(call_id)
         key = question.key if isinstance(question, CommandApprovalAsked) else None
         self._feed.append(ApprovalDecided(call_id, decision, source, counts, key), turn=turn)
         if counts and waiter is not None:
@@ -43,3 +55,14 @@ class Approvals:
                 self._feed.append(Noticed(f"approval {decision}: {source}"), turn=turn)
             waiter.set_result(Answer(decision, source))
         return counts
+
+
+def _is_same(one: Question, other: Question) -> bool:
+    """Whether an answer to one would be an answer to the other: the same command in the same place, or the same changes."""
+    match one, other:
+        case CommandApprovalAsked(), CommandApprovalAsked():
+            return (one.command, one.cwd, one.retries) == (other.command, other.cwd, other.retries)
+        case PatchApprovalAsked(), PatchApprovalAsked():
+            return one.changes == other.changes
+        case _:
+            return False

@@ -352,6 +352,7 @@ class Conversation:
     def _start(self, turn_id: str) -> None:
         assert self._setup is not None
         self._interrupt_asked = False
+        self.approvals.begin_turn()
         self._turn = Turn(turn_id, self.feed, self._setup, self._sandbox, self.approvals, self._read_letters)
         self._task = self._loop.create_task(self._run(self._turn), name=f"turn {turn_id} of {self.id}")
         self._on_turn_started()  # last: what there is to watch for is seen from the task

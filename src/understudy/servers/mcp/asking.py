@@ -1,5 +1,6 @@
 """Approval questions as `elicitation/create`, and answers in every shape that clients send."""
 
+import logging
 from typing import Any
 
 import msgspec
@@ -22,7 +23,9 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
 from understudy.servers.codec import changes_on_wire
-from understudy.servers.mcp.client import Client
+from understudy.servers.mcp.client import Asked, Client
+
+logger = logging.getLogger(__name__)
 
 CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
 
@@ -54,11 +57,17 @@ Question = CommandApprovalAsked | PatchApprovalAsked
 def ask_client(client: Client, conversation: Conversation, question: Question, call: RequestId | None, turn: str) -> None:
     """Put the question to the client, once per connection; its answer goes to the conversation whenever it comes."""
     key = (conversation.id, turn, question.call_id)
-    if key in client.asked or question.call_id not in conversation.state.questions:
+    before = client.asked.get(key)
+    if (before is not None and before.question == question) or conversation.state.questions.get(question.call_id) != question:
         return
+    if before is not None:
+        client.withdraw_question(*key)  # what would be approved has changed
 
     def on_answer(response: Response) -> None:
         client.asked.pop(key, None)
+        if conversation.state.questions.get(question.call_id) not in (None, question):
+            logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
+            return
         decision, source = read_answer(response)
         conversation.decide(question.call_id, decision, source, turn)
 
@@ -73,7 +82,7 @@ def ask_client(client: Client, conversation: Conversation, question: Question, c
         "codex_call_id": question.call_id,
         "threadId": conversation.id,
     }
-    client.asked[key] = client.request("elicitation/create", params, on_answer)
+    client.asked[key] = Asked(client.request("elicitation/create", params, on_answer), question)
 
 
 def withdraw_closed(client: Client, conversation: Conversation) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
 from understudy.servers.mcp.hello import NEWEST
@@ -13,6 +13,13 @@ logger = logging.getLogger(__name__)
 FIRST_WITH_FORMS = "2025-11-25"  # from here on a client shows the question's text and a form, and nothing else
 
 
+class Asked(NamedTuple):
+    """A question that the client has not answered."""
+
+    request_id: RequestId
+    question: object
+
+
 class Client:
     def __init__(self, outbox: Outbox) -> None:
         self.outbox = outbox
@@ -20,7 +27,7 @@ class Client:
         self.can_be_asked = False  # it declared elicitation
         self.initialized = False
         # open questions by conversation, turn and call id, for models give their calls the same id again and again:
-        self.asked: dict[tuple[str, str, str], RequestId] = {}
+        self.asked: dict[tuple[str, str, str], Asked] = {}
         self._answers: dict[RequestId, Callable[[Response], None]] = {}
         self._next_id = 0
 
@@ -43,9 +50,9 @@ class Client:
 
     def withdraw_question(self, conversation_id: str, turn: str, call_id: str) -> None:
         """The question was answered elsewhere, or its turn is over."""
-        request_id = self.asked.pop((conversation_id, turn, call_id), None)
-        if request_id is not None:
-            self.withdraw(request_id, "the question is no longer open")
+        asked = self.asked.pop((conversation_id, turn, call_id), None)
+        if asked is not None:
+            self.withdraw(asked.request_id, "the question is no longer open")
 
     def answer(self, response: Response) -> None:
         on_answer = self._answers.pop(response.id, None)

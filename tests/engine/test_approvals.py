@@ -1,0 +1,114 @@
+"""Questions and answers: registered before they are shown, the first answer counts, and an early one is not lost."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.store.records import new_id, open_log
+from understudy.engine.approvals import CLIENT, Approvals
+from understudy.engine.feed import Feed
+from understudy.protocol.changes import AddFile
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    Noticed,
+    Opened,
+    Overrides,
+    PatchApprovalAsked,
+    Record,
+)
+from understudy.tools.tool import Answer, Question
+
+COMMAND = CommandApprovalAsked("c", ("touch", "x"), "/w", key="the key")
+
+
+class Scene:
+    def __init__(self, folder: Path) -> None:
+        self.log = open_log(folder)
+        self.feed = Feed(new_id(), self.log, asyncio.get_running_loop())
+        self.feed.begin()
+        self.feed.append(Opened(self.feed.conversation_id, "m", Overrides()), turn="0")
+        self.approvals = Approvals(self.feed)
+
+    def ask(self, question: Question) -> asyncio.Task[Answer]:
+        return asyncio.ensure_future(self.approvals.ask(question, "1"))
+
+    async def records(self) -> list[Record]:
+        await self.feed.committed()
+        return [entry.record for entry in self.log.read(self.feed.conversation_id)][1:]
+
+
+async def test_the_first_answer_counts_and_the_others_are_on_record(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    asked = scene.ask(COMMAND)
+    await asyncio.sleep(0)
+    assert scene.feed.state.questions == {"c": COMMAND}
+    assert scene.approvals.decide("c", "approved_for_session", CLIENT, "1") is True
+    assert scene.approvals.decide("c", "denied", CLIENT, "1") is False
+    assert await asked == Answer("approved_for_session", CLIENT)
+    assert await scene.records() == [
+        COMMAND,
+        ApprovalDecided("c", "approved_for_session", CLIENT, True, "the key"),
+        ApprovalDecided("c", "denied", CLIENT, False, None),
+    ]
+    assert scene.feed.state.approved == {"the key"}
+    scene.log.close()
+
+
+async def test_an_answer_by_a_rule_is_told_to_whoever_watches(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    asked = scene.ask(COMMAND)
+    await asyncio.sleep(0)
+    scene.approvals.decide("c", "denied", "nobody is there", "1")
+    assert (await asked).refusal("exec command") == "exec command rejected: nobody is there"
+    assert (await scene.records())[-1] == Noticed("approval denied: nobody is there")
+    scene.log.close()
+
+
+async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be_answered_at_once(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path)
+    scene.feed.append(COMMAND, turn="1")
+    assert scene.approvals.decide("c", "approved", CLIENT, "1") is True
+    asked = scene.ask(CommandApprovalAsked("c", ("touch", "x"), "/w", key="another key"))
+    assert await asked == Answer("approved", CLIENT)
+    assert await scene.records() == [COMMAND, ApprovalDecided("c", "approved", CLIENT, True, "the key")]
+    scene.log.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (COMMAND, CommandApprovalAsked("c", ("rm", "x"), "/w")),
+        (COMMAND, CommandApprovalAsked("c", ("touch", "x"), "/elsewhere")),
+        (COMMAND, CommandApprovalAsked("c", ("touch", "x"), "/w", retries=True)),
+        (COMMAND, PatchApprovalAsked("c", {"/w/a": AddFile("x")})),
+        (PatchApprovalAsked("c", {"/w/a": AddFile("x")}), PatchApprovalAsked("c", {"/w/a": AddFile("y")})),
+    ],
+)
+async def test_an_early_answer_is_not_taken_for_another_question(tmp_path: Path, before: Question, after: Question) -> None:
+    scene = Scene(tmp_path)
+    scene.feed.append(before, turn="1")
+    scene.approvals.decide("c", "approved", CLIENT, "1")
+    asked = scene.ask(after)
+    await asyncio.sleep(0)
+    assert not asked.done()
+    assert scene.feed.state.questions == {"c": after}
+    scene.approvals.decide("c", "denied", CLIENT, "1")
+    assert (await asked).decision == "denied"
+    scene.log.close()
+
+
+async def test_an_early_answer_does_not_outlive_its_turn(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.feed.append(COMMAND, turn="1")
+    scene.approvals.decide("c", "approved", CLIENT, "1")
+    scene.approvals.begin_turn()
+    asked = scene.ask(COMMAND)
+    await asyncio.sleep(0)
+    assert not asked.done()
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    scene.log.close()
