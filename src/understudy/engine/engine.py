@@ -120,7 +120,8 @@ class Engine:
         if status == "idle":
             return status
         known = self._conversations.get(listed.conversation_id)
-        if (known is not None and known.is_running) or self.log.is_claimed(listed.conversation_id):
+        ends_here = known is not None and (known.is_running or not known.feed.idle)  # the end may still be on its way to the disk
+        if ends_here or self.log.is_claimed(listed.conversation_id):
             return status
         return "waiting" if listed.summary.pending else "idle"
 
