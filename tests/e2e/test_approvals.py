@@ -91,6 +91,19 @@ async def test_a_patch_question_shows_the_changes(tmp_path: Path) -> None:
         assert begin["auto_approved"] is False
 
 
+async def test_a_file_that_changes_while_its_patch_waits_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("first\nold\n")
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+new\n*** End Patch"
+    async with scene([call("apply_patch", input=patch), say("ok")], tmp_path, config=ASKING) as (model, client):
+        call_ = client.call_tool("codex", prompt="patch it")
+        question = await client.next_request("elicitation/create")
+        (tmp_path / "a.txt").write_text("another\nold\n")
+        await client.respond(question, {"decision": "approved"})
+        assert text_of(await call_) == "ok"
+        assert (tmp_path / "a.txt").read_text() == "another\nold\n"
+        assert "has changed" in told_to_model(model.requests[1])
+
+
 APPROVING: list[dict[str, Any]] = [
     {"decision": "approved"},
     {"action": "accept"},
