@@ -9,7 +9,9 @@ import pytest
 from tests.e2e.scenes import is_alive, kinds, scene, text_of, told_to_model
 from tests.support.model_script import call, say
 
-MODES = pytest.mark.parametrize("mode", ["danger-full-access", "workspace-write", "read-only"])
+MODES = pytest.mark.parametrize(
+    "mode", ["danger-full-access", "workspace-write", pytest.param("read-only", marks=pytest.mark.slow)]
+)
 
 
 async def outcome(folder: Path, mode: str = "danger-full-access", **arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -45,12 +47,13 @@ async def test_there_is_nothing_to_read_on_standard_input(tmp_path: Path, mode: 
 
 async def test_the_folder_is_the_session_s_or_the_call_s(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    end, _ = await outcome(tmp_path, command=["pwd"])
-    assert end["stdout"] == f"{tmp_path}\n"
-    end, _ = await outcome(tmp_path, command=["pwd"], workdir="sub")
-    assert end["stdout"] == f"{tmp_path / 'sub'}\n"
-    end, _ = await outcome(tmp_path, command=["pwd"], workdir=str(tmp_path / "sub"))
-    assert end["stdout"] == f"{tmp_path / 'sub'}\n"
+    folders: list[dict[str, str]] = [{}, {"workdir": "sub"}, {"workdir": str(tmp_path / "sub")}]
+    calls = [call("shell", call_id=str(n), command=["pwd"], **folder) for n, folder in enumerate(folders)]
+    async with scene([*calls, say("ok")], tmp_path) as (_, client):
+        call_ = client.call_tool("codex", prompt="go")
+        await call_
+        printed = [event["stdout"] for event in client.events(call_) if event["type"] == "exec_command_end"]
+        assert printed == [f"{tmp_path}\n", f"{tmp_path / 'sub'}\n", f"{tmp_path / 'sub'}\n"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ async def end(server: McpProcess, how: str) -> float:
     return time.monotonic() - started
 
 
-@pytest.mark.parametrize("how", ["EOF", "SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize("how", ["EOF", "SIGTERM", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGINT", "SIGHUP"))])
 async def test_a_running_command_ends_with_the_server_and_is_on_record(tmp_path: Path, how: str) -> None:
     script = [call("shell", command=SLEEPER, timeout=100_000), say("I see")]
     async with ScriptedModel(script) as model:

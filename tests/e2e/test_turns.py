@@ -136,24 +136,25 @@ async def test_several_calls_of_one_answer_run_in_their_order(tmp_path: Path) ->
         assert told_to_model(model.requests[1], "b")
 
 
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (call("frobnicate", x=1), "unsupported call: frobnicate"),
-        (call("shell", arguments_text="{"), "failed to parse function arguments: EOF while parsing an object at line 1 column 1"),
-        (
-            call("shell", command="ls"),
-            'failed to parse function arguments: invalid type: string "ls", expected a sequence at line 1 column 16',
-        ),
-        (call("shell", command=[]), "execution error: command args are empty"),
-        (call("update_plan", plan="x"), 'failed to parse function arguments: invalid type: string "x", expected a sequence'),
-        (call("apply_patch", input="nonsense"), "error: "),
-    ],
-)
-async def test_a_tool_that_cannot_be_used_so_is_told_to_the_model(tmp_path: Path, asked: Any, told: str) -> None:
-    async with scene([asked, say("I see")], tmp_path) as (model, client):
-        assert text_of(await client.call_tool("codex", prompt="go")) == "I see"
-        assert told_to_model(model.requests[1]).startswith(told)
+UNUSABLE = [
+    (call("frobnicate", x=1), "unsupported call: frobnicate"),
+    (call("shell", arguments_text="{"), "failed to parse function arguments: EOF while parsing an object at line 1 column 1"),
+    (
+        call("shell", command="ls"),
+        'failed to parse function arguments: invalid type: string "ls", expected a sequence at line 1 column 16',
+    ),
+    (call("shell", command=[]), "execution error: command args are empty"),
+    (call("update_plan", plan="x"), 'failed to parse function arguments: invalid type: string "x", expected a sequence'),
+    (call("apply_patch", input="nonsense"), "error: "),
+]
+
+
+async def test_a_tool_that_cannot_be_used_so_is_told_to_the_model(tmp_path: Path) -> None:
+    script = [step for asked, _ in UNUSABLE for step in (asked, say("I see"))]
+    async with scene(script, tmp_path) as (model, client):
+        for number, (_, told) in enumerate(UNUSABLE):
+            assert text_of(await client.call_tool("codex", prompt="go")) == "I see"
+            assert told_to_model(model.requests[2 * number + 1]).startswith(told)
 
 
 async def test_a_program_that_is_not_there_is_told_to_the_model(tmp_path: Path) -> None:

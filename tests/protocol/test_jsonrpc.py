@@ -138,7 +138,7 @@ def test_params_are_kept_as_they_came() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_no_bytes_make_it_raise(line: bytes) -> None:
     read_line(line)
 
@@ -151,7 +151,7 @@ _json = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["id", "method", "params", "result", "error", "jsonrpc", "x"]), _json, max_size=7))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_every_object_is_classified_by_the_members_it_has(message: dict[str, object]) -> None:
     read = read_line(json.dumps(message).encode())
     given_id = message.get("id")
