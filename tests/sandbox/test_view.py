@@ -1,6 +1,7 @@
 """What a contained command sees and may change: roots, its own /tmp, masks, protected names."""
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import socket
@@ -9,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.sandbox.stage import ENV, Output, run
 from understudy.protocol.choices import NetworkMode, SandboxMode
@@ -47,7 +47,7 @@ class TestRoots:
         self, sandbox: Sandbox, contained: Containment, workspace: Path
     ) -> None:
         (workspace / "file").write_text("content")
-        reading = replace(contained, mode="read-only", writable_roots=(), workspace=str(workspace))
+        reading = dataclasses.replace(contained, mode="read-only", writable_roots=(), workspace=str(workspace))
         script = "cat file; touch new; chmod 600 file; touch -d yesterday file; rm file; echo x > file; touch /tmp/ok && echo tmp"
         before = (workspace / "file").stat()
         _, text = await shell(sandbox, reading, script, cwd=workspace)
@@ -62,7 +62,7 @@ class TestRoots:
         real = workspace.parent / "real"
         real.mkdir()
         (workspace.parent / "link").symlink_to(real)
-        linked = replace(contained, writable_roots=(str(workspace.parent / "link"),))
+        linked = dataclasses.replace(contained, writable_roots=(str(workspace.parent / "link"),))
         assert (await shell(sandbox, linked, "touch made; mkdir .codex", cwd=real))[0] != 0
         assert names(real) == ["made"]
 
@@ -72,7 +72,7 @@ class TestRoots:
         (workspace / "sub").mkdir()
         outside = workspace.parent / "outside"
         outside.mkdir()
-        both = replace(contained, writable_roots=(str(workspace), str(workspace / "sub")))
+        both = dataclasses.replace(contained, writable_roots=(str(workspace), str(workspace / "sub")))
         assert await shell(sandbox, both, f"rmdir sub && ln -s {outside} sub && touch done") == (0, "")
         code, _ = await shell(sandbox, both, "touch sub/escaped")
         assert code != 0
@@ -83,13 +83,13 @@ class TestRoots:
     ) -> None:
         single = workspace.parent / "single"
         single.write_text("before")
-        odd = replace(contained, writable_roots=(str(workspace), "/nonexistent/root", str(single)))
+        odd = dataclasses.replace(contained, writable_roots=(str(workspace), "/nonexistent/root", str(single)))
         assert await shell(sandbox, odd, f"echo after > {single}; touch ok") == (0, "")
         assert single.read_text() == "after\n"
 
     async def test_a_root_in_a_folder_for_shared_memory_stays_where_it_is(self, sandbox: Sandbox, contained: Containment) -> None:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            there = replace(contained, writable_roots=(folder,))
+            there = dataclasses.replace(contained, writable_roots=(folder,))
             assert await shell(sandbox, there, "touch made; ls /dev/shm | wc -l") == (0, "1\n")
             assert os.listdir(folder) == ["made"]
 
@@ -104,7 +104,7 @@ class TestTemporary:
     ) -> None:
         other = workspace.parent / "other-private"
         other.mkdir()
-        foreign = replace(contained, private_tmp=str(other))
+        foreign = dataclasses.replace(contained, private_tmp=str(other))
         with tempfile.NamedTemporaryFile(dir="/tmp", prefix="host-") as host:
             assert await shell(sandbox, contained, "echo mine > /tmp/note") == (0, "")
             assert await shell(sandbox, contained, "cat /tmp/note") == (0, "mine\n")
@@ -127,7 +127,7 @@ class TestTemporary:
 
     async def test_a_workspace_that_is_tmp_itself_is_the_real_one(self, sandbox: Sandbox, contained: Containment) -> None:
         with tempfile.NamedTemporaryFile(dir="/tmp", prefix="host-") as host:
-            real = replace(contained, mode="read-only", writable_roots=(), workspace="/tmp")
+            real = dataclasses.replace(contained, mode="read-only", writable_roots=(), workspace="/tmp")
             assert (await shell(sandbox, real, f"ls {host.name}; touch /tmp/host-new || echo refused", cwd="/tmp"))[1].endswith(
                 "refused\n"
             )
@@ -151,7 +151,7 @@ class TestMasks:
         token = workspace.parent / "token"
         token.write_text("SECRET")
         (workspace.parent / "alias").symlink_to(secrets)
-        masked = replace(contained, masked=(str(workspace.parent / "alias"), str(token), "/nonexistent/mask"))
+        masked = dataclasses.replace(contained, masked=(str(workspace.parent / "alias"), str(token), "/nonexistent/mask"))
         script = (
             f"ls -A {secrets}; cat {token} {secrets}/key; touch {secrets}/new; echo x > {token}; ls -A {workspace.parent}/alias/"
         )
@@ -164,7 +164,7 @@ class TestMasks:
     ) -> None:
         (workspace / "deep" / "keys").mkdir(parents=True)
         (workspace / "deep" / "keys" / "id").write_text("SECRET")
-        masked = replace(contained, masked=(str(workspace / "deep" / "keys"),))
+        masked = dataclasses.replace(contained, masked=(str(workspace / "deep" / "keys"),))
         _, text = await shell(
             sandbox, masked, "mv deep elsewhere; cat elsewhere/keys/id deep/keys/id; mv elsewhere/keys k; cat k/id"
         )
@@ -176,7 +176,7 @@ class TestMasks:
         store = workspace.parent / "store"
         (store / "tmp").mkdir(parents=True)
         (store / "log").write_text("SECRET")
-        inside = replace(contained, masked=(str(store),), private_tmp=str(store / "tmp"))
+        inside = dataclasses.replace(contained, masked=(str(store),), private_tmp=str(store / "tmp"))
         _, text = await shell(sandbox, inside, f"echo kept > /tmp/note; ls -A {store}; cat {store}/log")
         assert "SECRET" not in text
         assert (store / "tmp" / "note").read_text() == "kept\n"
@@ -191,7 +191,7 @@ class TestMasks:
             script = f"import socket; socket.socket(socket.AF_UNIX).connect({str(path)!r})"
             networks: tuple[NetworkMode, ...] = ("loopback", "on")
             for network in networks:
-                opened = replace(contained, network=network)
+                opened = dataclasses.replace(contained, network=network)
                 result, output = await run(sandbox, opened, "python3", "-c", script, cwd=workspace)
                 assert result.exit_code == 1
                 assert "PermissionError" in output.text("stderr")
@@ -290,7 +290,7 @@ class TestProtected:
     ) -> None:
         (workspace / "a" / "b").mkdir(parents=True)
         (workspace / "a" / "b" / "kept").write_text("before")
-        kept = replace(contained, protected=("a/b/kept", str(workspace / "x" / "missing")))
+        kept = dataclasses.replace(contained, protected=("a/b/kept", str(workspace / "x" / "missing")))
         script = "mv a z; mv a/b a/z; echo x > a/b/kept; rm a/b/kept; touch a/b/free a/free; mkdir -p x/missing"
         await shell(sandbox, kept, script)
         assert names(workspace) == ["a"]
@@ -305,8 +305,8 @@ class TestProtected:
         git("-C", "main", "commit", "-q", "--allow-empty", "-m", "x", cwd=workspace)
         git("-C", "main", "worktree", "add", "-q", "../tree", cwd=workspace)
         # The main repository lies in another root, as its parent does when somebody adds it.
-        both = replace(contained, writable_roots=(str(workspace / "tree"), str(workspace)))
-        inner = replace(contained, writable_roots=(str(workspace / "tree"), str(workspace / "main")))
+        both = dataclasses.replace(contained, writable_roots=(str(workspace / "tree"), str(workspace)))
+        inner = dataclasses.replace(contained, writable_roots=(str(workspace / "tree"), str(workspace / "main")))
         for chosen in (inner, both):
             code, text = await shell(sandbox, chosen, "git status --short; git log --oneline | wc -l", cwd=workspace / "tree")
             assert (code, text) == (0, "1\n")
@@ -321,7 +321,7 @@ class TestProtected:
 
     async def test_opening_git_lets_a_commit_through(self, sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
         git("init", "-q", cwd=workspace)
-        opened = replace(contained, protected=(".codex",))
+        opened = dataclasses.replace(contained, protected=(".codex",))
         script = "git -c user.name=n -c user.email=e@x commit -q --allow-empty -m x && git log --oneline | wc -l"
         assert await shell(sandbox, opened, script) == (0, "1\n")
 
@@ -330,7 +330,7 @@ class TestProtected:
 async def test_a_command_knows_no_root_and_has_no_power(
     sandbox: Sandbox, contained: Containment, workspace: Path, mode: SandboxMode
 ) -> None:
-    chosen = replace(contained, mode=mode)
+    chosen = dataclasses.replace(contained, mode=mode)
     _, text = await shell(
         sandbox, chosen, "id -u; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | cut -f2 | sort -u", cwd=workspace
     )

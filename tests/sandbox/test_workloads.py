@@ -1,5 +1,6 @@
 """Ordinary work goes on inside the sandbox as it does outside."""
 
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -7,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.sandbox.stage import run
 from tests.support.interpreter import PLAIN_PYTHON
@@ -146,5 +146,7 @@ async def test_larger_work(sandbox: Sandbox, contained: Containment, workspace: 
 
 
 async def test_a_test_server_can_be_reached_on_its_own_loopback(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
-    result, output = await run(sandbox, replace(contained, network="loopback"), "bash", "-c", LOOPBACK, cwd=workspace, timeout=60)
+    result, output = await run(
+        sandbox, dataclasses.replace(contained, network="loopback"), "bash", "-c", LOOPBACK, cwd=workspace, timeout=60
+    )
     assert output.text().strip() == "200", (result, output.chunks)

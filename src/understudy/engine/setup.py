@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from understudy.config.docs import environment_context, user_instructions, user_instructions_message
 from understudy.config.instructions import default_instructions

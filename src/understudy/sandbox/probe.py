@@ -7,8 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-
-import msgspec
+from dataclasses import dataclass
 
 from understudy.errors import SandboxError
 from understudy.sandbox.spec import RungName
@@ -43,7 +42,8 @@ _INSTALL: dict[RungName, str] = {
 }
 
 
-class Rung(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Rung:
     """One way to contain commands: whether it works here and if not why, what it leaves open, what would make it work."""
 
     name: RungName

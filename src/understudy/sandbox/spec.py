@@ -1,8 +1,7 @@
 """What a command is, how it is to be contained, and how it ended. Data only."""
 
+from dataclasses import dataclass, field
 from typing import Literal
-
-import msgspec
 
 from understudy.protocol.choices import NetworkMode, SandboxMode
 
@@ -15,7 +14,8 @@ NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
 
-class Limits(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Limits:
     """Per command; None is no limit."""
 
     seconds: float | None = None
@@ -25,7 +25,8 @@ class Limits(msgspec.Struct, frozen=True):
     disk_free_mb: int | None = 256  # a command that fills a disk beyond this is ended
 
 
-class Containment(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Containment:
     """What a command may change, reach and see."""
 
     mode: SandboxMode
@@ -34,13 +35,14 @@ class Containment(msgspec.Struct, frozen=True):
     masked: tuple[str, ...] = ()  # absolute; look empty
     protected: tuple[str, ...] = ()  # names inside every writable root, or absolute paths; cannot be changed or created
     private_tmp: str | None = None  # folder that is /tmp inside; made by the caller
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     # The conversation's folder: its owner's rights are the command's where the server is root, and it stays visible
     # where it lies in a folder that is covered. None: the first writable root, else the command's cwd.
     workspace: str | None = None
 
 
-class Command(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Command:
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str]
@@ -48,7 +50,8 @@ class Command(msgspec.Struct, frozen=True):
     containment: Containment | None = None  # None: not contained, but its processes still end with it
 
 
-class CommandResult(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class CommandResult:
     """How a command ended. `exit_code` is as a shell has it: 124 time limit, 125 not run, 126 and 127 not found or not
     executable, 128+n signal n."""
 

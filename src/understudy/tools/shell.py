@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
-from msgspec.structs import replace
 
 from understudy.errors import SandboxError
 from understudy.policy.approvals import approval_key, environment_digest
