@@ -81,6 +81,7 @@ async def test_cancelling_before_the_command_has_started_leaves_nothing(
         await asyncio.wait([task], timeout=5)
         assert task.cancelled()
     assert processes_with("70004") == []
+    await sandbox.tidied()
     assert list(workspace.iterdir()) == []
 
 

@@ -52,6 +52,7 @@ async def test_random_endings(sandbox: Sandbox, contained: Containment, workspac
     await until(lambda: Path(f"/proc/{helper}/task/{helper}/children").read_text() == "", 10)
     await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
     assert processes_with("90001") == []
+    await sandbox.tidied()
     assert list(workspace.iterdir()) == []
 
 
@@ -68,4 +69,5 @@ async def test_a_helper_that_is_killed_again_and_again(sandbox: Sandbox, contain
         assert len(done) == 6
         assert all(task.result().setup_error for task in done)
     await until(lambda: processes_with("90002") == [])
+    await sandbox.tidied()
     assert list(workspace.iterdir()) == []
