@@ -44,6 +44,7 @@ async def one(sandbox: Sandbox, containment: Containment | None, workspace: Path
 async def test_random_endings(sandbox: Sandbox, contained: Containment, workspace: Path, seed: int) -> None:
     dice = random.Random(seed)
     await sandbox.run(Command(("true",), str(workspace), ENV, None, contained), Output())
+    await sandbox.tidied()
     descriptors = len(os.listdir("/proc/self/fd"))
     async with asyncio.TaskGroup() as tasks:
         for number in range(120):
