@@ -49,6 +49,21 @@ async def test_a_turn_of_one_is_streamed_by_the_other(tmp_path: Path) -> None:
             assert "".join(texts).replace("done", "") in ("Hello!", "Hello"), "each piece once"
 
 
+async def test_a_viewer_that_is_ahead_of_a_process_is_told_nothing_again(tmp_path: Path) -> None:
+    """It has seen by one what the other has not read yet."""
+    async with pair([deltas(["x", HOLD, "y"])], tmp_path) as (model, here, there):
+        conversation = await create(here, prompt="1")
+        near = Stream(here, conversation, after=0)
+        await near.until("agent_message_delta")
+        ahead = near.events()[-1]["_meta"]["seq"] + 1  # the number of what comes next
+        far = Stream(there, conversation, after=ahead)
+        assert await far.snapshot() == []
+        model.release()
+        await far.until("task_complete")
+        await near.until("task_complete")
+        assert far.events() == [event for event in near.events() if event["_meta"]["seq"] > ahead]
+
+
 async def test_a_message_to_a_turn_of_the_other_joins_it(tmp_path: Path) -> None:
     async with pair([deltas(["first", HOLD]), say("second")], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")

@@ -43,6 +43,8 @@ class Reader:
     # -- called by the feed
 
     def show(self, shown: Shown) -> None:
+        if shown.entry.seq <= self.cursor:
+            return  # the viewer has it from elsewhere: another process may be ahead of this one
         if self._behind or self._falls_behind():
             return
         self.cursor = shown.entry.seq
@@ -50,6 +52,8 @@ class Reader:
         self.deliver(shown)
 
     def show_delta(self, live: LiveDelta) -> None:
+        if live.after < self.cursor:
+            return
         if self._behind or self._falls_behind():
             return
         self._told.add(live.delta)

@@ -60,7 +60,7 @@ class StreamReader(Reader):
                 events.append(self._wrap(self._codec.delta(cut), cut.after, cut.turn))
             self.cursor = entry.seq
             events += [self._wrap(event, entry.seq, entry.turn) for event in self._events(Shown(entry))]
-        for delta in feed.said.deltas():
+        for delta in feed.said.deltas() if feed.published >= self.cursor else ():
             live = LiveDelta(delta, feed.state.turn or "", feed.published)
             self.note_told(delta)
             events.append(self._wrap(self._codec.delta(live), live.after, live.turn))
