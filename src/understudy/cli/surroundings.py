@@ -24,4 +24,4 @@ def configured(options: Namespace, *, mode: SandboxMode | None = None, more: Seq
 
 def tool_settings(config: Config, private_tmp: Path) -> ToolSettings:
     """Raises `ConfigError`."""
-    return prepare_turn(config, private_tmp, HttpClient(os.environ), os.environ).settings
+    return prepare_turn(config, private_tmp, HttpClient(os.environ), os.environ).settings()

@@ -72,7 +72,7 @@ class Engine:
         conversation.open(stored, config.model, config.model_provider)
         self._remember(conversation)
         if self._warming is None:  # ready by the time a model has answered, and not in the way of asking it
-            self._warming = self._loop.call_later(WARM_SECONDS, self._commands.warm)
+            self._warming = self._loop.call_later(WARM_SECONDS, self._warm, setup)
         return conversation
 
     def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Conversation:
@@ -137,6 +137,10 @@ class Engine:
             for conversation_id, other in tuple(self._conversations.items())[: len(self._conversations) - MOST_IDLE]:
                 if other.is_quiet:
                     del self._conversations[conversation_id]
+
+    def _warm(self, setup: TurnSetup) -> None:
+        self._commands.warm()
+        setup.settings()
 
     # -- configuration
 

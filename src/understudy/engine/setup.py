@@ -1,9 +1,9 @@
 """From a configuration to what one turn needs: the model, its instructions and tools, and how commands are contained."""
 
-import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from understudy.config.docs import environment_context, user_instructions, user_instructions_message
 from understudy.config.instructions import default_instructions
@@ -14,12 +14,11 @@ from understudy.models.client import open_model
 from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings
 from understudy.models.providers import Provider, find_provider
-from understudy.policy.environment import shell_environment
-from understudy.policy.rules import parse_rules
 from understudy.protocol.items import InputText, Message
-from understudy.sandbox.spec import Containment, Limits
 from understudy.tools.registry import find_tool, offered
-from understudy.tools.tool import ToolSettings
+
+if TYPE_CHECKING:
+    from understudy.tools.tool import ToolSettings
 
 
 def prepare_turn(config: Config, private_tmp: Path, http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
@@ -33,7 +32,7 @@ def prepare_turn(config: Config, private_tmp: Path, http: HttpClient, env: Mappi
         preamble=_preamble(config),
         find_tool=find_tool,
         offered=offered(config.approval_policy, config.sandbox.mode, with_plan=config.include_plan_tool),
-        settings=_tool_settings(config, provider, private_tmp, env),
+        settings=_settings_later(config, provider, private_tmp, env),
         stream_retries=provider.stream_max_retries,
         show_raw_reasoning=config.show_raw_agent_reasoning,
         wire=config.wire,
@@ -65,38 +64,15 @@ def _preamble(config: Config) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _tool_settings(config: Config, provider: Provider, private_tmp: Path, env: Mapping[str, str]) -> ToolSettings:
-    sandbox = config.sandbox
-    roots = tuple(str(root) for root in dict.fromkeys((config.cwd, *sandbox.writable_roots)))
-    key_variables = [name for name in (provider.env_key, *provider.env_http_headers.values()) if name]
-    environment = shell_environment(config.shell_environment, env, provider_keys=key_variables)
-    containment = None
-    if sandbox.mode != "danger-full-access":
-        containment = Containment(
-            mode=sandbox.mode,
-            writable_roots=roots if sandbox.mode == "workspace-write" else (),
-            network=sandbox.network,
-            masked=tuple(str(path) for path in sandbox.mask),
-            protected=sandbox.protect,
-            private_tmp=str(private_tmp),
-            limits=_limits(config),
-            workspace=str(config.cwd),
-        )
-    return ToolSettings(
-        cwd=str(config.cwd),
-        approval_policy=config.approval_policy,
-        sandbox_mode=sandbox.mode,
-        containment=containment,
-        roots=roots,
-        environment=environment,
-        rules=parse_rules(config.policy_rules, source=str(config.home / "config.toml"), home=os.path.expanduser("~")),
-        protected=sandbox.protect,
-        home=os.path.expanduser("~"),
-    )
+def _settings_later(config: Config, provider: Provider, private_tmp: Path, env: Mapping[str, str]) -> "Callable[[], ToolSettings]":
+    """Policy and sandbox are needed once a tool is called. Only the user's rules are read at once: they may be wrong."""
 
+    @cache
+    def settings() -> "ToolSettings":
+        from understudy.engine.tool_settings import tool_settings
 
-def _limits(config: Config) -> Limits:
-    """The user's limits over the sandbox's own."""
-    given = config.sandbox.limits
-    chosen = {name: getattr(given, name) for name in given.__struct_fields__}
-    return replace(Limits(), **{name: value for name, value in chosen.items() if value is not None})
+        return tool_settings(config, provider, private_tmp, env)
+
+    if config.policy_rules:
+        settings()
+    return settings

@@ -50,7 +50,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     preamble: tuple[Item, ...]  # context that goes before the history in every request
     find_tool: Callable[[str], Tool | None]
     offered: tuple[ToolSpec, ...]
-    settings: ToolSettings
+    settings: Callable[[], ToolSettings]  # made when a tool is first called
     stream_retries: int
     show_raw_reasoning: bool
     wire: Wire  # how events look to clients
@@ -68,7 +68,6 @@ class Turn:
         read_letters: Callable[[], None],
     ) -> None:
         self.turn_id = turn_id
-        self.settings = setup.settings
         self.sandbox = sandbox
         self._diff: TurnDiff | None = None
         self._feed = feed
@@ -78,6 +77,10 @@ class Turn:
         self._text = Retelling()
         self._reasoning = Retelling()
         self._raw_reasoning = Retelling()
+
+    @property
+    def settings(self) -> ToolSettings:
+        return self._setup.settings()
 
     @property
     def unfinished(self) -> str:

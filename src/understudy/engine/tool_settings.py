@@ -1,0 +1,56 @@
+"""What the tools are told of the configuration. Made when it is first asked for: the model is asked before that."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from understudy.config.model import Config
+from understudy.models.providers import Provider
+from understudy.policy.environment import shell_environment
+from understudy.policy.rules import NO_RULES, Rules, parse_rules
+from understudy.policy.tables import Table
+from understudy.sandbox.spec import Containment, Limits
+from understudy.tools.tool import ToolSettings
+
+
+def tool_settings(config: Config, provider: Provider, private_tmp: Path, env: Mapping[str, str]) -> ToolSettings:
+    """Raises `ConfigError` for rules that cannot be read."""
+    sandbox = config.sandbox
+    roots = tuple(str(root) for root in dict.fromkeys((config.cwd, *sandbox.writable_roots)))
+    key_variables = [name for name in (provider.env_key, *provider.env_http_headers.values()) if name]
+    containment = None
+    if sandbox.mode != "danger-full-access":
+        containment = Containment(
+            mode=sandbox.mode,
+            writable_roots=roots if sandbox.mode == "workspace-write" else (),
+            network=sandbox.network,
+            masked=tuple(str(path) for path in sandbox.mask),
+            protected=sandbox.protect,
+            private_tmp=str(private_tmp),
+            limits=_limits(config),
+            workspace=str(config.cwd),
+        )
+    home = os.path.expanduser("~")
+    return ToolSettings(
+        cwd=str(config.cwd),
+        approval_policy=config.approval_policy,
+        sandbox_mode=sandbox.mode,
+        containment=containment,
+        roots=roots,
+        environment=shell_environment(config.shell_environment, env, provider_keys=key_variables),
+        rules=_rules(config.policy_rules, config.home, home),
+        protected=sandbox.protect,
+        home=home,
+    )
+
+
+def _rules(tables: Sequence[Table], config_home: Path, home: str) -> Rules:
+    return parse_rules(tables, source=str(config_home / "config.toml"), home=home) if tables else NO_RULES
+
+
+def _limits(config: Config) -> Limits:
+    """The user's limits over the sandbox's own."""
+    given = config.sandbox.limits
+    chosen = {name: getattr(given, name) for name in given.__struct_fields__}
+    return replace(Limits(), **{name: value for name, value in chosen.items() if value is not None})
