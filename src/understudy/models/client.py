@@ -9,14 +9,12 @@ import msgspec
 from understudy import __version__
 from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials, Secret, redacted, secrets_of
-from understudy.models.chat import ChatWire
 from understudy.models.events import Answer, Model, ModelEvent
 from understudy.models.faults import STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
 from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.prompt import ModelSettings, Prompt
 from understudy.models.providers import SCRIPTED, Provider
-from understudy.models.responses import ResponsesWire
 from understudy.models.retry import backoff, is_transient, retry_after
 from understudy.models.sse import EVENT_LIMIT, EventTooLarge, SseSplitter
 from understudy.models.wire import Wire
@@ -32,11 +30,15 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
     """Nothing is sent, and no key is looked for, before an answer is first read. Raises ConfigError."""
     if provider.id == SCRIPTED:
         return _open_scripted(settings)
-    match provider.wire_api:
+    match provider.wire_api:  # a conversation speaks one of the two
         case "chat":
+            from understudy.models.chat import ChatWire
+
             url = request_url(provider, ChatWire.path)
             return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http)
         case "responses":
+            from understudy.models.responses import ResponsesWire
+
             return HttpModel(provider, ResponsesWire(settings), request_url(provider, ResponsesWire.path), credentials, http)
 
 

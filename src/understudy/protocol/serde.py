@@ -3,7 +3,6 @@
 Decoding itself is msgspec's work. Only when it refuses is a text walked through here, in document order, to say why.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from types import UnionType
@@ -11,8 +10,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+# Compiled, and `json` imported, where they are used: nearly all arguments are well made.
+_STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _WORDS = {"true": True, "false": False, "null": None}
 MOST_NESTED = 128
 
@@ -51,6 +51,8 @@ def found(value: object) -> str:
         case float():
             return f"floating point `{value}`"
         case str():
+            import json
+
             return f"string {json.dumps(value, ensure_ascii=False)}"
         case list():
             return "sequence"
@@ -132,14 +134,18 @@ class _Reader:
         raise Mismatch("expected value", self._at + 1)
 
     def _number(self) -> _Node:
-        number = _NUMBER.match(self._text, self._at)
+        import json
+
+        number = re.compile(_NUMBER).match(self._text, self._at)
         if number is None:
             raise Mismatch("invalid number", self._at + 1)
         self._at = number.end()
         return _Node(self._at, json.loads(number.group()))
 
     def _string(self) -> _Node:
-        string = _STRING.match(self._text, self._at)
+        import json
+
+        string = re.compile(_STRING).match(self._text, self._at)
         if string is None:
             closed = self._text.find('"', self._at + 1) >= 0
             raise Mismatch("invalid string" if closed else "EOF while parsing a string", None if not closed else self._at + 1)
