@@ -1,20 +1,25 @@
-"""The first moments of a server on stdio: answers `initialize` before the heavy modules are imported.
+"""The first moments of a server on stdio: answers `initialize` before anything is imported that takes time, `json` included.
 
-Standard library only, and little of it. As soon as anything else comes, what was read goes to the real server.
+As soon as anything else comes, what was read goes to the real server.
 """
 
-import json
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
 
-from understudy.servers.mcp.hello import Hello, negotiate, server_result
+from understudy.servers.mcp.hello import Hello, Result, negotiate, server_result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
-class Beginning(NamedTuple):
-    hello: Hello | None
-    read: bytes  # what came after it, or all of it
-    ended: bool  # the input is over already
+class Beginning:
+    __slots__ = ("ended", "hello", "read")
+
+    def __init__(self, hello: Hello | None, read: bytes, *, ended: bool) -> None:
+        self.hello = hello
+        self.read = read  # what came after it, or all of it
+        self.ended = ended  # the input is over already
 
 
 def answer_first(read_fd: int = 0, write_fd: int = 1) -> Beginning:
@@ -39,7 +44,7 @@ def answer_first(read_fd: int = 0, write_fd: int = 1) -> Beginning:
 
 def _answer(line: bytes) -> tuple[Hello, bytes] | None:
     try:
-        message = json.loads(line)
+        message = _read_json(line)
         params: Any = message["params"]
         request_id = message["id"]
         version, capabilities, client = params["protocolVersion"], params["capabilities"], params["clientInfo"]
@@ -52,16 +57,50 @@ def _answer(line: bytes) -> tuple[Hello, bytes] | None:
             and isinstance(client["version"], str)
             and abs(request_id if isinstance(request_id, int) else 0) < 2**63
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not plain:
-        return None
-    hello = Hello(negotiate(version), "elicitation" in capabilities)
-    answer = {"id": request_id, "jsonrpc": "2.0", "result": server_result(hello.version)}
-    return hello, json.dumps(answer, separators=(",", ":")).encode() + b"\n"
+        if not plain:
+            return None
+        hello = Hello(negotiate(version), "elicitation" in capabilities)
+        answer = f'{{"id":{_write_json(request_id)},"jsonrpc":"2.0","result":{_write_json(server_result(hello.version))}}}\n'
+    except (ValueError, KeyError, TypeError, RecursionError, StopIteration, ImportError, AttributeError):
+        return None  # the server knows what to say to it
+    return hello, answer.encode()
 
 
-def serve(cli: Sequence[tuple[str, Any]] = ()) -> int:
+def _read_json(line: bytes) -> "Any":
+    """By the part of `json` that is written in C; the rest of it needs regular expressions, half of what a start may take."""
+    from _json import make_scanner
+
+    text = line.strip().decode()
+    scanner: Any = make_scanner  # by its stub it wants to be given a scanner
+    value, end = scanner(_Strict)(text, 0)
+    if end != len(text):
+        raise ValueError("more than one value")
+    return value
+
+
+class _Strict:
+    """How `_json` is to read. It calls none of the hooks that are None."""
+
+    strict = True
+    object_hook = object_pairs_hook = array_hook = parse_constant = None
+    parse_float, parse_int = float, int
+
+
+def _write_json(value: "str | int | Result") -> str:
+    from _json import encode_basestring_ascii as quote
+
+    match value:
+        case str():
+            return quote(value)
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case _:
+            return "{" + ",".join(f"{quote(name)}:{_write_json(inner)}" for name, inner in value.items()) + "}"
+
+
+def serve(cli: "Sequence[tuple[str, Any]]" = ()) -> int:
     """An MCP server on standard input and output, until the input ends. The exit code."""
     try:
         beginning = answer_first()
@@ -72,7 +111,10 @@ def serve(cli: Sequence[tuple[str, Any]] = ()) -> int:
     import gc
 
     gc.disable()  # nothing of what is imported is ever garbage
-    from understudy.servers.mcp.stdio import run
+    from understudy.servers.late import loaded_late
+
+    with loaded_late():
+        from understudy.servers.mcp.stdio import run
 
     gc.freeze()
     gc.enable()

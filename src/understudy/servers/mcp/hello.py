@@ -1,18 +1,21 @@
-"""The answer to `initialize`. Standard library only: it is given before anything else is imported."""
-
-from typing import Any, NamedTuple
+"""The answer to `initialize`. It is given before anything is imported, `typing` included."""
 
 from understudy import __version__
 
 NEWEST = "2025-11-25"
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST)
 
+Result = dict[str, "str | bool | Result"]
 
-class Hello(NamedTuple):
+
+class Hello:
     """What a client said of itself."""
 
-    version: str  # the protocol it asked for
-    can_be_asked: bool  # it declared elicitation
+    __slots__ = ("can_be_asked", "version")
+
+    def __init__(self, version: str, can_be_asked: bool) -> None:
+        self.version = version  # the protocol it asked for
+        self.can_be_asked = can_be_asked  # it declared elicitation
 
 
 def negotiate(asked: str) -> str:
@@ -20,7 +23,7 @@ def negotiate(asked: str) -> str:
     return asked if asked in VERSIONS else NEWEST
 
 
-def server_result(version: str) -> dict[str, Any]:
+def server_result(version: str) -> Result:
     return {
         "capabilities": {"tools": {"listChanged": True}},
         "protocolVersion": version,

@@ -7,6 +7,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 from understudy.engine.engine import Engine
@@ -21,7 +22,8 @@ LAST_WORDS_SECONDS = 0.3
 def run(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        return runner.run(_serve(beginning, cli))
+        ended = _ended_by_signals(runner.get_loop())
+        return runner.run(_serve(beginning, cli, ended))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -38,19 +40,25 @@ def _log_to_stderr() -> None:
     logging.basicConfig(stream=sys.stderr, level=level if known else "WARNING", format="understudy: %(levelname)s: %(message)s")
 
 
-async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
+def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+    """Before the runner looks: it would put its own handler for SIGINT in place, which costs time to replace."""
+    ended: asyncio.Future[None] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, _end, ended)
+    return ended
+
+
+def _end(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]], ended: asyncio.Future[None]) -> int:
     loop = asyncio.get_running_loop()
     engine = Engine(cli=cli)
     outbox = Outbox(loop)
     server = McpServer(engine, outbox, beginning.hello)
-    ended = loop.create_future()
-
-    def end() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, end)
+    end = partial(_end, ended)
     reader = _Reader(server, outbox, end)
     await _open_output(loop, outbox, end)
     reader.data_received(beginning.read)
