@@ -4,8 +4,7 @@ An answer that ends for want of room (`length`) or by a filter raises: its text 
 """
 
 import logging
-import os
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -13,7 +12,7 @@ from understudy.errors import ModelRefused
 from understudy.models.events import Completed, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.usage import read_usage
-from understudy.models.wire import Sink
+from understudy.models.wire import Sink, new_call_id, text_of
 from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, ReasoningText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
@@ -241,21 +240,3 @@ class ChatDecoder:
     def _complete(self, sink: Sink) -> None:
         self.ended = True
         sink.append(Completed(self._usage))
-
-
-def new_call_id() -> str:
-    return f"call_{os.urandom(12).hex()}"
-
-
-def text_of(value: Any) -> str:
-    """The text in whatever shape a provider gives it: a string, an object with it under one of several names, a list of these."""
-    if not value:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "".join(text_of(part) for part in cast(list[Any], value))
-    if isinstance(value, dict):
-        table = cast(dict[str, Any], value)
-        return next((text for key in ("text", "content", "thinking", "summary") if (text := text_of(table.get(key)))), "")
-    return ""

@@ -6,11 +6,10 @@ from typing import Any, cast
 import msgspec
 
 from understudy.errors import ModelError, ModelRefused
-from understudy.models.chat_stream import new_call_id, text_of
 from understudy.models.events import Completed, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.usage import read_usage
-from understudy.models.wire import Sink
+from understudy.models.wire import Sink, new_call_id, text_of
 from understudy.protocol.items import FunctionCall, Message, ModelItem, OutputText, Reasoning, ReasoningText, SummaryText
 from understudy.protocol.records import ReasoningDelta, TextDelta
 

@@ -1,6 +1,7 @@
 """What the two wires have in common: how a request is put and how its answer is read."""
 
-from typing import Protocol
+import os
+from typing import Any, Protocol, cast
 
 from understudy.models.events import ModelEvent
 from understudy.models.prompt import Prompt
@@ -37,3 +38,21 @@ class Wire(Protocol):
     def gives_way(self, status: int, body: str) -> bool:
         """After a refusal: whether the next body leaves out what the provider may have stumbled over."""
         ...
+
+
+def new_call_id() -> str:
+    return f"call_{os.urandom(12).hex()}"
+
+
+def text_of(value: Any) -> str:
+    """The text in whatever shape a provider gives it: a string, an object with it under one of several names, a list of these."""
+    if not value:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(text_of(part) for part in cast(list[Any], value))
+    if isinstance(value, dict):
+        table = cast(dict[str, Any], value)
+        return next((text for key in ("text", "content", "thinking", "summary") if (text := text_of(table.get(key)))), "")
+    return ""

@@ -36,6 +36,13 @@ def _is_coroutine_function(thing: Any) -> bool:
     return inspect.iscoroutinefunction(thing)
 
 
+def _quote_from_bytes(*given: Any, **options: Any) -> str:
+    import urllib.parse
+
+    load(urllib.parse)
+    return urllib.parse.quote_from_bytes(*given, **options)
+
+
 # What each is asked for while uvloop and the standard library are imported, and answers without being loaded.
 SELDOM_USED: Mapping[str, Known] = {
     "ast": {},
@@ -48,6 +55,7 @@ SELDOM_USED: Mapping[str, Known] = {
     "platform": {"system": lambda: _SYSTEMS[sys.platform]} if sys.platform in _SYSTEMS else {},
     "textwrap": {},
     "tokenize": {},
+    "urllib.parse": {"quote_from_bytes": _quote_from_bytes},
 }
 _NOT_NEEDED = frozenset(("typing_extensions",))  # msgspec takes it where it is installed, and what it wants is in typing
 

@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
 from understudy.servers.mcp.hello import NEWEST
@@ -13,7 +15,7 @@ logger = logging.getLogger(__name__)
 FIRST_WITH_FORMS = "2025-11-25"  # from here on a client shows the question's text and a form, and nothing else
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True):
     """A question that the client has not answered."""
 
     request_id: RequestId
