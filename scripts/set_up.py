@@ -23,6 +23,7 @@ def main():
     if not sync(uv):
         say("trying once more through pip, which may know another package index")
         install_with_pip(uv)
+    compile_all()
     say("ready: .venv has the locked versions")
 
 
@@ -73,6 +74,17 @@ def install_with_pip(uv):
     pip = [PYTHON, "-m", "pip", "install", "--quiet"]
     run([*pip, "--require-hashes", "-r", EXPORTED], "the locked versions could not be installed; is the package index reachable?")
     run([*pip, "--no-deps", "--editable", "."], "understudy itself could not be installed")
+
+
+def compile_all():
+    """So that the first start is as fast as the others, and every start where nothing may be written beside the sources.
+
+    A file that is no Python of this version is left out, whatever it is for.
+    """
+    say("compiling")
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = subprocess.check_output([PYTHON, "-c", code], universal_newlines=True).strip()
+    subprocess.call([PYTHON, "-m", "compileall", "-qq", os.path.join(ROOT, "src"), packages])
 
 
 def make_venv(folder):
