@@ -15,6 +15,8 @@ INITIALIZE = {
 
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
+BARE = "import sys; sys.stderr.write('\\n'.join(sys.modules) + '\\0')"
+
 # The real program, with one ear on its first write to standard output.
 PROGRAM = """
 import os, sys
@@ -110,8 +112,7 @@ OURS = {"understudy"} | {
 
 
 def test_only_a_few_light_modules_are_loaded_before_initialize_is_answered(tmp_path: Path) -> None:
-    bare = _run("import sys; sys.stderr.write('\\n'.join(sys.modules) + '\\0')", tmp_path)
-    loaded = _run(PROGRAM, tmp_path) - bare
+    loaded = _run(PROGRAM, tmp_path) - _run(BARE, tmp_path)
     new = {name for name in loaded - OURS if name.split(".")[0].lstrip("_") not in STANDARD_LIBRARY}
     assert new - set(sys.builtin_module_names) == set()
     assert "understudy.servers.mcp.first" in loaded
@@ -123,7 +124,7 @@ def test_a_server_that_lists_its_tools_has_nothing_heavy_loaded(tmp_path: Path) 
 
 def test_a_model_is_asked_before_tools_and_what_is_seldom_used_are_loaded(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    loaded = _run(PROGRAM_THAT_ASKS, tmp_path, CALL)
+    loaded = _run(PROGRAM_THAT_ASKS, tmp_path, CALL) - _run(BARE, tmp_path)
     assert loaded & NOT_BEFORE_A_REQUEST == set()
     assert {"understudy.models.responses", "asyncio", "msgspec"} <= loaded
 
