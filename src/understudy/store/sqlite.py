@@ -18,6 +18,7 @@ import msgspec
 from understudy.errors import BadRequest, Fenced, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Record
+from understudy.store.decoding import decoding
 from understudy.store.locks import ConversationLocks
 from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
 from understudy.store.place import prepare_folder, refuse_network_file_system
@@ -29,10 +30,10 @@ logger = logging.getLogger(__name__)
 BUSY_SECONDS = 5.0
 
 _encode = msgspec.json.Encoder().encode
-_decode_record = msgspec.json.Decoder(Record).decode
-_decode_summary = msgspec.json.Decoder(Summary).decode
-_decode_partial = msgspec.json.Decoder(Partial).decode
-_decode_op = msgspec.json.Decoder(LetterOp).decode
+_decode_record = decoding(lambda: msgspec.json.Decoder(Record).decode)
+_decode_summary = decoding(lambda: msgspec.json.Decoder(Summary).decode)
+_decode_partial = decoding(lambda: msgspec.json.Decoder(Partial).decode)
+_decode_op = decoding(lambda: msgspec.json.Decoder(LetterOp).decode)
 
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
