@@ -94,6 +94,7 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "tokenize",
     "typing_extensions",
     "unicodedata",
+    "urllib.parse",
     "understudy.models.chat",
     "understudy.models.scripted",
     "understudy.policy",

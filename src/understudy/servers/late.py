@@ -45,16 +45,15 @@ def _quote_from_bytes(*given: Any, **options: Any) -> str:
 
 # What each is asked for while uvloop and the standard library are imported, and answers without being loaded.
 SELDOM_USED: Mapping[str, Known] = {
-    "ast": {},
+    "asyncio.sslproto": {},
+    "asyncio.staggered": {},
     "fnmatch": {},
     "inspect": {"isgenerator": _is_generator, "iscoroutinefunction": _is_coroutine_function},
-    "ipaddress": {},
     "linecache": {},
     "locale": {},
     "msgspec.inspect": {},
     "platform": {"system": lambda: _SYSTEMS[sys.platform]} if sys.platform in _SYSTEMS else {},
     "textwrap": {},
-    "tokenize": {},
     "urllib.parse": {"quote_from_bytes": _quote_from_bytes},
 }
 _NOT_NEEDED = frozenset(("typing_extensions",))  # msgspec takes it where it is installed, and what it wants is in typing
@@ -83,7 +82,8 @@ class LateModule(ModuleType):
     """Stands for a module until it is needed, and is that module from then on."""
 
     def __getattr__(self, name: str) -> Any:
-        load(self)
+        if name != "__path__":  # what `from module import name` asks for first; a package would have it
+            load(self)
         return ModuleType.__getattribute__(self, name)
 
 
