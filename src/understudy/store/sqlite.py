@@ -7,22 +7,23 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from understudy.errors import BadRequest, Fenced, StoreError
+from understudy.errors import BadRequest, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Record
+from understudy.store import writing
 from understudy.store.locks import ConversationLocks
 from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
 from understudy.store.place import prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
+from understudy.store.writing import Row
 
 logger = logging.getLogger(__name__)
 
@@ -94,35 +95,23 @@ class SqliteLog:
     # -- writing
 
     def append(self, batch: Batch, done: Committed) -> None:
-        self._writer.submit(Job(partial(_append, batch), done))
+        self._submit(batch.conversation_id, lambda number: writing.append(number, batch), done)
 
     def save_partial(self, conversation_id: ConversationId, said: Partial) -> None:
-        row = (number_of(conversation_id), _encode(said))
-        self._submit("INSERT OR REPLACE INTO partials VALUES (?, ?)", row)
+        self._submit(conversation_id, lambda number: writing.said(number, said))
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
-        self._submit("INSERT INTO inbox(conversation, op) VALUES (?, ?)", (number_of(conversation_id), _encode(op)), done)
+        self._submit(conversation_id, lambda number: writing.letter(number, op), done)
 
     def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
-        self._submit("UPDATE conversations SET archived = ? WHERE number = ?", (int(archived), number_of(conversation_id)), done)
+        self._submit(conversation_id, lambda number: writing.archive(number, archived), done)
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
         """Forget the conversation. The caller holds its claim."""
-        number = number_of(conversation_id)
+        self._submit(conversation_id, writing.delete, done)
 
-        def run(connection: sqlite3.Connection) -> None:
-            for table, key in (
-                ("conversations", "number"),
-                ("records", "conversation"),
-                ("partials", "conversation"),
-                ("inbox", "conversation"),
-            ):
-                connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (number,))
-
-        self._writer.submit(Job(run, done))
-
-    def _submit(self, statement: str, row: tuple[Any, ...], done: Committed | None = None) -> None:
-        self._writer.submit(Job(partial(_execute, statement, row), done))
+    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
+        self._writer.submit(Job(conversation_id, lambda: rows(number_of(conversation_id)), done))
 
     def _deliver(self, answers: list[tuple[Committed, BaseException | None]]) -> None:
         def tell() -> None:
@@ -260,36 +249,6 @@ class SqliteLog:
             raise explain(error, str(self.path)) from error
         except OSError as error:
             raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
-
-
-def _execute(statement: str, row: tuple[Any, ...], connection: sqlite3.Connection) -> None:
-    connection.execute(statement, row)
-
-
-def _append(batch: Batch, connection: sqlite3.Connection) -> None:
-    number = number_of(batch.conversation_id)
-    last = batch.entries[-1]
-    if batch.creates:
-        connection.execute(
-            "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, batch.conversation_id, batch.epoch, last.seq, batch.entries[0].at, last.at, _encode(batch.summary)),
-        )
-    else:
-        changed = connection.execute(
-            "UPDATE conversations SET epoch = ?, last_seq = ?, updated_at = max(?, updated_at), summary = ?"
-            " WHERE number = ? AND epoch = ? AND last_seq = ?",
-            (batch.epoch, last.seq, last.at, _encode(batch.summary), number, batch.epoch - int(batch.claims), batch.previous_seq),
-        )
-        if changed.rowcount != 1:
-            raise Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
-    connection.executemany(
-        "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
-        [(number, entry.seq, entry.parent, entry.turn, entry.at, _encode(entry.record)) for entry in batch.entries],
-    )
-    if batch.clears_partial:
-        connection.execute("DELETE FROM partials WHERE conversation = ?", (number,))
-    if batch.takes_letters:
-        connection.execute("DELETE FROM inbox WHERE conversation = ? AND number <= ?", (number, batch.takes_letters))
 
 
 def _write_cursor(cursor: _Cursor) -> str:

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from understudy.errors import AgentError, StoreError
+from understudy.errors import Fenced, StoreError
+from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
+from understudy.store.writing import Row, is_fenced, prepare, write
 
 logger = logging.getLogger(__name__)
 
@@ -16,9 +18,8 @@ MOST_IN_ONE_COMMIT = 512
 
 
 class Job(NamedTuple):
-    run: Callable[
-        [sqlite3.Connection], None
-    ]  # raises an AgentError before it has written anything, or a sqlite3.Error at any point
+    conversation_id: ConversationId
+    rows: Callable[[], list[Row]]
     done: Committed | None
 
 
@@ -29,6 +30,7 @@ class Writer:
         self, connection: sqlite3.Connection, deliver: Callable[[list[tuple[Committed, BaseException | None]]], None], path: str
     ) -> None:
         self._connection = connection
+        self._prepared = False
         self._deliver = deliver
         self._path = path
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -66,34 +68,23 @@ class Writer:
 
     def _commit(self, group: list[Job]) -> list[BaseException | None]:
         try:
-            return self._commit_together(group)
+            if not self._prepared:  # here rather than at the start: the event loop need not wait for it
+                prepare(self._connection)
+                self._prepared = True
+            write(self._connection, [row for job in group for row in job.rows()])
         except sqlite3.Error as error:
             if len(group) > 1 and not self._is_locked(error):  # one bad job must not take the others with it
                 return [outcome for job in group for outcome in self._commit([job])]
+            if is_fenced(error):
+                return [Fenced(f"conversation {group[0].conversation_id} has been taken over by another process")]
             logger.error("a write to %s failed: %s", self._path, error)
             return [explain(error, self._path)] * len(group)
+        return [None] * len(group)
 
     @staticmethod
     def _is_locked(error: sqlite3.Error) -> bool:
         """By another program, which we have waited for: no use to wait again for each job."""
         return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-
-    def _commit_together(self, group: list[Job]) -> list[BaseException | None]:
-        outcomes: list[BaseException | None] = []
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            for job in group:
-                try:
-                    job.run(self._connection)
-                    outcomes.append(None)
-                except AgentError as error:
-                    outcomes.append(error)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        return outcomes
 
 
 def explain(error: sqlite3.Error, path: str) -> StoreError:
