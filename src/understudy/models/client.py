@@ -73,10 +73,9 @@ class HttpModel:
         self._secrets: list[Secret] = []  # those sent last
 
     def stream(self, prompt: Prompt) -> Answer:
-        asked = msgspec.structs.replace(
-            prompt, items=tuple(prompt.items)
-        )  # what is added to the history later belongs to the next request
-        return HttpAnswer(self, self._wire, asked, self._idle_seconds)
+        if not isinstance(prompt.items, tuple):  # what is added to the history later belongs to the next request
+            prompt = msgspec.structs.replace(prompt, items=tuple(prompt.items))
+        return HttpAnswer(self, self._wire, prompt, self._idle_seconds)
 
     async def request(self, prompt: Prompt) -> Response:
         """An answer that promises a stream. Raises ModelError."""
