@@ -22,7 +22,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Entry, Opened, Overrides, TurnEnded, TurnStarted, UserMessage
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, SendLetter
+from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, Position, SendLetter
 from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
@@ -68,6 +68,7 @@ class Conversation:
         self._on_turn_started = on_turn_started
         self._loop = loop
         self._claim: Claim | None = None
+        self._heard: bytes | None = None  # what others had written when we knew all of it, under the claim
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
@@ -131,14 +132,14 @@ class Conversation:
             self.feed.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
         try:
-            self._take()
+            letters = self._take()
         except ConversationBusy:
             if parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING) from None
             self._letters.post(SendLetter(record), self._on_posted)
             self._on_turn_started()
             return Sent(record.message_id, self.state.turn or "", joined=True)
-        return self._begin(record, *self._letters.unread_messages())
+        return self._begin(record, *(self._letters.unread_messages() if letters else ()))
 
     def when_accepted(self, callback: Callable[[AgentError | None], None]) -> None:
         """Call back once all that was sent so far is on disk, or with the reason why it is not. Nobody is shown it sooner."""
@@ -219,22 +220,27 @@ class Conversation:
 
     # -- the claim
 
-    def _take(self) -> None:
-        """Become the one who may append, with the newest state. Raises `ConversationBusy`."""
+    def _take(self) -> bool:
+        """Become the one who may append, with the newest state. False when no letters wait. Raises `ConversationBusy`."""
         if self._claim is not None:
-            return
+            return True  # perhaps: nobody has looked
+        heard = self._heard
         claim = self._log.claim(self.id)
         if claim is None:
             raise ConversationBusy(f"conversation {self.id} has a turn running in another process")
         self._claim = claim
+        self._heard = self._log.changes()
         try:
-            self._refresh()
+            if self._heard == heard and not self.feed.failure:
+                self.feed.resume()
+                return bool(self._letters.unread)
+            return self._refresh()
         except BaseException:
-            self._claim = None
+            self._claim = self._heard = None
             claim.release()
             raise
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
         position = self._log.position(self.id)
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
@@ -242,10 +248,11 @@ class Conversation:
             missed = self._log.read(self.id, self.feed.published)
             self.feed.load(State.read(self._log.read(self.id)), position.epoch)
             self.feed.publish_foreign(missed)
-            return
+            return position.letters
         if position.last_seq != self.state.last_seq:
             self._catch_up()
         self.feed.load(self.state, position.epoch)
+        return position.letters
 
     def _catch_up(self) -> None:
         """Take in, and show, what other processes have appended."""
@@ -269,17 +276,21 @@ class Conversation:
         """Somebody here waits for a turn of another process, or for it to read a message."""
         return self._task is None and bool(self.callers or self._letters.unread)
 
-    def look(self) -> None:
-        """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process."""
+    def look(self, position: Position | None = None) -> None:
+        """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process.
+
+        `position` is where the store says that it stands, for those who have asked already.
+        """
         if self._stopped:
             return
         if self._claim is not None:
-            if self._task is not None:
+            if self._task is not None and (position is None or position.letters):
                 self._read_letters()
             return
         if self.feed.failure:
             return
-        self._catch_up()
+        if position is None or position.last_seq != self.state.last_seq:
+            self._catch_up()
         if self.depends_on_another and not self._log.is_claimed(self.id):
             self._succeed()
         elif self.state.turn is not None and self.feed.followers:
@@ -318,6 +329,9 @@ class Conversation:
     def _read_letters(self) -> None:
         """Ops that were left for this turn by other processes."""
         assert self._turn is not None
+        heard, self._heard = self._heard, self._log.changes()
+        if self._heard == heard and not self._letters.unread:
+            return
         ours = self._turn.turn_id
         for letter in self._letters.take():
             match letter.op:

@@ -7,10 +7,11 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,7 +19,8 @@ from understudy.errors import BadRequest, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Record
 from understudy.store import writing
-from understudy.store.locks import ConversationLocks
+from understudy.store.bell import Bell
+from understudy.store.locks import ByteLocks
 from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
 from understudy.store.place import prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
@@ -42,17 +44,19 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     number: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
+_POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
 _FIRST_PAGE = _Cursor(math.inf, math.inf, 0)
 _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
+@lru_cache(4096)
 def number_of(conversation_id: str) -> int:
     """63 bits of the UUID: key of the rows, and the byte of the lock file."""
     return int(conversation_id.replace("-", "")[:16], 16) >> 1
 
 
 class SqliteClaim:
-    def __init__(self, locks: ConversationLocks, number: int) -> None:
+    def __init__(self, locks: ByteLocks, number: int) -> None:
         self._locks = locks
         self._number: int | None = number
 
@@ -72,15 +76,16 @@ class SqliteLog:
         self._loop = loop
         with self._explained(), ExitStack() as opened:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            writing = opened.enter_context(closing(self._connect()))
-            writing.execute("PRAGMA journal_mode = WAL")
-            writing.execute("PRAGMA synchronous = FULL")
-            migrate(writing, str(self.path))
+            connection = opened.enter_context(closing(self._connect()))
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            migrate(connection, str(self.path))
             self._reader = opened.enter_context(closing(self._connect()))
             self._reader.execute("PRAGMA query_only = 1")
-            self._locks = ConversationLocks(folder / "locks")
+            self._locks = ByteLocks(folder / "locks")
             opened.pop_all()  # nothing can fail any more
-        self._writer = Writer(writing, self._deliver, str(self.path))
+        self._bell = Bell(folder / "bell")
+        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring)
 
     def finish(self, timeout: float = 5.0) -> bool:
         """Write what is queued, and take no more. False when the disk did not keep up."""
@@ -90,6 +95,8 @@ class SqliteLog:
         flushed = self.finish(timeout)
         self._reader.close()
         self._locks.close()
+        if flushed:  # else the writer is still at it
+            self._bell.close()
         return flushed
 
     # -- writing
@@ -142,24 +149,28 @@ class SqliteLog:
     # -- reading
 
     def position(self, conversation_id: ConversationId) -> Position | None:
-        with self._explained():
-            row = self._reader.execute("SELECT epoch, last_seq FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-        return Position(*row) if row else None
+        row = self._row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number_of(conversation_id), conversation_id)
+        return Position(row[0], row[1], bool(row[2])) if row else None
+
+    def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids])
+        rows = self._rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
+        return {ConversationId(row[3]): Position(row[0], row[1], bool(row[2])) for row in rows}
 
     def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
-        with self._explained():
-            rows = self._reader.execute(
-                "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
-                (number_of(conversation_id), after, -1 if limit is None else limit),
-            ).fetchall()
+        rows = self._rows(
+            "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
+            number_of(conversation_id),
+            after,
+            -1 if limit is None else limit,
+        )
         try:
             return [Entry(seq, parent, turn, at, _decode_record(data)) for seq, parent, turn, at, data in rows]
         except msgspec.MsgspecError as error:
             raise StoreError(f"conversation store: a record of {conversation_id} cannot be read: {error}") from error
 
     def partial(self, conversation_id: ConversationId) -> Partial | None:
-        with self._explained():
-            row = self._reader.execute("SELECT data FROM partials WHERE conversation = ?", (number_of(conversation_id),)).fetchone()
+        row = self._row("SELECT data FROM partials WHERE conversation = ?", number_of(conversation_id))
         try:
             return _decode_partial(row[0]) if row else None
         except msgspec.MsgspecError as error:  # the finished item is in the log, or will never be
@@ -167,10 +178,7 @@ class SqliteLog:
             return None
 
     def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
-        with self._explained():
-            rows = self._reader.execute(
-                "SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", (number_of(conversation_id),)
-            ).fetchall()
+        rows = self._rows("SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", number_of(conversation_id))
         letters: list[Letter] = []
         for number, op in rows:
             try:
@@ -180,22 +188,22 @@ class SqliteLog:
         return letters
 
     def find(self, conversation_id: ConversationId) -> Listed | None:
-        with self._explained():
-            row = self._reader.execute(
-                "SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", (conversation_id,)
-            ).fetchone()
+        row = self._row("SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", conversation_id)
         return self._listed(*row) if row else None
 
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         place = _read_cursor(cursor) if cursor is not None else _FIRST_PAGE
         if limit <= 0:
             return Page((), None)
-        with self._explained():
-            rows = self._reader.execute(
-                "SELECT id, created_at, updated_at, summary, archived, number FROM conversations WHERE archived = ?"
-                " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
-                (int(archived), place.as_of, place.updated_at, place.number, limit + 1),
-            ).fetchall()
+        rows = self._rows(
+            "SELECT id, created_at, updated_at, summary, archived, number FROM conversations WHERE archived = ?"
+            " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
+            int(archived),
+            place.as_of,
+            place.updated_at,
+            place.number,
+            limit + 1,
+        )
         listed = tuple(self._listed(*row[:5]) for row in rows[:limit])
         if len(rows) <= limit:
             return Page(listed, None)
@@ -211,14 +219,12 @@ class SqliteLog:
             decoded = _DAMAGED
         return Listed(ConversationId(conversation_id), created_at, updated_at, decoded, bool(archived))
 
-    def changes(self) -> int:
-        with self._explained():
-            return int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+    def changes(self) -> bytes:
+        return self._bell.heard()
 
     def check(self) -> str:
         """SQLite's own integrity check: `ok`, or what is damaged."""
-        with self._explained():
-            return "\n".join(str(row[0]) for row in self._reader.execute("PRAGMA integrity_check(20)"))
+        return "\n".join(str(row[0]) for row in self._rows("PRAGMA integrity_check(20)"))
 
     def backup(self, target: Path) -> None:
         """A whole, consistent copy, while others write."""
@@ -231,12 +237,20 @@ class SqliteLog:
                 copy.close()
 
     def count(self) -> int:
-        with self._explained():
-            return int(self._reader.execute("SELECT count(*) FROM conversations").fetchone()[0])
+        return int(self._rows("SELECT count(*) FROM conversations")[0][0])
 
     def size(self) -> int:
         """Bytes on disk, the write-ahead log included."""
         return sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*"))
+
+    def _row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
+        return next(iter(self._rows(query, *values)), None)
+
+    def _rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
+        try:
+            return self._reader.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise explain(error, str(self.path)) from error
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)

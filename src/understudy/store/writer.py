@@ -27,12 +27,17 @@ class Writer:
     """Owns the writing connection. `deliver` brings outcomes back to the event loop; it is called from this thread."""
 
     def __init__(
-        self, connection: sqlite3.Connection, deliver: Callable[[list[tuple[Committed, BaseException | None]]], None], path: str
+        self,
+        connection: sqlite3.Connection,
+        deliver: Callable[[list[tuple[Committed, BaseException | None]]], None],
+        path: str,
+        ring: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._prepared = False
         self._deliver = deliver
         self._path = path
+        self._ring = ring
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
         self._thread.start()
@@ -71,7 +76,10 @@ class Writer:
             if not self._prepared:  # here rather than at the start: the event loop need not wait for it
                 prepare(self._connection)
                 self._prepared = True
-            write(self._connection, [row for job in group for row in job.rows()])
+            rows = [row for job in group for row in job.rows()]
+            self._ring()  # before, for those who look once we are gone; and after, for those who look meanwhile
+            write(self._connection, rows)
+            self._ring()
         except sqlite3.Error as error:
             if len(group) > 1 and not self._is_locked(error):  # one bad job must not take the others with it
                 return [outcome for job in group for outcome in self._commit([job])]

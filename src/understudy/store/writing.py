@@ -44,9 +44,8 @@ def prepare(connection: sqlite3.Connection) -> None:
     columns = "NULL AS kind, NULL AS conversation, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f"
     connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS writing AS SELECT {columns}")
     for kind, action in _KINDS.items():
-        connection.execute(
-            f"CREATE TEMP TRIGGER IF NOT EXISTS writing_{kind} INSTEAD OF INSERT ON writing WHEN NEW.kind = '{kind}' BEGIN {action} END"
-        )
+        when = f"INSTEAD OF INSERT ON writing WHEN NEW.kind = '{kind}'"
+        connection.execute(f"CREATE TEMP TRIGGER IF NOT EXISTS writing_{kind} {when} BEGIN {action} END")
 
 
 def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
