@@ -68,7 +68,7 @@ class Conversation:
         self._on_turn_started = on_turn_started
         self._loop = loop
         self._claim: Claim | None = None
-        self._heard: bytes | None = None  # what others had written when we knew all of it, under the claim
+        self._heard: bytes | None = None  # what others had written when we knew all of it and had read all letters, under the claim
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
@@ -97,6 +97,7 @@ class Conversation:
     def open(self, overrides: Overrides, model: str, provider: str) -> None:
         """The first record of a new conversation."""
         self._claim = self._log.claim(self.id)
+        self._heard = self._log.changes()
         self.feed.begin()
         self.feed.append(Opened(self.id, model, overrides, provider), turn="0")
         self.feed.when_committed(self._release_if_idle)
@@ -159,6 +160,7 @@ class Conversation:
         except BaseException:
             self.feed.state = before_fork
             self._letters.put_back()
+            self._heard = None
             self._release_if_idle()
             raise
         turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
@@ -223,7 +225,7 @@ class Conversation:
     def _take(self) -> bool:
         """Become the one who may append, with the newest state. False when no letters wait. Raises `ConversationBusy`."""
         if self._claim is not None:
-            return True  # perhaps: nobody has looked
+            return self._heard != self._log.changes() or bool(self._letters.unread)
         heard = self._heard
         claim = self._log.claim(self.id)
         if claim is None:
@@ -234,11 +236,14 @@ class Conversation:
             if self._heard == heard and not self.feed.failure:
                 self.feed.resume()
                 return bool(self._letters.unread)
-            return self._refresh()
+            letters = self._refresh()
         except BaseException:
             self._claim = self._heard = None
             claim.release()
             raise
+        if letters:
+            self._heard = None  # until they are read
+        return letters
 
     def _refresh(self) -> bool:
         position = self._log.position(self.id)
