@@ -127,9 +127,10 @@ class Feed:
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
         now = time.time()
+        state = self.state
         for record in records:
-            entry = Entry(self.state.last_seq + 1, self.state.head, turn, now, record)
-            self.state.apply(entry)
+            entry = Entry(state.last_seq + 1, state.head, turn, now, record)
+            state.apply(entry)
             self._unwritten.append(entry)
             self._queue.append(Shown(entry))
         if self._holding is None:
@@ -239,6 +240,8 @@ class Feed:
         self._call_back(self.state.last_seq)
 
     def _call_back(self, last: int) -> None:
+        if not self._on_committed:
+            return
         due = [callback for seq, callback in self._on_committed if seq <= last]
         self._on_committed = [(seq, callback) for seq, callback in self._on_committed if seq > last]
         for callback in due:
@@ -281,7 +284,8 @@ class Feed:
 
     def _show(self, shown: Shown) -> None:
         self.published = shown.entry.seq
-        self.said.finish(shown.entry.record)
+        if self.said:
+            self.said.finish(shown.entry.record)
         for follower in tuple(self.followers):
             follower.show(shown)
 

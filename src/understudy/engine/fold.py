@@ -67,8 +67,9 @@ class State:
         self._messages_of_turn: list[str] = []  # accepted in it, or read
 
     def apply(self, entry: Entry) -> None:
-        self.last_seq = max(self.last_seq, entry.seq)
-        self.head = entry.seq
+        seq = self.head = entry.seq
+        if seq > self.last_seq:
+            self.last_seq = seq
         self.APPLIED_BY[type(entry.record)](self, entry, entry.record)
 
     def _item_received(self, entry: Entry, record: ItemReceived) -> None:

@@ -56,8 +56,6 @@ class Said:
                 self._outputs.setdefault((output.call_id, output.stream), bytearray()).extend(output.chunk)
 
     def finish(self, record: Record) -> None:
-        if not (self._texts or self._outputs):
-            return
         for kind in finished_by(record):
             if kind.startswith(OUTPUT):
                 for key in [key for key in self._outputs if f"{OUTPUT} {key[0]} ".startswith(kind)]:
