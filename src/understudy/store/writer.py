@@ -10,11 +10,13 @@ from typing import NamedTuple
 from understudy.errors import Fenced, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
+from understudy.store.room import make_room
 from understudy.store.writing import Row, is_fenced, prepare, write
 
 logger = logging.getLogger(__name__)
 
 MOST_IN_ONE_COMMIT = 512
+QUIET_SECONDS = 0.1
 
 
 class Job(NamedTuple):
@@ -35,6 +37,7 @@ class Writer:
     ) -> None:
         self._connection = connection
         self._prepared = False
+        self._lacks_room = True
         self._deliver = deliver
         self._path = path
         self._ring = ring
@@ -55,7 +58,7 @@ class Writer:
         closing = False
         while not closing:
             group: list[Job] = []
-            job = self._jobs.get()
+            job = self._next()
             while True:
                 if job is None:
                     closing = True
@@ -70,6 +73,23 @@ class Writer:
                 if answers:
                     self._deliver(answers)
         self._connection.close()
+
+    def _next(self) -> Job | None:
+        """Waits for something to do. When there has been nothing for a moment, the next commits are made cheaper."""
+        while self._prepared and self._lacks_room:
+            try:
+                return self._jobs.get(timeout=QUIET_SECONDS)
+            except queue.Empty:
+                self._make_room()
+        return self._jobs.get()
+
+    def _make_room(self) -> None:
+        try:
+            while self._lacks_room and self._jobs.empty():
+                self._lacks_room = make_room(self._connection, self._path)
+        except sqlite3.Error as error:
+            logger.info("no room was made in the log of %s: %s", self._path, error)
+            self._lacks_room = False
 
     def _commit(self, group: list[Job]) -> list[BaseException | None]:
         try:
