@@ -190,7 +190,7 @@ class Conversation:
         if self._task is not None:
             if not self._interrupt_asked:  # a second one must not cut short the clean-up that the first began
                 self._interrupt_asked = True
-                self._cancel(self._task)
+                self._interrupt(self._task)
             return True
         if self.state.turn is None and not self._log.is_claimed(self.id):
             return False
@@ -203,6 +203,16 @@ class Conversation:
         self._settle_cut_turn(may_resume=False)
         self._release_if_idle()
         return ends
+
+    def _interrupt(self, task: asyncio.Task[None]) -> None:
+        turn = self._turn
+        if turn is None or not turn.listens:
+            self._cancel(task)
+            return
+        self._task = self._turn = None
+        turn.closed = True
+        self._close_turn(turn.turn_id, _interrupted(turn, asked_for=True))  # on its way to the disk while the model is left
+        task.cancel()
 
     def decide(self, call_id: str, decision: Decision, source: str, turn: str | None = None) -> bool:
         """Answer a question, of this turn where one is named: call ids come again. False when it was not open any more."""
@@ -381,17 +391,18 @@ class Conversation:
         try:
             ended = await turn.run()
         except asyncio.CancelledError:
-            ended = TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None, asked_for=self._interrupt_asked)
+            ended = _interrupted(turn, asked_for=self._interrupt_asked)
         except TurnAborted:
-            ended = TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None)
+            ended = _interrupted(turn)
         except AgentError as error:
             ended = TurnEnded("failed", str(error), turn.unfinished or None)
         except Exception:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
             logger.exception("bug in turn %s of %s", turn.turn_id, self.id)
         finally:
-            self._task = self._turn = None
-            if not self._abandoned:
-                self._close_turn(turn.turn_id, ended)
+            if not turn.closed:
+                self._task = self._turn = None
+                if not self._abandoned:
+                    self._close_turn(turn.turn_id, ended)
 
     def _stop_unrecorded(self) -> None:
         """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
@@ -461,6 +472,10 @@ class Conversation:
         task = self._task
         self._cancel(task)
         await asyncio.wait([task])
+
+
+def _interrupted(turn: Turn, *, asked_for: bool = False) -> TurnEnded:
+    return TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None, asked_for=asked_for)
 
 
 def _chosen(overrides: Overrides, *messages: UserMessage) -> Overrides:
