@@ -15,8 +15,9 @@ DELAY = float(sys.argv.pop(1)) / 1000
 
 class SlowConnection(sqlite3.Connection):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-        if sql.strip().upper().startswith(("COMMIT", "END")):
-            time.sleep(DELAY)
+        statement = sql.lstrip().upper()
+        if statement.startswith(("COMMIT", "END")) or (statement.startswith("INSERT") and not self.in_transaction):
+            time.sleep(DELAY)  # a statement outside of a transaction is one itself
         return super().execute(sql, *parameters)
 
     def commit(self) -> None:

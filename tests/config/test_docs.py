@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from understudy.config import default_instructions, environment_context, load_config, user_instructions, user_instructions_message
-from understudy.config.docs import find_git_root
+from understudy.config.docs import project_folders
 from understudy.config.model import Config
 from understudy.protocol.records import Overrides
 
@@ -65,7 +65,7 @@ def test_blank_files_are_passed_over(home: Path, repo: Path) -> None:
 
 def test_without_a_repository_only_cwd_counts(home: Path, repo: Path) -> None:
     (repo / ".git").rmdir()
-    if find_git_root(repo):
+    if project_folders(str(repo)) != [str(repo)]:
         pytest.skip("the folder for temporary files lies in a repository")
     assert user_instructions(configure(home, repo / "a")) == "Middle words.\n"
 

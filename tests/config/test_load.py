@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from understudy.config import Config, load_config, parse_flag
+from understudy.config.load import KEPT, Configs
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
 
@@ -381,3 +382,60 @@ def test_a_flag_without_key_or_value_is_refused(text: str) -> None:
 def test_json_values_become_toml_values(load: Load) -> None:
     config = load(config={"policy.rules": [{"none": None, "big": 2**70, "yes": True, "deep": [{"n": 1}]}]})
     assert config.policy_rules == ({"none": "", "big": float(2**70), "yes": True, "deep": [{"n": 1}]},)
+
+
+# -- kept from one conversation to the next
+
+
+def configs(cwd: Path) -> Configs:
+    return Configs((), cwd, {})
+
+
+def test_what_was_made_from_the_same_is_the_same(home: Path, tmp_path: Path) -> None:
+    kept = configs(tmp_path)
+    one = kept.load(home, Overrides(model="m"))
+    assert kept.load(home, Overrides(model="m")) is one
+    assert kept.load(home, Overrides(model="other")).model == "other"
+
+
+def test_a_changed_file_counts_from_the_next_conversation_on(home: Path, tmp_path: Path) -> None:
+    kept = configs(tmp_path)
+    assert kept.load(home, Overrides(model="m")).approval_policy == "on-request"
+    (home / "config.toml").write_text('approval_policy = "never"')
+    assert kept.load(home, Overrides(model="m")).approval_policy == "never"
+    (home / "config.toml").unlink()
+    assert kept.load(home, Overrides(model="m")).approval_policy == "on-request"
+    (home / "config.toml").write_text("approval_policy = 7")
+    with pytest.raises(ConfigError, match="approval_policy"):
+        kept.load(home, Overrides(model="m"))
+
+
+def test_another_folder_under_the_same_name_is_looked_at_anew(home: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    kept = Configs((), place, {"HOME": str(tmp_path / "mine")})
+    (tmp_path / "mine").mkdir()
+    assert kept.load(home, Overrides(model="m")).sandbox.mode == "workspace-write"
+    place.rmdir()
+    with pytest.raises(ConfigError, match="cannot be used"):
+        kept.load(home, Overrides(model="m"))
+    place.symlink_to(tmp_path / "mine")
+    assert kept.load(home, Overrides(model="m")).sandbox.mode == "read-only", "the user's home"
+
+
+def test_a_file_with_instructions_is_read_for_every_conversation(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text('experimental_instructions_file = "words.md"')
+    kept = configs(tmp_path)
+    for words in ("first", "second"):
+        (tmp_path / "words.md").write_text(words)
+        assert kept.load(home, Overrides(model="m")).base_instructions == words
+
+
+def test_many_configurations_are_not_all_kept(home: Path, tmp_path: Path) -> None:
+    kept = configs(tmp_path)
+    first = kept.load(home, Overrides(model="m"))
+    for number in range(KEPT):
+        kept.load(home, Overrides(model=f"m{number}"))
+    again = kept.load(home, Overrides(model="m"))
+    assert again is not first
+    assert again == first

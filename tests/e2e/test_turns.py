@@ -330,3 +330,15 @@ async def test_a_caller_that_wants_progress_gets_a_word_for_every_step(tmp_path:
         before = len(client.frames)
         await client.request("ping")
         assert len(client.frames) == before + 1, "nothing more is said of a call that is over"
+
+
+async def test_each_session_is_told_the_project_s_words_as_they_are_when_it_begins(tmp_path: Path) -> None:
+    async with scene([say("one"), say("two"), say("three")], tmp_path) as (model, client):
+        words = tmp_path / "AGENTS.md"
+        for text in ("Use tabs.", "Use spaces."):
+            words.write_text(text)
+            await client.call_tool("codex", prompt="hello")
+        words.unlink()
+        await client.call_tool("codex", prompt="hello")
+        told = [json.dumps(request) for request in model.requests]
+        assert [("Use tabs." in one, "Use spaces." in one) for one in told] == [(True, False), (False, True), (False, False)]

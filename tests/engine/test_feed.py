@@ -27,7 +27,7 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
-from understudy.store.log import Partial
+from understudy.store.log import Batch, Committed, Partial
 from understudy.store.sqlite import SqliteLog
 
 
@@ -94,6 +94,40 @@ async def test_everything_is_shown_in_program_order(tmp_path: Path, seed: int) -
                 pass
     await until(feed)
     assert onlooker.seen == said
+    feed.close()
+    log.close()
+
+
+class CountingLog(SqliteLog):
+    batches = 0
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        self.batches += 1
+        super().append(batch, done)
+
+
+async def test_what_a_short_turn_appends_shares_one_commit(tmp_path: Path) -> None:
+    log = CountingLog(tmp_path, asyncio.get_running_loop())
+    feed, onlooker = new_feed(log)
+    for number in range(5):
+        feed.append(Noticed(str(number)), turn="1")
+        feed.emit(TextDelta("…"), "1")
+    await until(feed)
+    assert onlooker.seen == ["opened", *(word for number in range(5) for word in (str(number), "…"))]
+    assert log.batches == 1
+    feed.close()
+    log.close()
+
+
+async def test_records_nobody_asks_for_reach_the_disk_by_themselves(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed, onlooker = new_feed(log)
+    feed.append(Noticed("quiet"), turn="1")
+    shown = asyncio.Event()
+    feed.when_committed(shown.set)
+    async with asyncio.timeout(20):
+        await shown.wait()
+    assert onlooker.seen == ["opened", "quiet"]
     feed.close()
     log.close()
 

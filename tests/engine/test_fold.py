@@ -1,7 +1,7 @@
 """The state is a fold: appending live and reading back after a crash come to the same."""
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from tests.engine.logs import Story
 from understudy.engine.fold import NO_TITLE, State, merge, path_to, title_from
 from understudy.protocol.items import InputImage, InputText, Message, OutputText
-from understudy.protocol.records import Entry, Noticed, Overrides, TurnEnded, TurnStarted
+from understudy.protocol.records import Entry, Noticed, Overrides, Record, TurnEnded, TurnStarted
 
 
 def contents(state: State) -> dict[str, Any]:
     return dict(vars(state))
+
+
+def test_every_kind_of_record_has_its_place_in_the_fold() -> None:
+    assert set(State.APPLIED_BY) == set(get_args(Record))
 
 
 @given(st.integers(), st.integers(0, 12))

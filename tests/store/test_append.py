@@ -10,6 +10,7 @@ from understudy.errors import Fenced, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Noticed
 from understudy.store.log import InterruptLetter, Partial, Position, SendLetter
+from understudy.store.writing import AT_ONCE
 
 
 async def test_what_was_appended_is_there_for_every_store_on_the_folder(tmp_path: Path) -> None:
@@ -149,14 +150,36 @@ async def test_the_text_so_far_is_replaced_and_goes_with_the_item(tmp_path: Path
     other.close()
 
 
-async def test_the_change_counter_moves_when_another_store_writes(tmp_path: Path) -> None:
-    log, other = open_log(tmp_path), open_log(tmp_path)
-    before = other.changes()
-    assert other.changes() == before
-    await append(log, opened(new_id()))
-    assert other.changes() != before
+@pytest.mark.parametrize("count", [AT_ONCE - 1, AT_ONCE, 3 * AT_ONCE + 5])
+async def test_a_long_batch_is_there_as_a_whole_or_not_at_all(tmp_path: Path, count: int) -> None:
+    log = open_log(tmp_path)
+    name, other = new_id(), new_id()
+    await append(log, opened(name))
+    await append(log, opened(other))
+    await append(log, noticed(name, 1, 2, count=count))
+    assert log.position(name) == Position(1, count + 1)
+    assert [entry.seq for entry in log.read(name)] == list(range(1, count + 2))
+    outcomes: list[BaseException | None] = []
+    log.append(noticed(name, 1, 7, count=count), outcomes.append)  # not where the log ends
+    await append(log, noticed(other, 1, 2))
+    assert [type(outcome) for outcome in outcomes] == [Fenced]
+    assert log.position(name) == Position(1, count + 1)
+    assert log.position(other) == Position(1, 2)
+    assert log.check() == "ok"
     log.close()
-    other.close()
+
+
+async def test_the_positions_of_many_are_told_with_the_letters_that_wait(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    names = [new_id() for _ in range(3)]
+    for name in names[:2]:
+        await append(log, opened(name))
+    log.post(names[1], SendLetter(user_message("hello")))
+    await append(log, noticed(names[0], 1, 2))
+    assert log.positions(names) == {names[0]: Position(1, 2), names[1]: Position(1, 1, letters=True)}
+    assert log.position(names[1]) == Position(1, 1, letters=True)
+    assert log.positions([]) == {}
+    log.close()
 
 
 async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> None:

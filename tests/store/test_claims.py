@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.store.records import append, new_id, noticed, open_log, opened
-from understudy.store.locks import ConversationLocks
+from understudy.store.locks import ByteLocks
 from understudy.store.sqlite import number_of
 
 HOLDER = """
@@ -116,7 +116,7 @@ async def test_an_overtaken_owner_is_refused_by_its_epoch(tmp_path: Path) -> Non
 
 
 def test_a_lock_is_one_byte_and_the_descriptor_is_not_inherited(tmp_path: Path) -> None:
-    first, second = ConversationLocks(tmp_path / "locks"), ConversationLocks(tmp_path / "locks")
+    first, second = ByteLocks(tmp_path / "locks"), ByteLocks(tmp_path / "locks")
     numbers = [0, 1, 2, number_of("ffffffff-ffff-ffff-ffff-ffffffffffff"), number_of("00000000-0000-0000-ffff-ffffffffffff")]
     assert first.try_lock(numbers[0])
     for number in numbers[1:4]:

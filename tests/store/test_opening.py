@@ -27,7 +27,7 @@ async def test_folder_and_files_are_the_owner_s_only(tmp_path: Path) -> None:
         await append(log, opened(new_id()))
         assert mode_of(tmp_path / "new" / "state") == 0o700
         files = sorted(path.name for path in (tmp_path / "new" / "state").iterdir())
-        assert files == ["conversations.db", "conversations.db-shm", "conversations.db-wal", "locks"]
+        assert files == ["bell", "conversations.db", "conversations.db-shm", "conversations.db-wal", "locks"]
         for name in files:
             assert mode_of(tmp_path / "new" / "state" / name) == 0o600, name
         log.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from understudy.cli.settings import read_config
 from understudy.config.model import Config
-from understudy.engine.setup import prepare_turn
+from understudy.engine.setup import Setups
 from understudy.models.http import HttpClient
 from understudy.protocol.choices import SandboxMode
 from understudy.protocol.records import Overrides
@@ -24,4 +24,4 @@ def configured(options: Namespace, *, mode: SandboxMode | None = None, more: Seq
 
 def tool_settings(config: Config, private_tmp: Path) -> ToolSettings:
     """Raises `ConfigError`."""
-    return prepare_turn(config, private_tmp, HttpClient(os.environ), os.environ).settings()
+    return Setups(HttpClient(os.environ), os.environ).prepare(config, private_tmp).settings()

@@ -34,17 +34,17 @@ def environment_context(config: Config) -> str:
 
 
 def global_doc(home: Path) -> str | None:
-    return _read(home / DOC_NAME, _GLOBAL_MAX_BYTES).decode(errors="replace").strip() or None
+    return _read(str(home / DOC_NAME), _GLOBAL_MAX_BYTES).decode(errors="replace").strip() or None
 
 
 def project_docs(cwd: Path, max_bytes: int) -> str | None:
     """Every AGENTS.md from the git root to cwd, within one budget of bytes. Without a git root only cwd's."""
-    top = find_git_root(cwd) or cwd
+    folders = project_folders(str(cwd))
     parts: list[str] = []
-    for folder in _folders_between(top, cwd):
+    for folder in reversed(folders):
         if max_bytes <= 0:
             break
-        data = _read(folder / DOC_NAME, max_bytes, within=top)
+        data = _read(os.path.join(folder, DOC_NAME), max_bytes, within=folders[-1])
         text = data.decode(errors="replace")
         if text.strip():
             parts.append(text)
@@ -52,23 +52,29 @@ def project_docs(cwd: Path, max_bytes: int) -> str | None:
     return "\n\n".join(parts) or None
 
 
-def find_git_root(cwd: Path) -> Path | None:
-    """The nearest folder, from cwd up, with a `.git` of any kind: in a worktree it is a file."""
-    return next((folder for folder in (cwd, *cwd.parents) if os.path.lexists(folder / ".git")), None)
+def project_folders(cwd: str) -> list[str]:
+    """From cwd up to the nearest folder with a `.git` of any kind (in a worktree it is a file); only cwd where there is none.
+
+    In plain text: this is done for every conversation.
+    """
+    folders = [cwd]
+    while not os.path.lexists(os.path.join(folders[-1], ".git")):
+        above = os.path.dirname(folders[-1])
+        if above == folders[-1]:
+            return [cwd]
+        folders.append(above)
+    return folders
 
 
-def _folders_between(top: Path, cwd: Path) -> list[Path]:
-    below = [folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(top)]
-    return below[::-1]
-
-
-def _read(path: Path, max_bytes: int, within: Path | None = None) -> bytes:
+def _read(path: str, max_bytes: int, within: str | None = None) -> bytes:
     """The head of a plain file; empty for anything else.
 
     A project's file may be a link, but only to a place in that project: it is sent to the model, so one that points at
     a secret elsewhere must not be followed.
     """
     try:
+        if not os.path.lexists(path):
+            return b""
         if within and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
             logger.warning("%s is a link to a place outside its project and was not read", path)
             return b""

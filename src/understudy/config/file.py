@@ -1,6 +1,7 @@
 """Reading config.toml, once for as long as it does not change."""
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def read_config_file(home: Path) -> ConfigFile:
     try:
         stamp = _stamp(os.stat(path))
     except FileNotFoundError:
-        return ConfigFile(path, {}, ())
+        return _absent(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     known = _read_files.get(path)
@@ -42,6 +43,11 @@ def read_config_file(home: Path) -> ConfigFile:
     file = ConfigFile(path, tree, tuple(find_misspelt(tree)))
     _read_files[path] = stamp, file
     return file
+
+
+@lru_cache(4)
+def _absent(path: Path) -> ConfigFile:
+    return ConfigFile(path, {}, ())
 
 
 def _stamp(stat: os.stat_result) -> _Stamp:

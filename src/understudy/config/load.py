@@ -4,6 +4,7 @@ Who wins, strongest first: a typed argument, the `config` argument, `-c`, the pr
 """
 
 import os
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR
@@ -27,6 +28,9 @@ T = TypeVar("T")
 
 BUILT_IN_PROVIDERS = ("openai", "oss", "scripted")
 PROJECT_DOC_MAX_BYTES = 32 * 1024
+KEPT = 32  # configurations; most processes see one or two
+
+_encode = msgspec.json.Encoder().encode
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _SUMMARIES = ("auto", "concise", "detailed", "none")
@@ -53,6 +57,51 @@ def load_config(
         origin = _find_origin(slip.key, settings, profile, file)
         text = f"{slip.complaint}\nin `{slip.key}`\nThat value is set by {origin}; `{slip.key}` should be {slip.wanted}."
         raise ConfigError(text) from None
+
+
+class Configs:
+    """Configurations for one process. One that was made stands as long as what it was made from."""
+
+    def __init__(self, cli: Sequence[tuple[str, Any]], server_cwd: Path, env: Mapping[str, str]) -> None:
+        self._cli = cli
+        self._server_cwd = server_cwd
+        self._env = env
+        self._known: OrderedDict[bytes, tuple[ConfigFile, _FolderStamp, Config]] = OrderedDict()
+
+    def load(self, home: Path, overrides: Overrides) -> Config:
+        """Raises `ConfigError`."""
+        key = _encode((str(home), overrides))
+        known = self._known.get(key)
+        if known is not None:
+            file, folder, config = known
+            if read_config_file(home) is file and _folder_stamp(config.cwd) == folder:
+                return config
+        file = read_config_file(home)
+        config = load_config(home, overrides, cli=self._cli, server_cwd=self._server_cwd, env=self._env)
+        folder = _folder_stamp(config.cwd)
+        if folder is not None and read_config_file(home) is file and not _reads_more(config, overrides):
+            self._known[key] = file, folder, config
+            self._known.move_to_end(key)
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return config
+
+
+_FolderStamp = tuple[int, int, int, int] | None
+
+
+def _folder_stamp(cwd: Path) -> _FolderStamp:
+    """Another folder under the same name, or another owner, may mean another sandbox."""
+    try:
+        found = os.stat(cwd)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_uid, found.st_mode
+
+
+def _reads_more(config: Config, overrides: Overrides) -> bool:
+    """Whether other files have a part in it."""
+    return config.base_instructions is not None and overrides.base_instructions is None
 
 
 class _Profile(msgspec.Struct, frozen=True):

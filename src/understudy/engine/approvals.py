@@ -31,6 +31,7 @@ class Approvals:
             known = self._feed.state.questions.get(call_id)
             if known is None or not _is_same(known, question):
                 self._feed.append(question, turn=turn)
+                self._feed.flush_soon()
             answered, early = self._early.pop(call_id, (None, None))
             if early is not None and answered is not None and _is_same(answered, question):
                 self.decide(call_id, early.decision, early.source, turn)

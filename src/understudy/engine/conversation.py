@@ -22,7 +22,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Entry, Opened, Overrides, TurnEnded, TurnStarted, UserMessage
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, SendLetter
+from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, Position, SendLetter
 from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
@@ -68,6 +68,7 @@ class Conversation:
         self._on_turn_started = on_turn_started
         self._loop = loop
         self._claim: Claim | None = None
+        self._heard: bytes | None = None  # what others had written when we knew all of it and had read all letters, under the claim
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
@@ -96,6 +97,7 @@ class Conversation:
     def open(self, overrides: Overrides, model: str, provider: str) -> None:
         """The first record of a new conversation."""
         self._claim = self._log.claim(self.id)
+        self._heard = self._log.changes()
         self.feed.begin()
         self.feed.append(Opened(self.id, model, overrides, provider), turn="0")
         self.feed.when_committed(self._release_if_idle)
@@ -131,14 +133,14 @@ class Conversation:
             self.feed.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
         try:
-            self._take()
+            letters = self._take()
         except ConversationBusy:
             if parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING) from None
             self._letters.post(SendLetter(record), self._on_posted)
             self._on_turn_started()
             return Sent(record.message_id, self.state.turn or "", joined=True)
-        return self._begin(record, *self._letters.unread_messages())
+        return self._begin(record, *(self._letters.unread_messages() if letters else ()))
 
     def when_accepted(self, callback: Callable[[AgentError | None], None]) -> None:
         """Call back once all that was sent so far is on disk, or with the reason why it is not. Nobody is shown it sooner."""
@@ -158,6 +160,7 @@ class Conversation:
         except BaseException:
             self.feed.state = before_fork
             self._letters.put_back()
+            self._heard = None
             self._release_if_idle()
             raise
         turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
@@ -187,7 +190,7 @@ class Conversation:
         if self._task is not None:
             if not self._interrupt_asked:  # a second one must not cut short the clean-up that the first began
                 self._interrupt_asked = True
-                self._cancel(self._task)
+                self._interrupt(self._task)
             return True
         if self.state.turn is None and not self._log.is_claimed(self.id):
             return False
@@ -200,6 +203,16 @@ class Conversation:
         self._settle_cut_turn(may_resume=False)
         self._release_if_idle()
         return ends
+
+    def _interrupt(self, task: asyncio.Task[None]) -> None:
+        turn = self._turn
+        if turn is None or not turn.listens:
+            self._cancel(task)
+            return
+        self._task = self._turn = None
+        turn.closed = True
+        self._close_turn(turn.turn_id, _interrupted(turn, asked_for=True))  # on its way to the disk while the model is left
+        task.cancel()
 
     def decide(self, call_id: str, decision: Decision, source: str, turn: str | None = None) -> bool:
         """Answer a question, of this turn where one is named: call ids come again. False when it was not open any more."""
@@ -219,22 +232,30 @@ class Conversation:
 
     # -- the claim
 
-    def _take(self) -> None:
-        """Become the one who may append, with the newest state. Raises `ConversationBusy`."""
+    def _take(self) -> bool:
+        """Become the one who may append, with the newest state. False when no letters wait. Raises `ConversationBusy`."""
         if self._claim is not None:
-            return
+            return self._heard != self._log.changes() or bool(self._letters.unread)
+        heard = self._heard
         claim = self._log.claim(self.id)
         if claim is None:
             raise ConversationBusy(f"conversation {self.id} has a turn running in another process")
         self._claim = claim
+        self._heard = self._log.changes()
         try:
-            self._refresh()
+            if self._heard == heard and not self.feed.failure:
+                self.feed.resume()
+                return bool(self._letters.unread)
+            letters = self._refresh()
         except BaseException:
-            self._claim = None
+            self._claim = self._heard = None
             claim.release()
             raise
+        if letters:
+            self._heard = None  # until they are read
+        return letters
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
         position = self._log.position(self.id)
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
@@ -242,10 +263,11 @@ class Conversation:
             missed = self._log.read(self.id, self.feed.published)
             self.feed.load(State.read(self._log.read(self.id)), position.epoch)
             self.feed.publish_foreign(missed)
-            return
+            return position.letters
         if position.last_seq != self.state.last_seq:
             self._catch_up()
         self.feed.load(self.state, position.epoch)
+        return position.letters
 
     def _catch_up(self) -> None:
         """Take in, and show, what other processes have appended."""
@@ -269,17 +291,21 @@ class Conversation:
         """Somebody here waits for a turn of another process, or for it to read a message."""
         return self._task is None and bool(self.callers or self._letters.unread)
 
-    def look(self) -> None:
-        """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process."""
+    def look(self, position: Position | None = None) -> None:
+        """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process.
+
+        `position` is where the store says that it stands, for those who have asked already.
+        """
         if self._stopped:
             return
         if self._claim is not None:
-            if self._task is not None:
+            if self._task is not None and (position is None or position.letters):
                 self._read_letters()
             return
         if self.feed.failure:
             return
-        self._catch_up()
+        if position is None or position.last_seq != self.state.last_seq:
+            self._catch_up()
         if self.depends_on_another and not self._log.is_claimed(self.id):
             self._succeed()
         elif self.state.turn is not None and self.feed.followers:
@@ -318,6 +344,9 @@ class Conversation:
     def _read_letters(self) -> None:
         """Ops that were left for this turn by other processes."""
         assert self._turn is not None
+        heard, self._heard = self._heard, self._log.changes()
+        if self._heard == heard and not self._letters.unread:
+            return
         ours = self._turn.turn_id
         for letter in self._letters.take():
             match letter.op:
@@ -362,17 +391,18 @@ class Conversation:
         try:
             ended = await turn.run()
         except asyncio.CancelledError:
-            ended = TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None, asked_for=self._interrupt_asked)
+            ended = _interrupted(turn, asked_for=self._interrupt_asked)
         except TurnAborted:
-            ended = TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None)
+            ended = _interrupted(turn)
         except AgentError as error:
             ended = TurnEnded("failed", str(error), turn.unfinished or None)
         except Exception:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
             logger.exception("bug in turn %s of %s", turn.turn_id, self.id)
         finally:
-            self._task = self._turn = None
-            if not self._abandoned:
-                self._close_turn(turn.turn_id, ended)
+            if not turn.closed:
+                self._task = self._turn = None
+                if not self._abandoned:
+                    self._close_turn(turn.turn_id, ended)
 
     def _stop_unrecorded(self) -> None:
         """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
@@ -442,6 +472,10 @@ class Conversation:
         task = self._task
         self._cancel(task)
         await asyncio.wait([task])
+
+
+def _interrupted(turn: Turn, *, asked_for: bool = False) -> TurnEnded:
+    return TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None, asked_for=asked_for)
 
 
 def _chosen(overrides: Overrides, *messages: UserMessage) -> Overrides:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from understudy.config.home import find_home, state_dir
-from understudy.config.load import load_config
+from understudy.config.load import Configs
 from understudy.config.model import Config
 from understudy.engine.commands import Commands
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.fold import merge
-from understudy.engine.setup import prepare_turn
+from understudy.engine.setup import Setups
 from understudy.engine.turn import TurnSetup
 from understudy.engine.watch import Watch
 from understudy.models.http import HttpClient
@@ -33,11 +33,12 @@ MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again wh
 class Engine:
     def __init__(self, *, cli: Sequence[tuple[str, Any]] = (), env: Mapping[str, str] | None = None) -> None:
         self._home: Path | None = None
-        self._cli = cli
         self._env = dict(os.environ if env is None else env)
         self._server_cwd = Path.cwd()
         self._loop = asyncio.get_running_loop()
         self._http = HttpClient(self._env)
+        self._setups = Setups(self._http, self._env)
+        self._configs = Configs(cli, self._server_cwd, self._env)
         self._commands = Commands()
         self._warming: asyncio.TimerHandle | None = None
         self._log: SqliteLog | None = None
@@ -146,7 +147,7 @@ class Engine:
 
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
-        config = load_config(self.home, overrides, cli=self._cli, server_cwd=self._server_cwd, env=self._env)
+        config = self._configs.load(self.home, overrides)
         for warning in config.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)
@@ -158,7 +159,7 @@ class Engine:
         return self._prepare_from(self.configure(merge(overrides, secret) if secret else overrides), conversation_id)
 
     def _prepare_from(self, config: Config, conversation_id: ConversationId) -> TurnSetup:
-        return prepare_turn(config, config.state_dir / "tmp" / conversation_id, self._http, self._env)
+        return self._setups.prepare(config, config.state_dir / "tmp" / conversation_id)
 
     def _for_the_log(self, conversation_id: ConversationId, overrides: Overrides, config: Config) -> Overrides:
         """What goes on later must mean the same: the choices that the configuration made are written down with the caller's."""

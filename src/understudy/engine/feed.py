@@ -25,6 +25,7 @@ from understudy.protocol.records import (
 from understudy.store.log import Batch, EventLog, Partial
 
 PARTIAL_SECONDS = 0.25  # how often the text so far is put beside the log
+HOLD_SECONDS = 0.002  # how long records that nobody waits for are held back, for others to share their commit
 
 
 class Shown:
@@ -77,6 +78,7 @@ class Feed:
         self._committed = 0
         self._unwritten: list[Entry] = []
         self._flushing = False
+        self._holding: asyncio.TimerHandle | None = None
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._on_committed: list[tuple[int, Callable[[], None]]] = []
         self._on_accepted: deque[tuple[int, Callable[[AgentError | None], None]]] = deque()
@@ -105,6 +107,12 @@ class Feed:
         self._queue.clear()
         self._unwritten.clear()
 
+    def resume(self) -> None:
+        """Go on where we left off: nobody else has written since. The next append raises the epoch."""
+        if not (self._claims or self._creates):  # else the claim before this one wrote nothing
+            self._epoch += 1
+            self._claims = True
+
     @property
     def idle(self) -> bool:
         return not self._queue and not self._unwritten
@@ -119,15 +127,20 @@ class Feed:
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
         now = time.time()
+        state = self.state
         for record in records:
-            entry = Entry(self.state.last_seq + 1, self.state.head, turn, now, record)
-            self.state.apply(entry)
+            entry = Entry(state.last_seq + 1, state.head, turn, now, record)
+            state.apply(entry)
             self._unwritten.append(entry)
             self._queue.append(Shown(entry))
-        if not self._flushing:
+        if self._holding is None:
+            self._holding = self._loop.call_later(HOLD_SECONDS, self.flush)
+
+    def flush_soon(self) -> None:
+        """Somebody waits: hand over at the end of this step, with what else it appends."""
+        if not self._flushing and self._unwritten:
             self._flushing = True
-            # a step later than the task that this may have started, so that what it appends at once shares the commit
-            self._loop.call_soon(self._loop.call_soon, self.flush)
+            self._loop.call_soon(self.flush)
 
     def take_letters(self, number: int) -> None:
         """Letters up to `number` are part of what is appended next."""
@@ -136,6 +149,9 @@ class Feed:
     def flush(self) -> None:
         """Hand what was appended to the writer, as one batch."""
         self._flushing = False
+        if self._holding is not None:
+            self._holding.cancel()
+            self._holding = None
         if not self._unwritten or self.failure:
             return
         entries = tuple(self._unwritten)
@@ -182,6 +198,7 @@ class Feed:
             self._loop.call_soon(callback, self.failure)
         else:
             self._on_accepted.append((self.state.last_seq, callback))
+            self.flush_soon()
 
     def _accept(self, last: int, error: AgentError | None) -> None:
         while self._on_accepted and self._on_accepted[0][0] <= last:
@@ -223,6 +240,8 @@ class Feed:
         self._call_back(self.state.last_seq)
 
     def _call_back(self, last: int) -> None:
+        if not self._on_committed:
+            return
         due = [callback for seq, callback in self._on_committed if seq <= last]
         self._on_committed = [(seq, callback) for seq, callback in self._on_committed if seq > last]
         for callback in due:
@@ -234,6 +253,7 @@ class Feed:
         live = LiveDelta(delta, turn, self.state.last_seq)
         if self._queue:
             self._queue.append(live)
+            self.flush_soon()
         else:
             self._show_delta(live)
             self._save_partial_soon()
@@ -264,7 +284,8 @@ class Feed:
 
     def _show(self, shown: Shown) -> None:
         self.published = shown.entry.seq
-        self.said.finish(shown.entry.record)
+        if self.said:
+            self.said.finish(shown.entry.record)
         for follower in tuple(self.followers):
             follower.show(shown)
 

@@ -4,8 +4,8 @@ A fold over one path of entries and nothing else: no I/O, no clock. Appending li
 go through the same `apply`.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
@@ -23,6 +23,7 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     PlanUpdated,
+    Record,
     RequestSent,
     TokensCounted,
     ToolAnswered,
@@ -66,78 +67,110 @@ class State:
         self._messages_of_turn: list[str] = []  # accepted in it, or read
 
     def apply(self, entry: Entry) -> None:
-        self.last_seq = max(self.last_seq, entry.seq)
-        self.head = entry.seq
-        match entry.record:
-            case ItemReceived(item=item):
-                self.items.append(item)
-                if isinstance(item, FunctionCall):
-                    self.calls[item.call_id] = item
-                elif isinstance(item, Message):
-                    self.answer = item.text() or self.answer
-                    self.message_count += 1
-            case ToolAnswered(output=output):
-                self.items.append(output)
-                self.calls.pop(output.call_id, None)
-                self.running.pop(output.call_id, None)
-                self.outcomes.pop(output.call_id, None)
-                self.questions.pop(output.call_id, None)
-            case RequestSent(consumed=consumed):
-                self.answer = None
-                self.requests += 1
-                for message_id in consumed:
-                    self._messages_of_turn.append(message_id)
-                    message = self.waiting.pop(message_id, None)
-                    if message is not None:
-                        self.items.append(message.message)
-            case UserMessage() as message:
-                self.waiting[message.message_id] = message
-                self.submissions += 1
-                self.message_count += 1
-                self.message_ends[message.message_id] = entry.seq
-                self._messages_of_turn.append(message.message_id)
-                self.turn_messages.setdefault(entry.turn, message.message_id)
-                self.title = self.title or title_from(message.message)
-                if message.overrides is not None:
-                    self.overrides = merge(self.overrides, message.overrides)
-            case TurnStarted(turn_id=turn_id):
-                self.turn = turn_id
-                self.answer = None
-            case TurnEnded() as ended:
-                self._end_turn(entry.seq, ended)
-            case CommandStarted(call_id=call_id) | PatchStarted(call_id=call_id):
-                self.running[call_id] = entry.record
-            case CommandEnded(call_id=call_id) | PatchEnded(call_id=call_id):
-                self.running.pop(call_id, None)
-                self.outcomes[call_id] = entry.record
-            case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id):
-                self.questions[call_id] = entry.record
-            case ApprovalDecided() as decided:
-                if decided.effective:
-                    self.submissions += 1
-                    self.questions.pop(decided.call_id, None)
-                    if decided.decision == "approved_for_session" and decided.key is not None:
-                        self.approved.add(decided.key)
-            case Opened() as opened:
-                self.overrides = opened.overrides
-                self.model = opened.model
-            case TokensCounted() as counted:
-                self.usage = counted.total or counted.usage
-            case PlanUpdated() | DiffChanged() | Noticed():
-                pass
+        seq = self.head = entry.seq
+        if seq > self.last_seq:
+            self.last_seq = seq
+        self.APPLIED_BY[type(entry.record)](self, entry, entry.record)
 
-    def _end_turn(self, seq: int, ended: TurnEnded) -> None:
+    def _item_received(self, entry: Entry, record: ItemReceived) -> None:
+        item = record.item
+        self.items.append(item)
+        if isinstance(item, FunctionCall):
+            self.calls[item.call_id] = item
+        elif isinstance(item, Message):
+            self.answer = item.text() or self.answer
+            self.message_count += 1
+
+    def _tool_answered(self, entry: Entry, record: ToolAnswered) -> None:
+        output = record.output
+        self.items.append(output)
+        for known in (self.calls, self.running, self.outcomes, self.questions):
+            known.pop(output.call_id, None)
+
+    def _request_sent(self, entry: Entry, record: RequestSent) -> None:
+        self.answer = None
+        self.requests += 1
+        for message_id in record.consumed:
+            self._messages_of_turn.append(message_id)
+            message = self.waiting.pop(message_id, None)
+            if message is not None:
+                self.items.append(message.message)
+
+    def _user_message(self, entry: Entry, record: UserMessage) -> None:
+        self.waiting[record.message_id] = record
+        self.submissions += 1
+        self.message_count += 1
+        self.message_ends[record.message_id] = entry.seq
+        self._messages_of_turn.append(record.message_id)
+        self.turn_messages.setdefault(entry.turn, record.message_id)
+        self.title = self.title or title_from(record.message)
+        if record.overrides is not None:
+            self.overrides = merge(self.overrides, record.overrides)
+
+    def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
+        self.turn = record.turn_id
+        self.answer = None
+
+    def _begun(self, entry: Entry, record: CommandStarted | PatchStarted) -> None:
+        self.running[record.call_id] = record
+
+    def _ended(self, entry: Entry, record: CommandEnded | PatchEnded) -> None:
+        self.running.pop(record.call_id, None)
+        self.outcomes[record.call_id] = record
+
+    def _asked(self, entry: Entry, record: Question) -> None:
+        self.questions[record.call_id] = record
+
+    def _decided(self, entry: Entry, record: ApprovalDecided) -> None:
+        if record.effective:
+            self.submissions += 1
+            self.questions.pop(record.call_id, None)
+            if record.decision == "approved_for_session" and record.key is not None:
+                self.approved.add(record.key)
+
+    def _opened(self, entry: Entry, record: Opened) -> None:
+        self.overrides = record.overrides
+        self.model = record.model
+
+    def _counted(self, entry: Entry, record: TokensCounted) -> None:
+        self.usage = record.total or record.usage
+
+    def _turn_ended(self, entry: Entry, record: TurnEnded) -> None:
         self.turn = None
-        self.submissions += int(ended.asked_for)
-        if ended.unfinished:
-            self.items.append(Message("assistant", (OutputText(ended.unfinished),)))
+        self.submissions += int(record.asked_for)
+        if record.unfinished:
+            self.items.append(Message("assistant", (OutputText(record.unfinished),)))
         for message_id in self._messages_of_turn:
-            self.message_ends[message_id] = seq
+            self.message_ends[message_id] = entry.seq
         self._messages_of_turn = []
         self.calls.clear()
         self.running.clear()
         self.outcomes.clear()
         self.questions.clear()
+
+    def _nothing(self, entry: Entry, record: Record) -> None:
+        """What it tells is for those who watch."""
+
+    APPLIED_BY: ClassVar[dict[type[Record], Callable[["State", Entry, Any], None]]] = {  # a table: this is done for every record
+        ItemReceived: _item_received,
+        ToolAnswered: _tool_answered,
+        RequestSent: _request_sent,
+        UserMessage: _user_message,
+        TurnStarted: _turn_started,
+        TurnEnded: _turn_ended,
+        CommandStarted: _begun,
+        PatchStarted: _begun,
+        CommandEnded: _ended,
+        PatchEnded: _ended,
+        CommandApprovalAsked: _asked,
+        PatchApprovalAsked: _asked,
+        ApprovalDecided: _decided,
+        Opened: _opened,
+        TokensCounted: _counted,
+        PlanUpdated: _nothing,
+        DiffChanged: _nothing,
+        Noticed: _nothing,
+    }
 
     def extend(self, entries: Sequence[Entry]) -> bool:
         """Go on with what was appended elsewhere. False, and nothing done, where it is another path."""

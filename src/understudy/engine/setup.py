@@ -1,9 +1,12 @@
 """From a configuration to what one turn needs: the model, its instructions and tools, and how commands are contained."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from understudy.config.docs import environment_context, user_instructions, user_instructions_message
 from understudy.config.instructions import default_instructions
@@ -13,26 +16,53 @@ from understudy.models.auth import Credentials
 from understudy.models.client import open_model
 from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings
-from understudy.models.providers import Provider, find_provider
+from understudy.models.providers import SCRIPTED, Provider, find_provider
 from understudy.protocol.items import InputText, Message
 from understudy.tools.registry import find_tool, offered
 
 if TYPE_CHECKING:
     from understudy.tools.tool import ToolSettings
 
+KEPT = 32  # configurations that conversations are prepared from; most processes see one or two
 
-def prepare_turn(config: Config, private_tmp: Path, http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
-    """Raises `ConfigError`. Nothing is sent and no key is looked for yet."""
+
+class Setups:
+    """What turns need, made once for each configuration: conversations that are set up alike share it.
+
+    Their own are the folder for temporary files, and the AGENTS.md files as they are now.
+    """
+
+    def __init__(self, http: HttpClient, env: Mapping[str, str]) -> None:
+        self._http = http
+        self._env = env
+        self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
+
+    def prepare(self, config: Config, private_tmp: Path) -> TurnSetup:
+        """Raises `ConfigError`. Nothing is sent and no key is looked for yet."""
+        known = self._known.get(id(config))
+        if known is None or config.model_provider == SCRIPTED:  # a script is read anew, and played from its beginning
+            known = self._known[id(config)] = config, _prepare(config, self._http, self._env)
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        setup = known[1]
+        preamble = _preamble(config)
+        if preamble != setup.preamble:
+            setup = msgspec.structs.replace(setup, preamble=preamble)
+            self._known[id(config)] = config, setup
+        return msgspec.structs.replace(setup, settings=_settings_in(private_tmp, setup.settings))
+
+
+def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
     addresses = {**env, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else env
     provider = find_provider(config.model_provider, config.provider_tables, addresses)
     model = open_model(provider, _model_settings(config, env), Credentials(env, config.home), http)
     return TurnSetup(
         model=model,
         instructions=config.base_instructions if config.base_instructions is not None else default_instructions(),
-        preamble=_preamble(config),
+        preamble=(),
         find_tool=find_tool,
         offered=offered(config.approval_policy, config.sandbox.mode, with_plan=config.include_plan_tool),
-        settings=_settings_later(config, provider, private_tmp, env),
+        settings=_settings_later(config, provider, env),
         stream_retries=provider.stream_max_retries,
         show_raw_reasoning=config.show_raw_agent_reasoning,
         wire=config.wire,
@@ -64,15 +94,27 @@ def _preamble(config: Config) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _settings_later(config: Config, provider: Provider, private_tmp: Path, env: Mapping[str, str]) -> "Callable[[], ToolSettings]":
+def _settings_later(config: Config, provider: Provider, env: Mapping[str, str]) -> "Callable[[], ToolSettings]":
     """Policy and sandbox are needed once a tool is called. Only the user's rules are read at once: they may be wrong."""
 
     @cache
     def settings() -> "ToolSettings":
         from understudy.engine.tool_settings import tool_settings
 
-        return tool_settings(config, provider, private_tmp, env)
+        return tool_settings(config, provider, env)
 
     if config.policy_rules:
         settings()
+    return settings
+
+
+def _settings_in(private_tmp: Path, shared: "Callable[[], ToolSettings]") -> "Callable[[], ToolSettings]":
+    """A conversation's own."""
+
+    @cache
+    def settings() -> "ToolSettings":
+        from understudy.engine.tool_settings import with_private_tmp
+
+        return with_private_tmp(shared(), private_tmp)
+
     return settings

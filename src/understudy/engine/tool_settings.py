@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from understudy.config.model import Config
 from understudy.models.providers import Provider
 from understudy.policy.environment import shell_environment
@@ -14,7 +16,7 @@ from understudy.sandbox.spec import Containment, Limits
 from understudy.tools.tool import ToolSettings
 
 
-def tool_settings(config: Config, provider: Provider, private_tmp: Path, env: Mapping[str, str]) -> ToolSettings:
+def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) -> ToolSettings:
     """Raises `ConfigError` for rules that cannot be read."""
     sandbox = config.sandbox
     roots = tuple(str(root) for root in dict.fromkeys((config.cwd, *sandbox.writable_roots)))
@@ -27,7 +29,7 @@ def tool_settings(config: Config, provider: Provider, private_tmp: Path, env: Ma
             network=sandbox.network,
             masked=tuple(str(path) for path in sandbox.mask),
             protected=sandbox.protect,
-            private_tmp=str(private_tmp),
+            private_tmp="",  # each conversation has its own
             limits=_limits(config),
             workspace=str(config.cwd),
         )
@@ -43,6 +45,12 @@ def tool_settings(config: Config, provider: Provider, private_tmp: Path, env: Ma
         protected=sandbox.protect,
         home=home,
     )
+
+
+def with_private_tmp(settings: ToolSettings, private_tmp: Path) -> ToolSettings:
+    if settings.containment is None:
+        return settings
+    return msgspec.structs.replace(settings, containment=replace(settings.containment, private_tmp=str(private_tmp)))
 
 
 def _rules(tables: Sequence[Table], config_home: Path, home: str) -> Rules:

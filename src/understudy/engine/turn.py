@@ -14,6 +14,7 @@ from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
 from understudy.engine.retelling import Retelling
 from understudy.errors import AgentError, StreamLost, ToolError
+from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
@@ -69,6 +70,8 @@ class Turn:
     ) -> None:
         self.turn_id = turn_id
         self.sandbox = sandbox
+        self.listens = False  # it waits for the model: nothing of it is under way here
+        self.closed = False  # its end is recorded: nothing may follow
         self._diff: TurnDiff | None = None
         self._feed = feed
         self._setup = setup
@@ -130,13 +133,20 @@ class Turn:
         items = (*self._setup.preamble, *state.items)
         prompt = Prompt(self._setup.instructions, items, self._setup.offered, self._feed.conversation_id, state.requests - 1)
         async with self._setup.model.stream(prompt) as answer:
-            while events := await answer.batch():
+            while events := await self._listen(answer):
                 for event in events:
                     if type(event) is TextDelta:  # nearly all of them: no coroutine for each
                         self._hear_text(event)
                     elif await self._hear(event):
                         return
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")
+
+    async def _listen(self, answer: ModelAnswer) -> list[ModelEvent]:
+        self.listens = True
+        try:
+            return await answer.batch()
+        finally:
+            self.listens = False
 
     async def _hear(self, event: ModelEvent) -> bool:
         """True when the answer is complete."""

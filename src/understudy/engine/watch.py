@@ -36,19 +36,27 @@ class Watch:
         seen = None
         try:
             while True:
+                await asyncio.sleep(POLL_SECONDS)  # first: whoever has just begun to need it has just looked
                 watched = [conversation for conversation in self._conversations() if conversation.needs_watching]
                 if not watched:
                     return
                 try:
-                    now = self._log().changes()
-                    for conversation in watched:
-                        if now != seen or conversation.depends_on_another:  # a process that is killed writes nothing
-                            conversation.look()
-                    seen = now
+                    seen = self._look(watched, seen)
                 except AgentError as error:
                     logger.warning("cannot see what other processes write: %s", error)
                 except Exception:  # whoever else is watched for must not pay for it
                     logger.exception("bug in seeing what other processes write")
-                await asyncio.sleep(POLL_SECONDS)
         finally:
             self._task = None
+
+    def _look(self, watched: list[Conversation], seen: bytes | None) -> bytes:
+        now = self._log().changes()
+        if now == seen:
+            for conversation in watched:
+                if conversation.depends_on_another:  # a process that is killed writes nothing
+                    conversation.look()
+            return now
+        positions = self._log().positions(conversation.id for conversation in watched)
+        for conversation in watched:
+            conversation.look(positions.get(conversation.id))
+        return now

@@ -59,6 +59,8 @@ class Credentials:
 
     def headers_for(self, provider: Provider) -> dict[str, Secret]:
         """Headers whose value is in a variable; those without one are left out."""
+        if not provider.env_http_headers:
+            return {}
         values = {name: self._set(variable) for name, variable in provider.env_http_headers.items()}
         return {name: Secret(value) for name, value in values.items() if value and is_header(name, value)}
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from understudy.models.chat_stream import ChatDecoder
-from understudy.models.encoding import HISTORIES, outputs_after_calls
+from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions, outputs_after_calls
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, InputImage, Item, Message, Reasoning
 
@@ -29,13 +29,13 @@ class ChatWire:
         return []
 
     def body(self, prompt: Prompt) -> list[bytes]:
-        system = encode({"role": "system", "content": prompt.instructions})
+        system = (b'{"role":"system","content":', encode_instructions(prompt.instructions), b"}")
         history = HISTORIES.encode("chat", prompt.conversation_id, outputs_after_calls(prompt.items), encode_message)
-        parts = [b'{"model":', encode(self._settings.model), b',"messages":[', system, *history, b'],"stream":true']
+        parts = [b'{"model":', encode(self._settings.model), b',"messages":[', *system, *history, b'],"stream":true']
         if self._asks_usage:
             parts.append(b',"stream_options":{"include_usage":true}')
         if prompt.tools:
-            parts += [b',"tools":', encode([_tool(tool) for tool in prompt.tools])]
+            parts += [b',"tools":', TOOLS.encode(prompt.tools)]
         parts.append(b"}")
         return parts
 
@@ -52,6 +52,9 @@ class ChatWire:
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "strict": tool.strict, "parameters": tool.parameters}
     return {"type": "function", "function": function}
+
+
+TOOLS = ToolCache(_tool)
 
 
 def encode_message(item: Item) -> bytes:

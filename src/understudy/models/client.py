@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
@@ -73,12 +74,13 @@ class HttpModel:
         self._credentials = credentials
         self._http = http
         self._secrets: list[Secret] = []  # those sent last
+        self._written_secrets = secrets_of(provider)
+        self._fixed_headers = _by_name(provider.http_headers.items())
 
     def stream(self, prompt: Prompt) -> Answer:
-        asked = msgspec.structs.replace(
-            prompt, items=tuple(prompt.items)
-        )  # what is added to the history later belongs to the next request
-        return HttpAnswer(self, self._wire, asked, self._idle_seconds)
+        if not isinstance(prompt.items, tuple):  # what is added to the history later belongs to the next request
+            prompt = msgspec.structs.replace(prompt, items=tuple(prompt.items))
+        return HttpAnswer(self, self._wire, prompt, self._idle_seconds)
 
     async def request(self, prompt: Prompt) -> Response:
         """An answer that promises a stream. Raises ModelError."""
@@ -89,7 +91,7 @@ class HttpModel:
             key = self._credentials.key_for(self._provider)
             secrets = self._credentials.headers_for(self._provider)
             headers = self._headers(prompt, key, secrets)
-            self._secrets = [*secrets.values(), *([key] if key else []), *secrets_of(self._provider)]
+            self._secrets = [*secrets.values(), *([key] if key else []), *self._written_secrets]
             try:
                 response = await self._http.post(self._url, headers, body, seconds=self._idle_seconds)
             except AnswerSilent:
@@ -119,16 +121,14 @@ class HttpModel:
         return self._provider.stream_idle_timeout_ms / 1000
 
     def _headers(self, prompt: Prompt, key: Secret | None, from_env: dict[str, Secret]) -> list[tuple[str, str]]:
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "User-Agent": f"understudy/{__version__}"}
-        headers.update(self._wire.headers(prompt))
-        headers.update(self._provider.http_headers)
-        headers.update({name: value.reveal() for name, value in from_env.items()})
+        headers = {**_OUR_HEADERS, **_by_name(self._wire.headers(prompt)), **self._fixed_headers}  # the last one given counts
+        if from_env:
+            headers.update(_by_name((name, value.reveal()) for name, value in from_env.items()))
         if key is not None:
-            headers["Authorization"] = f"Bearer {key.reveal()}"
+            headers["authorization"] = "Authorization", f"Bearer {key.reveal()}"
         elif self._url.user is not None:
-            headers["Authorization"] = basic_authorization(self._url.user, self._url.password or "")
-        unique = {name.lower(): (name, value) for name, value in headers.items()}  # the last one given counts
-        return list(unique.values())
+            headers["authorization"] = "Authorization", basic_authorization(self._url.user, self._url.password or "")
+        return list(headers.values())
 
     def _delay_or_raise(self, response: Response, body: str, attempt: int) -> float:
         fault = fault_in_body(body)
@@ -144,6 +144,15 @@ class HttpModel:
         if delay is None and response.status == 429:
             delay = wait_in_text(fault.message)
         return backoff(attempt) if delay is None else delay
+
+
+def _by_name(headers: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    return {name.lower(): (name, value) for name, value in headers}
+
+
+_OUR_HEADERS = _by_name(
+    (("Content-Type", "application/json"), ("Accept", "text/event-stream"), ("User-Agent", f"understudy/{__version__}"))
+)
 
 
 def _refusal(code: int, status: str, fault: Fault, body: str) -> str:

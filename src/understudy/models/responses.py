@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.models.encoding import HISTORIES
+from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions
 from understudy.models.families import reasons, takes_verbosity
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.responses_stream import ResponsesDecoder
@@ -31,7 +31,6 @@ class ResponsesWire:
         reasoning = _reasoning(settings)
         history = HISTORIES.encode("responses", prompt.conversation_id, prompt.items, encode_item)
         rest: dict[str, Any] = {
-            "tools": [_tool(tool) for tool in prompt.tools],
             "tool_choice": "auto",
             "parallel_tool_calls": False,
             "reasoning": reasoning,
@@ -42,10 +41,10 @@ class ResponsesWire:
         }
         if settings.verbosity and takes_verbosity(settings.model):
             rest["text"] = {"verbosity": settings.verbosity}
-        head = encode({"model": settings.model, "instructions": prompt.instructions})
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
-        return [head[:-1], b',"input":[', *items, b"],", encode(rest)[1:]]
+        head = (b'{"model":', encode(settings.model), b',"instructions":', encode_instructions(prompt.instructions), b',"input":[')
+        return [*head, *items, b'],"tools":', TOOLS.encode(prompt.tools), b",", encode(rest)[1:]]
 
     def decoder(self) -> ResponsesDecoder:
         return ResponsesDecoder(show_raw=self._settings.show_raw)
@@ -70,6 +69,9 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
         "strict": tool.strict,
         "parameters": tool.parameters,
     }
+
+
+TOOLS = ToolCache(_tool)
 
 
 def encode_item(item: Item) -> bytes:

@@ -34,4 +34,8 @@ def _details(usage: dict[str, Any], keys: tuple[str, ...], name: str) -> int | N
 
 
 def _count(table: dict[str, Any], *names: str) -> int | None:
-    return next((int(value) for name in names if isinstance(value := table.get(name), int | float)), None)
+    for name in names:
+        value = table.get(name)
+        if isinstance(value, (int, float)):
+            return int(value)
+    return None

@@ -8,22 +8,22 @@ from typing import Literal
 import msgspec
 
 
-class InputText(msgspec.Struct, frozen=True, tag="input_text", tag_field="type"):
+class InputText(msgspec.Struct, frozen=True, gc=False, tag="input_text", tag_field="type"):
     text: str
 
 
-class InputImage(msgspec.Struct, frozen=True, tag="input_image", tag_field="type"):
+class InputImage(msgspec.Struct, frozen=True, gc=False, tag="input_image", tag_field="type"):
     image_url: str  # a data: URL or an http(s) URL
 
 
-class OutputText(msgspec.Struct, frozen=True, tag="output_text", tag_field="type"):
+class OutputText(msgspec.Struct, frozen=True, gc=False, tag="output_text", tag_field="type"):
     text: str
 
 
 ContentPart = InputText | InputImage | OutputText
 
 
-class Message(msgspec.Struct, frozen=True, tag="message", tag_field="type"):
+class Message(msgspec.Struct, frozen=True, gc=False, tag="message", tag_field="type"):
     role: Literal["user", "assistant", "developer", "system"]
     content: tuple[ContentPart, ...]
     id: str | None = None
@@ -32,29 +32,29 @@ class Message(msgspec.Struct, frozen=True, tag="message", tag_field="type"):
         return "".join(part.text for part in self.content if not isinstance(part, InputImage))
 
 
-class SummaryText(msgspec.Struct, frozen=True, tag="summary_text", tag_field="type"):
+class SummaryText(msgspec.Struct, frozen=True, gc=False, tag="summary_text", tag_field="type"):
     text: str
 
 
-class ReasoningText(msgspec.Struct, frozen=True, tag="reasoning_text", tag_field="type"):
+class ReasoningText(msgspec.Struct, frozen=True, gc=False, tag="reasoning_text", tag_field="type"):
     text: str
 
 
-class Reasoning(msgspec.Struct, frozen=True, tag="reasoning", tag_field="type"):
+class Reasoning(msgspec.Struct, frozen=True, gc=False, tag="reasoning", tag_field="type"):
     summary: tuple[SummaryText, ...] = ()
     content: tuple[ReasoningText, ...] | None = None  # raw reasoning, where the model gives it
     encrypted_content: str | None = None
     id: str | None = None
 
 
-class FunctionCall(msgspec.Struct, frozen=True, tag="function_call", tag_field="type"):
+class FunctionCall(msgspec.Struct, frozen=True, gc=False, tag="function_call", tag_field="type"):
     name: str
     arguments: str  # JSON text, as the model wrote it
     call_id: str
     id: str | None = None
 
 
-class FunctionCallOutput(msgspec.Struct, frozen=True, tag="function_call_output", tag_field="type"):
+class FunctionCallOutput(msgspec.Struct, frozen=True, gc=False, tag="function_call_output", tag_field="type"):
     call_id: str
     output: str
 
@@ -63,7 +63,7 @@ ModelItem = Message | Reasoning | FunctionCall  # what a model produces
 Item = Message | Reasoning | FunctionCall | FunctionCallOutput  # what a model is sent
 
 
-class Usage(msgspec.Struct, frozen=True):
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """Tokens of one model answer."""
 
     input_tokens: int

@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 messages: what a line is, and the bytes of an answer. No I/O."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -25,6 +25,15 @@ class _Incoming(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
+class _PlainRequest(msgspec.Struct):
+    """What nearly every line is."""
+
+    id: str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]
+    method: str
+    params: Raw
+
+
+_decode_plain = msgspec.json.Decoder(_PlainRequest).decode
 _decode_incoming = msgspec.json.Decoder(_Incoming).decode
 _decode_any = msgspec.json.Decoder().decode
 
@@ -64,7 +73,12 @@ def read_line(line: bytes | bytearray) -> Incoming:
     try:
         if not line.isascii():
             line.decode()  # parts that are kept raw are not looked into below, and nobody after this expects a bad byte
-        message = _decode_incoming(line)
+        try:
+            plain = _decode_plain(line)
+        except msgspec.ValidationError:
+            message = _decode_incoming(line)
+        else:
+            return Request(plain.id, plain.method, None if bytes(plain.params) == b"null" else plain.params)
     except (msgspec.ValidationError, RecursionError):
         return _not_an_object(line)
     except (msgspec.DecodeError, UnicodeError) as error:

@@ -12,7 +12,7 @@ from understudy.protocol.choices import ApprovalPolicy, Decision, PlanStatus, Sa
 from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
 
 
-class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):
+class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a caller chose for a conversation, or from one message on. `None` means: as before."""
 
     model: str | None = None
@@ -27,7 +27,7 @@ class Overrides(msgspec.Struct, frozen=True, omit_defaults=True):
     include_plan_tool: bool | None = None
 
 
-class Opened(msgspec.Struct, frozen=True, tag="opened"):
+class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     """The first record. `overrides` is filled in with what the configuration gave, so that going on later means the same."""
 
     conversation_id: str
@@ -36,7 +36,7 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     provider: str = ""
 
 
-class UserMessage(msgspec.Struct, frozen=True, tag="user_message"):
+class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
     """Input that was accepted. It reaches the model with the request that names it."""
 
     message_id: str
@@ -45,29 +45,29 @@ class UserMessage(msgspec.Struct, frozen=True, tag="user_message"):
     parent_message_id: str | None = None
 
 
-class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):
+class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started"):
     turn_id: str
 
 
-class RequestSent(msgspec.Struct, frozen=True, tag="request_sent", omit_defaults=True):
+class RequestSent(msgspec.Struct, frozen=True, gc=False, tag="request_sent", omit_defaults=True):
     """A model request begins, and with it the named messages enter the history."""
 
     consumed: tuple[str, ...] = ()
 
 
-class ItemReceived(msgspec.Struct, frozen=True, tag="item", omit_defaults=True):
+class ItemReceived(msgspec.Struct, frozen=True, gc=False, tag="item", omit_defaults=True):
     item: ModelItem
     show_raw: bool = False  # the user wants to see raw reasoning
 
 
-class ToolAnswered(msgspec.Struct, frozen=True, tag="tool_answered"):
+class ToolAnswered(msgspec.Struct, frozen=True, gc=False, tag="tool_answered"):
     """What the model is given for a call."""
 
     output: FunctionCallOutput
     success: bool = True
 
 
-class CommandStarted(msgspec.Struct, frozen=True, tag="command_started"):
+class CommandStarted(msgspec.Struct, frozen=True, gc=False, tag="command_started"):
     """Intent: on disk before the command runs."""
 
     call_id: str
@@ -76,7 +76,7 @@ class CommandStarted(msgspec.Struct, frozen=True, tag="command_started"):
     contained: bool
 
 
-class CommandEnded(msgspec.Struct, frozen=True, tag="command_ended"):
+class CommandEnded(msgspec.Struct, frozen=True, gc=False, tag="command_ended"):
     call_id: str
     stdout: str
     stderr: str
@@ -86,7 +86,7 @@ class CommandEnded(msgspec.Struct, frozen=True, tag="command_ended"):
     denied: bool = False  # the sandbox seems to have refused something
 
 
-class PatchStarted(msgspec.Struct, frozen=True, tag="patch_started"):
+class PatchStarted(msgspec.Struct, frozen=True, gc=False, tag="patch_started"):
     """Intent: on disk before a file is touched."""
 
     call_id: str
@@ -94,14 +94,14 @@ class PatchStarted(msgspec.Struct, frozen=True, tag="patch_started"):
     auto_approved: bool
 
 
-class PatchEnded(msgspec.Struct, frozen=True, tag="patch_ended"):
+class PatchEnded(msgspec.Struct, frozen=True, gc=False, tag="patch_ended"):
     call_id: str
     stdout: str
     stderr: str
     success: bool
 
 
-class CommandApprovalAsked(msgspec.Struct, frozen=True, tag="command_approval_asked"):
+class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_approval_asked"):
     call_id: str
     command: tuple[str, ...]
     cwd: str
@@ -112,7 +112,7 @@ class CommandApprovalAsked(msgspec.Struct, frozen=True, tag="command_approval_as
     full_access: bool = False  # the mode has no sandbox that the command could leave
 
 
-class PatchApprovalAsked(msgspec.Struct, frozen=True, tag="patch_approval_asked"):
+class PatchApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="patch_approval_asked"):
     call_id: str
     changes: dict[str, FileChange]
     reason: str | None = None
@@ -121,7 +121,7 @@ class PatchApprovalAsked(msgspec.Struct, frozen=True, tag="patch_approval_asked"
     replaced: tuple[str, ...] = ()  # and those where a file stands that an addition or a move replaces
 
 
-class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided"):
+class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decided"):
     """An answer to a question. Only the first for its question counts (`effective`)."""
 
     call_id: str
@@ -131,35 +131,35 @@ class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided"):
     key: str | None = None  # what an approval for the session covers
 
 
-class PlanStep(msgspec.Struct, frozen=True):
+class PlanStep(msgspec.Struct, frozen=True, gc=False):
     step: str
     status: PlanStatus
 
 
-class PlanUpdated(msgspec.Struct, frozen=True, tag="plan_updated"):
+class PlanUpdated(msgspec.Struct, frozen=True, gc=False, tag="plan_updated"):
     plan: tuple[PlanStep, ...]
     explanation: str | None = None
 
 
-class TokensCounted(msgspec.Struct, frozen=True, tag="tokens_counted"):
+class TokensCounted(msgspec.Struct, frozen=True, gc=False, tag="tokens_counted"):
     """Tokens of one answer, and of all answers of the conversation so far."""
 
     usage: Usage
     total: Usage | None = None
 
 
-class DiffChanged(msgspec.Struct, frozen=True, tag="diff_changed"):
+class DiffChanged(msgspec.Struct, frozen=True, gc=False, tag="diff_changed"):
     unified_diff: str
 
 
-class Noticed(msgspec.Struct, frozen=True, tag="noticed", omit_defaults=True):
+class Noticed(msgspec.Struct, frozen=True, gc=False, tag="noticed", omit_defaults=True):
     """A word to whoever watches."""
 
     message: str
     withdraws: bool = False  # what was shown of an unfinished answer does not count
 
 
-class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended"):
+class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended"):
     reason: Literal["completed", "failed", "interrupted"]
     message: str | None = None  # the last answer, or why it failed
     unfinished: str | None = None  # what the model had said of an answer that was cut off: shown, so the model is reminded of it
@@ -188,7 +188,7 @@ Record = (
 )
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """A record in its place. `turn` is the submission id its events carry; `parent` the record it follows on its path."""
 
     seq: int
@@ -198,18 +198,18 @@ class Entry(msgspec.Struct, frozen=True):
     record: Record
 
 
-class TextDelta(msgspec.Struct, frozen=True):
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
     """More of the answer being written. Deltas are not in the log: the finished item is."""
 
     text: str
 
 
-class ReasoningDelta(msgspec.Struct, frozen=True):
+class ReasoningDelta(msgspec.Struct, frozen=True, gc=False):
     text: str
     raw: bool = False
 
 
-class OutputDelta(msgspec.Struct, frozen=True):
+class OutputDelta(msgspec.Struct, frozen=True, gc=False):
     call_id: str
     stream: Literal["stdout", "stderr"]
     chunk: bytes

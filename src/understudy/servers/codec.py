@@ -1,5 +1,6 @@
 """From records to wire events: encoded once, shared by every viewer. The only place that knows an event's shape on the wire."""
 
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -38,6 +39,9 @@ from understudy.protocol.records import (
 _encode = msgspec.json.Encoder().encode
 
 
+_SILENT = frozenset({UserMessage, RequestSent, ToolAnswered, ApprovalDecided})
+
+
 class Encoded(NamedTuple):
     """One event: its type, which is also its method, and its `msg` as bytes."""
 
@@ -63,7 +67,7 @@ class SeedCodec:
     def events(self, shown: Shown) -> tuple[Encoded, ...]:
         found = shown.encoded.get(SeedCodec)
         if found is None:
-            found = shown.encoded[SeedCodec] = tuple(_encoded(event) for event in project(shown.entry.record))
+            found = shown.encoded[SeedCodec] = tuple([_encoded(event) for event in project(shown.entry.record)])
         return found  # pyright: ignore[reportReturnType]
 
     def delta(self, live: LiveDelta) -> Encoded:
@@ -74,7 +78,12 @@ class SeedCodec:
 
 
 def _encoded(event: events.Event) -> Encoded:
-    return Encoded(str(type(event).__struct_config__.tag).encode(), _encode(event))
+    return Encoded(_tag(type(event)), _encode(event))
+
+
+@cache
+def _tag(kind: type[events.Event]) -> bytes:
+    return str(kind.__struct_config__.tag).encode()
 
 
 def encode_delta(delta: Delta) -> Encoded:
@@ -91,6 +100,8 @@ def encode_delta(delta: Delta) -> Encoded:
 
 def project(record: Record) -> tuple[events.Event, ...]:
     """The events a record stands for."""
+    if type(record) in _SILENT:  # half of them: no need to try the rest
+        return ()
     match record:
         case ItemReceived(item=item, show_raw=show_raw):
             return _project_item(item, show_raw)

@@ -4,7 +4,7 @@ An idle conversation has no owner. Whoever runs a turn holds its claim: a lock t
 dies, and an epoch that every append must match, so that a process that was overtaken cannot write.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -42,10 +42,11 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where a conversation's log stands."""
+    """Where a conversation's log stands, and whether letters wait in its box."""
 
     epoch: int
     last_seq: int
+    letters: bool = False
 
 
 class Partial(msgspec.Struct, frozen=True):
@@ -118,6 +119,10 @@ class EventLog(Protocol):
 
     def position(self, conversation_id: ConversationId) -> Position | None: ...
 
+    def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        """Those of many, in one look."""
+        ...
+
     def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]: ...
 
     def partial(self, conversation_id: ConversationId) -> Partial | None: ...
@@ -136,6 +141,6 @@ class EventLog(Protocol):
 
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page: ...
 
-    def changes(self) -> int:
-        """A number that differs from the last one when another process has written."""
+    def changes(self) -> bytes:
+        """The same as before only if no other process has written meanwhile. Costs next to nothing."""
         ...

@@ -7,23 +7,26 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from understudy.errors import BadRequest, Fenced, StoreError
+from understudy.errors import BadRequest, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Record
+from understudy.store import writing
+from understudy.store.bell import Bell
 from understudy.store.decoding import decoding
-from understudy.store.locks import ConversationLocks
+from understudy.store.locks import ByteLocks
 from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
 from understudy.store.place import prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
+from understudy.store.writing import Row
 
 logger = logging.getLogger(__name__)
 
@@ -42,17 +45,19 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     number: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
+_POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
 _FIRST_PAGE = _Cursor(math.inf, math.inf, 0)
 _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
+@lru_cache(4096)
 def number_of(conversation_id: str) -> int:
     """63 bits of the UUID: key of the rows, and the byte of the lock file."""
     return int(conversation_id.replace("-", "")[:16], 16) >> 1
 
 
 class SqliteClaim:
-    def __init__(self, locks: ConversationLocks, number: int) -> None:
+    def __init__(self, locks: ByteLocks, number: int) -> None:
         self._locks = locks
         self._number: int | None = number
 
@@ -72,15 +77,16 @@ class SqliteLog:
         self._loop = loop
         with self._explained(), ExitStack() as opened:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            writing = opened.enter_context(closing(self._connect()))
-            writing.execute("PRAGMA journal_mode = WAL")
-            writing.execute("PRAGMA synchronous = FULL")
-            migrate(writing, str(self.path))
+            connection = opened.enter_context(closing(self._connect()))
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            migrate(connection, str(self.path))
             self._reader = opened.enter_context(closing(self._connect()))
             self._reader.execute("PRAGMA query_only = 1")
-            self._locks = ConversationLocks(folder / "locks")
+            self._locks = ByteLocks(folder / "locks")
             opened.pop_all()  # nothing can fail any more
-        self._writer = Writer(writing, self._deliver, str(self.path))
+        self._bell = Bell(folder / "bell")
+        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring)
 
     def finish(self, timeout: float = 5.0) -> bool:
         """Write what is queued, and take no more. False when the disk did not keep up."""
@@ -90,40 +96,30 @@ class SqliteLog:
         flushed = self.finish(timeout)
         self._reader.close()
         self._locks.close()
+        if flushed:  # else the writer is still at it
+            self._bell.close()
         return flushed
 
     # -- writing
 
     def append(self, batch: Batch, done: Committed) -> None:
-        self._writer.submit(Job(partial(_append, batch), done))
+        self._submit(batch.conversation_id, lambda number: writing.append(number, batch), done)
 
     def save_partial(self, conversation_id: ConversationId, said: Partial) -> None:
-        row = (number_of(conversation_id), _encode(said))
-        self._submit("INSERT OR REPLACE INTO partials VALUES (?, ?)", row)
+        self._submit(conversation_id, lambda number: writing.said(number, said))
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
-        self._submit("INSERT INTO inbox(conversation, op) VALUES (?, ?)", (number_of(conversation_id), _encode(op)), done)
+        self._submit(conversation_id, lambda number: writing.letter(number, op), done)
 
     def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
-        self._submit("UPDATE conversations SET archived = ? WHERE number = ?", (int(archived), number_of(conversation_id)), done)
+        self._submit(conversation_id, lambda number: writing.archive(number, archived), done)
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
         """Forget the conversation. The caller holds its claim."""
-        number = number_of(conversation_id)
+        self._submit(conversation_id, writing.delete, done)
 
-        def run(connection: sqlite3.Connection) -> None:
-            for table, key in (
-                ("conversations", "number"),
-                ("records", "conversation"),
-                ("partials", "conversation"),
-                ("inbox", "conversation"),
-            ):
-                connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (number,))
-
-        self._writer.submit(Job(run, done))
-
-    def _submit(self, statement: str, row: tuple[Any, ...], done: Committed | None = None) -> None:
-        self._writer.submit(Job(partial(_execute, statement, row), done))
+    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
+        self._writer.submit(Job(conversation_id, lambda: rows(number_of(conversation_id)), done))
 
     def _deliver(self, answers: list[tuple[Committed, BaseException | None]]) -> None:
         def tell() -> None:
@@ -154,24 +150,28 @@ class SqliteLog:
     # -- reading
 
     def position(self, conversation_id: ConversationId) -> Position | None:
-        with self._explained():
-            row = self._reader.execute("SELECT epoch, last_seq FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-        return Position(*row) if row else None
+        row = self._row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number_of(conversation_id), conversation_id)
+        return Position(row[0], row[1], bool(row[2])) if row else None
+
+    def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids])
+        rows = self._rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
+        return {ConversationId(row[3]): Position(row[0], row[1], bool(row[2])) for row in rows}
 
     def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
-        with self._explained():
-            rows = self._reader.execute(
-                "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
-                (number_of(conversation_id), after, -1 if limit is None else limit),
-            ).fetchall()
+        rows = self._rows(
+            "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
+            number_of(conversation_id),
+            after,
+            -1 if limit is None else limit,
+        )
         try:
             return [Entry(seq, parent, turn, at, _decode_record(data)) for seq, parent, turn, at, data in rows]
         except msgspec.MsgspecError as error:
             raise StoreError(f"conversation store: a record of {conversation_id} cannot be read: {error}") from error
 
     def partial(self, conversation_id: ConversationId) -> Partial | None:
-        with self._explained():
-            row = self._reader.execute("SELECT data FROM partials WHERE conversation = ?", (number_of(conversation_id),)).fetchone()
+        row = self._row("SELECT data FROM partials WHERE conversation = ?", number_of(conversation_id))
         try:
             return _decode_partial(row[0]) if row else None
         except msgspec.MsgspecError as error:  # the finished item is in the log, or will never be
@@ -179,10 +179,7 @@ class SqliteLog:
             return None
 
     def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
-        with self._explained():
-            rows = self._reader.execute(
-                "SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", (number_of(conversation_id),)
-            ).fetchall()
+        rows = self._rows("SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", number_of(conversation_id))
         letters: list[Letter] = []
         for number, op in rows:
             try:
@@ -192,22 +189,22 @@ class SqliteLog:
         return letters
 
     def find(self, conversation_id: ConversationId) -> Listed | None:
-        with self._explained():
-            row = self._reader.execute(
-                "SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", (conversation_id,)
-            ).fetchone()
+        row = self._row("SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", conversation_id)
         return self._listed(*row) if row else None
 
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         place = _read_cursor(cursor) if cursor is not None else _FIRST_PAGE
         if limit <= 0:
             return Page((), None)
-        with self._explained():
-            rows = self._reader.execute(
-                "SELECT id, created_at, updated_at, summary, archived, number FROM conversations WHERE archived = ?"
-                " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
-                (int(archived), place.as_of, place.updated_at, place.number, limit + 1),
-            ).fetchall()
+        rows = self._rows(
+            "SELECT id, created_at, updated_at, summary, archived, number FROM conversations WHERE archived = ?"
+            " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
+            int(archived),
+            place.as_of,
+            place.updated_at,
+            place.number,
+            limit + 1,
+        )
         listed = tuple(self._listed(*row[:5]) for row in rows[:limit])
         if len(rows) <= limit:
             return Page(listed, None)
@@ -223,14 +220,12 @@ class SqliteLog:
             decoded = _DAMAGED
         return Listed(ConversationId(conversation_id), created_at, updated_at, decoded, bool(archived))
 
-    def changes(self) -> int:
-        with self._explained():
-            return int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+    def changes(self) -> bytes:
+        return self._bell.heard()
 
     def check(self) -> str:
         """SQLite's own integrity check: `ok`, or what is damaged."""
-        with self._explained():
-            return "\n".join(str(row[0]) for row in self._reader.execute("PRAGMA integrity_check(20)"))
+        return "\n".join(str(row[0]) for row in self._rows("PRAGMA integrity_check(20)"))
 
     def backup(self, target: Path) -> None:
         """A whole, consistent copy, while others write."""
@@ -243,12 +238,20 @@ class SqliteLog:
                 copy.close()
 
     def count(self) -> int:
-        with self._explained():
-            return int(self._reader.execute("SELECT count(*) FROM conversations").fetchone()[0])
+        return int(self._rows("SELECT count(*) FROM conversations")[0][0])
 
     def size(self) -> int:
         """Bytes on disk, the write-ahead log included."""
         return sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*"))
+
+    def _row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
+        return next(iter(self._rows(query, *values)), None)
+
+    def _rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
+        try:
+            return self._reader.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise explain(error, str(self.path)) from error
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -261,36 +264,6 @@ class SqliteLog:
             raise explain(error, str(self.path)) from error
         except OSError as error:
             raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
-
-
-def _execute(statement: str, row: tuple[Any, ...], connection: sqlite3.Connection) -> None:
-    connection.execute(statement, row)
-
-
-def _append(batch: Batch, connection: sqlite3.Connection) -> None:
-    number = number_of(batch.conversation_id)
-    last = batch.entries[-1]
-    if batch.creates:
-        connection.execute(
-            "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, batch.conversation_id, batch.epoch, last.seq, batch.entries[0].at, last.at, _encode(batch.summary)),
-        )
-    else:
-        changed = connection.execute(
-            "UPDATE conversations SET epoch = ?, last_seq = ?, updated_at = max(?, updated_at), summary = ?"
-            " WHERE number = ? AND epoch = ? AND last_seq = ?",
-            (batch.epoch, last.seq, last.at, _encode(batch.summary), number, batch.epoch - int(batch.claims), batch.previous_seq),
-        )
-        if changed.rowcount != 1:
-            raise Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
-    connection.executemany(
-        "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
-        [(number, entry.seq, entry.parent, entry.turn, entry.at, _encode(entry.record)) for entry in batch.entries],
-    )
-    if batch.clears_partial:
-        connection.execute("DELETE FROM partials WHERE conversation = ?", (number,))
-    if batch.takes_letters:
-        connection.execute("DELETE FROM inbox WHERE conversation = ? AND number <= ?", (number, batch.takes_letters))
 
 
 def _write_cursor(cursor: _Cursor) -> str:

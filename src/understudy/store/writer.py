@@ -7,18 +7,21 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from understudy.errors import AgentError, StoreError
+from understudy.errors import Fenced, StoreError
+from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
+from understudy.store.room import make_room
+from understudy.store.writing import Row, is_fenced, prepare, write
 
 logger = logging.getLogger(__name__)
 
 MOST_IN_ONE_COMMIT = 512
+QUIET_SECONDS = 0.1
 
 
 class Job(NamedTuple):
-    run: Callable[
-        [sqlite3.Connection], None
-    ]  # raises an AgentError before it has written anything, or a sqlite3.Error at any point
+    conversation_id: ConversationId
+    rows: Callable[[], list[Row]]
     done: Committed | None
 
 
@@ -26,11 +29,18 @@ class Writer:
     """Owns the writing connection. `deliver` brings outcomes back to the event loop; it is called from this thread."""
 
     def __init__(
-        self, connection: sqlite3.Connection, deliver: Callable[[list[tuple[Committed, BaseException | None]]], None], path: str
+        self,
+        connection: sqlite3.Connection,
+        deliver: Callable[[list[tuple[Committed, BaseException | None]]], None],
+        path: str,
+        ring: Callable[[], None],
     ) -> None:
         self._connection = connection
+        self._prepared = False
+        self._lacks_room = True
         self._deliver = deliver
         self._path = path
+        self._ring = ring
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
         self._thread.start()
@@ -48,7 +58,7 @@ class Writer:
         closing = False
         while not closing:
             group: list[Job] = []
-            job = self._jobs.get()
+            job = self._next()
             while True:
                 if job is None:
                     closing = True
@@ -64,36 +74,45 @@ class Writer:
                     self._deliver(answers)
         self._connection.close()
 
+    def _next(self) -> Job | None:
+        """Waits for something to do. When there has been nothing for a moment, the next commits are made cheaper."""
+        while self._prepared and self._lacks_room:
+            try:
+                return self._jobs.get(timeout=QUIET_SECONDS)
+            except queue.Empty:
+                self._make_room()
+        return self._jobs.get()
+
+    def _make_room(self) -> None:
+        try:
+            while self._lacks_room and self._jobs.empty():
+                self._lacks_room = make_room(self._connection, self._path)
+        except sqlite3.Error as error:
+            logger.info("no room was made in the log of %s: %s", self._path, error)
+            self._lacks_room = False
+
     def _commit(self, group: list[Job]) -> list[BaseException | None]:
         try:
-            return self._commit_together(group)
+            if not self._prepared:  # here rather than at the start: the event loop need not wait for it
+                prepare(self._connection)
+                self._prepared = True
+            rows = [row for job in group for row in job.rows()]
+            self._ring()  # before, for those who look once we are gone; and after, for those who look meanwhile
+            write(self._connection, rows)
+            self._ring()
         except sqlite3.Error as error:
             if len(group) > 1 and not self._is_locked(error):  # one bad job must not take the others with it
                 return [outcome for job in group for outcome in self._commit([job])]
+            if is_fenced(error):
+                return [Fenced(f"conversation {group[0].conversation_id} has been taken over by another process")]
             logger.error("a write to %s failed: %s", self._path, error)
             return [explain(error, self._path)] * len(group)
+        return [None] * len(group)
 
     @staticmethod
     def _is_locked(error: sqlite3.Error) -> bool:
         """By another program, which we have waited for: no use to wait again for each job."""
         return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-
-    def _commit_together(self, group: list[Job]) -> list[BaseException | None]:
-        outcomes: list[BaseException | None] = []
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            for job in group:
-                try:
-                    job.run(self._connection)
-                    outcomes.append(None)
-                except AgentError as error:
-                    outcomes.append(error)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        return outcomes
 
 
 def explain(error: sqlite3.Error, path: str) -> StoreError:

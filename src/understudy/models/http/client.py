@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.models.http.connect import open_connection
 from understudy.models.http.connection import Connection
@@ -22,12 +22,21 @@ KEEP_PER_PLACE = 256  # as many as conversations that one process may well hold 
 Place = tuple[Url | None, str, str, int]  # proxy, scheme, host, port: what a connection leads to
 
 
+class _Route(NamedTuple):
+    """How an address is reached."""
+
+    proxy: Url | None
+    place: Place
+    head: str
+
+
 class HttpClient:
     def __init__(self, env: Mapping[str, str] | None = None, *, connect_seconds: float = CONNECT_SECONDS) -> None:
         self._env = os.environ if env is None else env
         self._connect_seconds = connect_seconds
         self._idle: dict[Place, list[Connection]] = {}
         self._open: set[Connection] = set()
+        self._routes: dict[Url, _Route] = {}  # as few as there are providers
         self._context: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -36,9 +45,9 @@ class HttpClient:
 
         Raises HttpFailure. When cancelled, the connection is closed.
         """
-        proxy = proxy_for(url, self._env)
-        place: Place = (proxy, url.scheme, url.host, url.port)
-        request = _request(url, proxy, headers, body)
+        route = self._routes.get(url) or self._find_route(url)
+        proxy, place = route.proxy, route.place
+        request = _request(route, headers, body)
         connection = self._take_idle(place)
         if connection is not None:
             try:
@@ -64,6 +73,12 @@ class HttpClient:
         for connection in tuple(self._open):
             connection.abort()
         await asyncio.sleep(0)  # lets the transports close their sockets
+
+    def _find_route(self, url: Url) -> "_Route":
+        """Raises HttpFailure."""
+        proxy = proxy_for(url, self._env)
+        route = self._routes[url] = _Route(proxy, (proxy, url.scheme, url.host, url.port), _head(url, proxy))
+        return route
 
     def _tls(self) -> "ssl.SSLContext":
         if self._context is None:
@@ -121,13 +136,16 @@ async def _exchange(connection: Connection, request: bytes, seconds: float) -> R
         raise
 
 
-def _request(url: Url, proxy: Url | None, headers: Sequence[tuple[str, str]], body: Sequence[bytes]) -> bytes:
+def _head(url: Url, proxy: Url | None) -> str:
+    """The lines that are the same for every request to it."""
     absolute = proxy is not None and url.scheme == "http"
     target = f"http://{url.authority}{url.target}" if absolute else url.target
     lines = [f"POST {target} HTTP/1.1", f"Host: {url.authority}"]
     if absolute and proxy is not None and (authorization := proxy_authorization(proxy)):
         lines.append(f"Proxy-Authorization: {authorization}")
-    lines.extend(f"{name}: {value}" for name, value in headers)
-    lines.append("Accept-Encoding: identity")
-    lines.append(f"Content-Length: {sum(map(len, body))}")
-    return b"".join(("\r\n".join(lines).encode("latin-1"), b"\r\n\r\n", *body))
+    return "\r\n".join([*lines, "Accept-Encoding: identity"])
+
+
+def _request(route: _Route, headers: Sequence[tuple[str, str]], body: Sequence[bytes]) -> bytes:
+    lines = [route.head, *[f"{name}: {value}" for name, value in headers], f"Content-Length: {sum(map(len, body))}\r\n\r\n"]
+    return b"".join(("\r\n".join(lines).encode("latin-1"), *body))

@@ -110,7 +110,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
 
     def _leave_exchange(self) -> None:
-        self._disarm()
+        if self._draining:  # else it stands for the next exchange: firing when nobody waits does nothing
+            self._disarm()
         self._parser = None
         if self._reusable and self.usable:
             self._on_free(self)

@@ -70,7 +70,7 @@ class Arguments:
             raise InvalidArguments(f"invalid type: {found(given)}, expected {self._what}{self._hint()}")
         values: dict[str, Any] = {}
         for spelled, value in cast(dict[str, Any], given).items():
-            name = self._canonical.get(_folded(spelled))
+            name = spelled if spelled in self._members else self._canonical.get(_folded(spelled))
             if name is None:
                 if spelled == "_meta":
                     continue

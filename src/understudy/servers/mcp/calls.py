@@ -20,7 +20,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.servers.codec import Codec, Encoded
+from understudy.servers.codec import Codec
 from understudy.servers.failures import answer_result, failed_result, to_tool_result
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.envelopes import Envelope
@@ -28,6 +28,11 @@ from understudy.servers.mcp.reader import Reader
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
+
+
+# what tells where a call's message is, and what a call acts upon; the others are only shown
+_FOLLOWED = frozenset({UserMessage, TurnStarted, RequestSent})
+_ANSWERED = frozenset({CommandApprovalAsked, PatchApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded})
 
 
 class CallReader(Reader):
@@ -82,13 +87,20 @@ class CallReader(Reader):
 
     def deliver(self, shown: Shown) -> None:
         entry = shown.entry
-        self._follow_message(entry)
-        if entry.turn != self.turn and not isinstance(entry.record, Opened):
+        kind = type(entry.record)
+        if kind in _FOLLOWED:
+            self._follow_message(entry)
+        if entry.turn != self.turn and kind is not Opened:
             return
         if self.began_turn:
-            self._send(self._codec.events(shown), entry.turn)
+            for event in self._codec.events(shown):
+                self._outbox.send(self._envelope.wrap(event, entry.turn))
         if self._progress is not None:
             self._progress.step(entry.record)
+        if kind in _ANSWERED:
+            self._answer_to(entry)
+
+    def _answer_to(self, entry: Entry) -> None:
         match entry.record:
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record)
@@ -147,7 +159,3 @@ class CallReader(Reader):
             ask_client(self._client, self.conversation, question, self.request_id, self.turn or "")
         elif not any(follower.can_answer for follower in self.conversation.feed.followers):
             self.conversation.decide(question.call_id, "denied", CANNOT_BE_ASKED)
-
-    def _send(self, encoded: tuple[Encoded, ...], turn: str) -> None:
-        for event in encoded:
-            self._outbox.send(self._envelope.wrap(event, turn))

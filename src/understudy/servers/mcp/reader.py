@@ -45,16 +45,17 @@ class Reader:
     def show(self, shown: Shown) -> None:
         if shown.entry.seq <= self.cursor:
             return  # the viewer has it from elsewhere: another process may be ahead of this one
-        if self._behind or self._falls_behind():
+        if self._behind or (self._outbox.congested and self._falls_behind()):
             return
         self.cursor = shown.entry.seq
-        self._told.finish(shown)
+        if self._told:
+            self._told.finish(shown)
         self.deliver(shown)
 
     def show_delta(self, live: LiveDelta) -> None:
         if live.after < self.cursor:
             return
-        if self._behind or self._falls_behind():
+        if self._behind or (self._outbox.congested and self._falls_behind()):
             return
         self._told.add(live.delta)
         self.deliver_delta(live)
@@ -73,10 +74,9 @@ class Reader:
     # -- falling behind and catching up
 
     def _falls_behind(self) -> bool:
-        if self._outbox.congested:
-            self._behind = True
-            self._outbox.when_drained(self._catch_up)
-        return self._behind
+        self._behind = True
+        self._outbox.when_drained(self._catch_up)
+        return True
 
     def _catch_up(self) -> None:
         feed = self.conversation.feed
@@ -106,6 +106,9 @@ class _Told:
 
     def __init__(self) -> None:
         self._lengths: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lengths)
 
     def add(self, delta: Delta) -> None:
         key, length = _measure(delta)

@@ -45,6 +45,7 @@ class StreamReader(Reader):
         self._call = request_id if call is None else call  # the request that made the conversation, which questions name
         self._codec = codec
         self._marked = after is not None
+        self._framing = (type(codec), self._marked)
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -86,8 +87,12 @@ class StreamReader(Reader):
 
     def deliver(self, shown: Shown) -> None:
         entry = shown.entry
-        for event in self._events(shown):
-            self._send(event, entry.seq, entry.turn)
+        lines = shown.encoded.get(self._framing)
+        if lines is None:
+            framed = [self._frame(event, entry.seq, entry.turn) for event in self._events(shown)]
+            lines = shown.encoded[self._framing] = b"".join(framed)
+        if lines:
+            self._outbox.send(lines)  # pyright: ignore[reportArgumentType]
         match entry.record:
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record, entry.turn)
@@ -99,7 +104,10 @@ class StreamReader(Reader):
                 pass
 
     def deliver_delta(self, live: LiveDelta) -> None:
-        self._send(self._codec.delta(live), live.after, live.turn)
+        line = live.encoded.get(self._framing)  # the same for all who watch in this way
+        if line is None:
+            line = live.encoded[self._framing] = self._frame(self._codec.delta(live), live.after, live.turn)
+        self._outbox.send(line)  # pyright: ignore[reportArgumentType]
 
     def _events(self, shown: Shown) -> tuple[Encoded, ...]:
         record = shown.entry.record
@@ -109,9 +117,8 @@ class StreamReader(Reader):
             return ()  # the seed never told of it here
         return self._codec.events(shown)
 
-    def _send(self, event: Encoded, seq: int, turn: str) -> None:
-        line = b'{"jsonrpc":"2.0","method":"' + event.type + b'","params":' + self._wrap(event, seq, turn) + b"}\n"
-        self._outbox.send(line)
+    def _frame(self, event: Encoded, seq: int, turn: str) -> bytes:
+        return b'{"jsonrpc":"2.0","method":"' + event.type + b'","params":' + self._wrap(event, seq, turn) + b"}\n"
 
     def _wrap(self, event: Encoded, seq: int, turn: str) -> bytes:
         if not self._marked:

@@ -1,0 +1,111 @@
+"""What can be written, as rows of a view: one `INSERT` of many rows is one transaction, and one call into SQLite.
+
+The writer's thread shares the interpreter's lock with the event loop and gives it up around every call, so the number of
+calls is what a commit costs them both. The triggers do what would otherwise be a statement for every row.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+
+import msgspec
+
+from understudy.store.log import Batch, LetterOp, Partial
+
+AT_ONCE = 256  # rows in one statement; more of them make one transaction of several
+
+Value = int | float | str | bytes | None
+Row = tuple[str, int, Value, Value, Value, Value, Value, Value]  # what, which conversation, and six columns as the kind needs them
+
+_encode = msgspec.json.Encoder().encode
+
+_KINDS = {
+    "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary)"
+    " VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
+    "append": "UPDATE conversations SET epoch = NEW.a, last_seq = NEW.b, updated_at = max(NEW.c, updated_at), summary = NEW.d"
+    " WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f;"
+    " SELECT RAISE(ABORT, 'fenced') WHERE changes() = 0;",
+    "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e);",
+    "said": "INSERT OR REPLACE INTO partials VALUES (NEW.conversation, NEW.a);",
+    "unsaid": "DELETE FROM partials WHERE conversation = NEW.conversation;",
+    "letter": "INSERT INTO inbox(conversation, op) VALUES (NEW.conversation, NEW.a);",
+    "read": "DELETE FROM inbox WHERE conversation = NEW.conversation AND number <= NEW.a;",
+    "archive": "UPDATE conversations SET archived = NEW.a WHERE number = NEW.conversation;",
+    "delete": "DELETE FROM conversations WHERE number = NEW.conversation;"
+    " DELETE FROM records WHERE conversation = NEW.conversation;"
+    " DELETE FROM partials WHERE conversation = NEW.conversation;"
+    " DELETE FROM inbox WHERE conversation = NEW.conversation;",
+}
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """The view and its triggers live in the connection, not in the file."""
+    columns = "NULL AS kind, NULL AS conversation, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f"
+    connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS writing AS SELECT {columns}")
+    for kind, action in _KINDS.items():
+        when = f"INSTEAD OF INSERT ON writing WHEN NEW.kind = '{kind}'"
+        connection.execute(f"CREATE TEMP TRIGGER IF NOT EXISTS writing_{kind} {when} BEGIN {action} END")
+
+
+def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """All of it, durably, or nothing and a `sqlite3.Error`."""
+    if len(rows) <= AT_ONCE:
+        connection.execute(_insert(len(rows)), list(chain.from_iterable(rows)))
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            connection.execute(_insert(len(some)), list(chain.from_iterable(some)))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def is_fenced(error: sqlite3.Error) -> bool:
+    """The conversation was not where its owner left it."""
+    return getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_TRIGGER"
+
+
+@lru_cache(AT_ONCE)
+def _insert(count: int) -> str:
+    return "INSERT INTO writing VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * count)
+
+
+# -- the kinds
+
+
+def append(number: int, batch: Batch) -> list[Row]:
+    first, last = batch.entries[0], batch.entries[-1]
+    summary = _encode(batch.summary)
+    if batch.creates:
+        rows: list[Row] = [("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary)]
+    else:
+        before = batch.epoch - int(batch.claims)
+        rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq)]
+    for entry in batch.entries:
+        rows.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, _encode(entry.record), None))
+    if batch.clears_partial:
+        rows.append(("unsaid", number, None, None, None, None, None, None))
+    if batch.takes_letters:
+        rows.append(("read", number, batch.takes_letters, None, None, None, None, None))
+    return rows
+
+
+def said(number: int, partial: Partial) -> list[Row]:
+    return [("said", number, _encode(partial), None, None, None, None, None)]
+
+
+def letter(number: int, op: LetterOp) -> list[Row]:
+    return [("letter", number, _encode(op), None, None, None, None, None)]
+
+
+def archive(number: int, archived: bool) -> list[Row]:
+    return [("archive", number, int(archived), None, None, None, None, None)]
+
+
+def delete(number: int) -> list[Row]:
+    return [("delete", number, None, None, None, None, None, None)]
