@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.sandbox.stage import ENV, PROTECTED, Output, processes_with, run, until
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, CommandResult, Containment, Limits, Sandbox
+from understudy.sandbox.cell import placeholder
 
 DAEMON = """
 import os, sys, time
@@ -279,3 +281,28 @@ async def test_a_command_cannot_end_the_process_that_watches_it(sandbox: Sandbox
     script = "for name in HUP USR1 TERM KILL STOP INT; do kill -$name 1; done; sleep 0.1; echo still; exit 4"
     result, output = await run(sandbox, contained, "sh", "-c", script, cwd=workspace)
     assert (result.exit_code, result.setup_error, output.text()) == (4, None, "still\n")
+
+
+async def test_placeholders_that_come_and_go_do_not_disturb_a_command(
+    sandbox: Sandbox, contained: Containment, workspace: Path
+) -> None:
+    """Other commands in the same folder begin and end all the time."""
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            for name in PROTECTED:
+                path = os.fsencode(workspace / name)
+                held = placeholder.hold(path)
+                assert held is not None
+                os.close(held)
+                placeholder.remove(path)
+
+    others = asyncio.get_running_loop().run_in_executor(None, come_and_go)
+    try:
+        for _ in range(20):
+            result, _ = await run(sandbox, contained, "true", cwd=workspace)
+            assert result == CommandResult(0, result.duration)
+    finally:
+        over.set()
+        await others

@@ -264,6 +264,7 @@ def _execute(plan: Plan, attempt: "supervise.Attempt") -> int:
     else:
         path = plan.environment.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
         candidates = [os.path.join(folder or b".", program) for folder in path.split(b":")]
+        candidates = [candidate for candidate in candidates if not _is_missing(candidate)]  # an attempt is a new process
     result = _ENOENT
     for candidate in candidates:
         try:
@@ -280,6 +281,16 @@ def _execute(plan: Plan, attempt: "supervise.Attempt") -> int:
         else:
             return 0
     return result
+
+
+def _is_missing(path: bytes) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass  # whatever it is, executing it gives the right answer
+    return False
 
 
 def _bound_sockets(table: int) -> "list[bytes]":
