@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, PROTECTED, Output, processes_with, run, until
+from tests.sandbox.stage import ENV, PROTECTED, Output, at_rest, children_of_helper, processes_with, run, spare_of, until
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, CommandResult, Containment, Limits, Sandbox
 from understudy.sandbox.cell import placeholder
@@ -240,8 +240,7 @@ async def test_a_watching_process_that_is_killed_takes_everything_along(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     task, _ = await start(sandbox, either, "sh", "-c", "(sleep 70011 &); echo up; sleep 70011", cwd=workspace)
-    helper = helper_pid(sandbox)
-    (watcher,) = [int(word) for word in Path(f"/proc/{helper}/task/{helper}/children").read_text().split()]
+    (watcher,) = children_of_helper(sandbox)
     os.kill(watcher, signal.SIGKILL)
     await asyncio.wait([task], timeout=5)
     assert task.done()
@@ -269,11 +268,14 @@ async def test_closing_ends_what_still_runs(workspace: Path, either: Containment
 
 async def test_descriptors_are_given_back(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
     await run(sandbox, either, "true", cwd=workspace)
+    if either is not None:
+        await spare_of(sandbox)
     before = len(os.listdir("/proc/self/fd"))
     for argv in (("true",), ("no-such-program",), ("sh", "-c", "sleep 5 & echo x")):
         await run(sandbox, either, *argv, cwd=workspace)
-    helper = helper_pid(sandbox)
-    await until(lambda: Path(f"/proc/{helper}/task/{helper}/children").read_text() == "")
+    await at_rest(sandbox)
+    if either is not None:
+        await spare_of(sandbox)
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from pathlib import Path
 
-from understudy.sandbox.cell.plan import Plan
+from understudy.sandbox.cell.plan import FULL, Kind, Plan
 from understudy.sandbox.running import OnOutput, Running
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,31 @@ class HelperDied(Exception):
     pass
 
 
+class Spare:
+    """A cell that waits for its command: the process, and where the command is to be sent. Closing it sends it away."""
+
+    def __init__(self, kind: Kind, pid: int, pidfd: int, orders: int) -> None:
+        self.kind = kind
+        self.pid = pid
+        self._pidfd = pidfd
+        self._orders = socket.socket(fileno=orders)
+        self._orders.setblocking(False)
+
+    def give(self, packed: bytes, descriptors: list[int]) -> int | None:
+        """Hand over a command. Returns the pidfd of the process that watches it from now on, None if that is there no more."""
+        try:
+            socket.send_fds(self._orders, [packed], descriptors)
+        except OSError:
+            self.close()
+            return None
+        self._orders.close()
+        return self._pidfd
+
+    def close(self) -> None:
+        self._orders.close()
+        os.close(self._pidfd)
+
+
 class Helper:
     """One helper process and the commands it runs. Useless once `dead`; its owner then makes another."""
 
@@ -37,6 +62,7 @@ class Helper:
         self._starting: dict[int, Running] = {}
         self._under_way: set[Running] = set()
         self._unsent: deque[tuple[bytes, list[int], Running]] = deque()
+        self._spare: Spare | None = None
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -49,6 +75,10 @@ class Helper:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def spare_pid(self) -> int | None:
+        return None if self._spare is None else self._spare.pid
 
     def start(self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = ()) -> Running:
         """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures.
@@ -65,15 +95,32 @@ class Helper:
                 os.close(descriptor)
             running.fail("the sandbox helper is not running")
             return running
-        self._starting[identifier] = running
         packed = plan.pack()
         descriptors = [*running.writers, *extra]
+        if self._give_to_spare(plan, packed, descriptors, running):
+            return running
+        self._starting[identifier] = running
         if len(packed) > _INLINE:
             descriptors.append(as_file(packed))
             packed = None
         self._unsent.append((marshal.dumps((identifier, packed)), descriptors, running))
         self._send()
         return running
+
+    def _give_to_spare(self, plan: Plan, packed: bytes, descriptors: list[int], running: Running) -> bool:
+        spare, self._spare = (self._spare, None) if plan.shape == FULL else (None, self._spare)
+        if spare is None:
+            return False
+        if spare.kind != plan.kind or len(packed) > _INLINE:
+            spare.close()
+            return False
+        pidfd = spare.give(packed, descriptors)
+        if pidfd is None:
+            return False
+        for descriptor in descriptors:
+            os.close(descriptor)
+        running.started(pidfd)
+        return True
 
     def _send(self) -> None:
         while self._unsent:
@@ -94,7 +141,7 @@ class Helper:
     def _receive(self) -> None:
         while not self.dead:
             try:
-                message, descriptors, _, _ = socket.recv_fds(self._socket, 65536, 1, socket.MSG_CMSG_CLOEXEC)
+                message, descriptors, _, _ = socket.recv_fds(self._socket, 65536, 2, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
             except OSError:
@@ -106,6 +153,9 @@ class Helper:
             if kind == "probed":
                 self.probed.set_result(detail)
                 continue
+            if kind == "spare":
+                self._keep_spare(detail, descriptors)
+                continue
             if kind == "started" and not descriptors:
                 logger.error("out of file descriptors: ending every command, because one could not be watched")
                 self._lose()
@@ -116,6 +166,16 @@ class Helper:
             else:
                 running.fail(detail)
 
+    def _keep_spare(self, detail: tuple[Kind, int], descriptors: list[int]) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+        if len(descriptors) == 2:
+            self._spare = Spare(*detail, *descriptors)
+            return
+        for descriptor in descriptors:  # there is no room for more
+            os.close(descriptor)
+
     def _lose(self) -> None:
         """The helper is gone. What it had not started never will be; what it had started dies with it."""
         if self.dead:
@@ -124,6 +184,9 @@ class Helper:
         self._loop.remove_reader(self._socket.fileno())
         self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
         for _, descriptors, _ in self._unsent:
             for descriptor in descriptors:
                 os.close(descriptor)

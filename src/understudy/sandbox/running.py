@@ -17,6 +17,7 @@ _CHUNK = 65536
 _READS_PER_TURN = 4
 _PIPE_SIZE = 1 << 18
 _GRACE_SECONDS = 0.2
+_ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
 _LOST_SECONDS = 5.0  # in case somebody else holds the pipe
 _F_SETPIPE_SZ = 1031
@@ -104,12 +105,11 @@ class Running:
     def _kill(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._plan.shape == FULL:
-            self._signal(signal.SIGKILL)
-            return
-        # Without a PID namespace the watching process has to find and end what the command started.
+        # The watching process ends everything and tells when that is done: sooner than the kernel would have taken its
+        # namespaces apart. Where it is number 1, killing it does the same, more slowly, and even if it does not answer.
         self._signal(signal.SIGUSR1)
-        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._signal, signal.SIGKILL)
+        patience = _ANSWER_SECONDS if self._plan.shape == FULL else _SWEEP_SECONDS
+        self._timer = self._loop.call_later(patience, self._signal, signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
         if self._pidfd >= 0:

@@ -8,6 +8,9 @@ BUBBLEWRAP = "bubblewrap"
 PLAIN = "plain"
 
 
+Kind = tuple[bool, "tuple[int, int] | None"]  # a network namespace of its own? whose rights are taken?
+
+
 class Plan:
     """What to run and how to confine it. `shape` says by what means; PLAIN is not confined, BUBBLEWRAP confines itself."""
 
@@ -49,6 +52,11 @@ class Plan:
         self.shared_memory_mb = shared_memory_mb
         self.disk_free_mb = disk_free_mb
         self.open_files = open_files
+
+    @property
+    def kind(self) -> Kind:
+        """What a full cell is made of before its command is known."""
+        return self.network != "on", self.owner
 
     def pack(self) -> bytes:
         return marshal.dumps(self.__dict__)

@@ -8,9 +8,9 @@ import select
 import sys
 
 from . import confine, identity, kernel, placeholder, spawn, supervise
-from .plan import FULL, LANDLOCK, Plan
+from .inside import Surroundings, receive
+from .plan import FULL, LANDLOCK, Kind, Plan
 
-_RECEIVE = 1 << 16
 _MOST_DESCRIPTORS = 8
 _SWEEPS = 20
 
@@ -23,8 +23,9 @@ class Helper:
             table = os.open(b"/proc/self/net/unix", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             table = os.open(b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        self._around = spawn.Surroundings(alive=alive, unix_table=table)
-        self._running: dict[int, tuple[spawn.Started, Plan]] = {}  # by pidfd
+        self._around = Surroundings(alive=alive, unix_table=table)
+        self._running: dict[int, spawn.Started] = {}  # by pidfd
+        self._spare: spawn.Spare | None = None  # the newest; the server may have used it already
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
 
@@ -44,13 +45,7 @@ class Helper:
             self._end_all()
 
     def _take(self) -> bool:
-        message, ancillary, _, _ = self._control.recvmsg(
-            _RECEIVE, _socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), _socket.MSG_CMSG_CLOEXEC
-        )
-        descriptors: list[int] = []
-        for level, kind, data in ancillary:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-                descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) - 3, 4)]
+        message, descriptors = receive(self._control, _MOST_DESCRIPTORS)
         if not message:
             return False
         identifier, packed = marshal.loads(message)
@@ -62,35 +57,57 @@ class Helper:
         except OSError as error:
             self._send((identifier, "failed", f"cannot start a process: {error.strerror}"))
         else:
-            self._running[started.pidfd] = (started, plan)
-            self._poll.register(started.pidfd, select.POLLIN)
+            self._keep(started)
             self._send((identifier, "started", ""), started.pidfd)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
         return True
 
-    def _send(self, message: "tuple[int, str, str | dict[str, str]]", descriptor: int = -1) -> None:
+    def _keep(self, started: spawn.Started) -> None:
+        self._running[started.pidfd] = started
+        self._poll.register(started.pidfd, select.POLLIN)
+
+    def _send(self, message: "tuple[int, str, str | dict[str, str] | tuple[Kind, int]]", *descriptors: int) -> None:
         rights = []
-        if descriptor >= 0:
-            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
+        if descriptors:
+            packed = b"".join(descriptor.to_bytes(4, sys.byteorder) for descriptor in descriptors)
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)]
         self._control.sendmsg([marshal.dumps(message)], rights)
 
     def _collect(self, pidfd: int) -> None:
-        started, _ = self._running.pop(pidfd)
+        started = self._running.pop(pidfd)
         self._poll.unregister(pidfd)
-        os.close(pidfd)
+        used = started.used
+        started.close()
+        if started is self._spare:
+            self._spare = None
         try:
             status = os.waitpid(started.pid, 0)[1]
         except ChildProcessError:
             return
         if os.WIFSIGNALED(status):
             self._end_orphans()
+        if used and started.kind is not None:
+            self._prepare(started.kind)
+
+    def _prepare(self, kind: Kind) -> None:
+        """A command has ended, and another like it is likely. One cell waits at most, and not before it is needed."""
+        if self._spare is not None and not self._spare.used:
+            return
+        try:
+            self._spare, orders = spawn.prepare(kind, self._around)
+        except OSError:
+            self._spare = None  # the next command is told, if it is so then
+            return
+        self._keep(self._spare)
+        self._send((0, "spare", (kind, self._spare.pid)), self._spare.pidfd, orders.fileno())
+        orders.close()
 
     def _end_orphans(self) -> None:
         """A watching process that was killed leaves its charges to us."""
         for _ in range(_SWEEPS):
-            known = {started.pid for started, _ in self._running.values()}
+            known = {started.pid for started in self._running.values()}
             orphans = [pid for pid in supervise.children_of(os.getpid()) if pid not in known]
             if not orphans:
                 return
@@ -99,12 +116,13 @@ class Helper:
             supervise.wait_until_gone(orphans, 0.5)
 
     def _end_all(self) -> None:
-        for started, _ in self._running.values():
+        left = list(self._running.values())
+        for started in left:
             supervise.send(started.pid, supervise.END)
-        supervise.wait_until_gone([started.pid for started, _ in self._running.values()], 2.0)
-        for started, plan in self._running.values():
+        supervise.wait_until_gone([started.pid for started in left], 2.0)
+        for started in left:
             supervise.send(started.pid, supervise.KILL)
-            placeholder.remove_all(plan.roots, plan.protected)
+            placeholder.remove_all(*started.claims())
         self._running.clear()
         self._end_orphans()
 
