@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from pathlib import Path
 
+from understudy.sandbox.cell import placeholder
 from understudy.sandbox.cell.plan import FULL, Kind, Plan
 from understudy.sandbox.running import OnOutput, Running
 
@@ -53,9 +54,8 @@ class Spare:
 class Helper:
     """One helper process and the commands it runs. Useless once `dead`; its owner then makes another."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tidying: "set[asyncio.Future[None]]") -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._tidying = tidying
         self.dead = False
         self.probed: asyncio.Future[dict[str, str]] = loop.create_future()
         self._next = 1
@@ -63,6 +63,8 @@ class Helper:
         self._under_way: set[Running] = set()
         self._unsent: deque[tuple[bytes, list[int], Running]] = deque()
         self._spare: Spare | None = None
+        self._cells: dict[int, Running] = {}  # by process, until the helper has cleared up after them
+        self._collected: asyncio.Future[None] = loop.create_future()  # the next time that it has
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -87,9 +89,9 @@ class Helper:
         """
         identifier = self._next
         self._next += 1
-        running = Running(self._loop, plan, on_output, self._tidying)
+        running = Running(self._loop, plan, on_output)
         self._under_way.add(running)
-        running.done.add_done_callback(lambda _: self._under_way.discard(running))
+        running.done.add_done_callback(lambda _: self._leave(running))
         if self.dead:
             for descriptor in (*running.writers, *extra):
                 os.close(descriptor)
@@ -119,8 +121,14 @@ class Helper:
             return False
         for descriptor in descriptors:
             os.close(descriptor)
+        self._cells[spare.pid] = running
         running.started(pidfd)
         return True
+
+    def _leave(self, running: Running) -> None:
+        self._under_way.discard(running)
+        if self.dead:  # nobody else will
+            placeholder.remove_each(running.covers)
 
     def _send(self) -> None:
         while self._unsent:
@@ -153,8 +161,11 @@ class Helper:
             if kind == "probed":
                 self.probed.set_result(detail)
                 continue
-            if kind == "spare":
-                self._keep_spare(detail, descriptors)
+            if kind == "collected":
+                pid, spare = detail
+                self._forget(pid)
+                if spare is not None:
+                    self._keep_spare(spare, descriptors)
                 continue
             if kind == "started" and not descriptors:
                 logger.error("out of file descriptors: ending every command, because one could not be watched")
@@ -162,9 +173,21 @@ class Helper:
                 return
             running = self._starting.pop(identifier)
             if kind == "started":
+                if running.plan.shape == FULL:
+                    self._cells[detail] = running
                 running.started(descriptors[0])
             else:
                 running.fail(detail)
+
+    def _forget(self, pid: int) -> None:
+        self._cells.pop(pid, None)
+        self._collected.set_result(None)
+        self._collected = self._loop.create_future()
+
+    async def tidied(self) -> None:
+        """Wait until the helper has cleared up after every command that has ended."""
+        while not self.dead and any(running.done.done() for running in self._cells.values()):
+            await asyncio.shield(self._collected)
 
     def _keep_spare(self, detail: tuple[Kind, int], descriptors: list[int]) -> None:
         if self._spare is not None:
@@ -191,6 +214,10 @@ class Helper:
             for descriptor in descriptors:
                 os.close(descriptor)
         self._unsent.clear()
+        for running in self._cells.values():
+            placeholder.remove_each(running.covers)
+        self._cells.clear()
+        self._collected.set_result(None)
         for running in self._starting.values():
             running.lose()
         self._starting.clear()

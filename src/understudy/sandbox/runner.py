@@ -38,7 +38,6 @@ class Sandbox:
         self._rung: Rung | None = None
         self._open_files = 0
         self._fallbacks: set[str] = set()
-        self._tidying: set[asyncio.Future[None]] = set()
 
     def warm(self) -> None:
         """Start the helper if it is not running. Returns at once; needs a running event loop."""
@@ -88,15 +87,14 @@ class Sandbox:
 
     async def tidied(self) -> None:
         """Wait until nothing is left of the commands that have ended: a moment after their results at most."""
-        if self._tidying:
-            await asyncio.wait(self._tidying)
+        if self._helper is not None:
+            await self._helper.tidied()
 
     async def close(self) -> None:
         """End every command and the helper."""
         if self._helper is not None:
             helper, self._helper = self._helper, None
             await helper.close()
-        await self.tidied()
         remove_fallbacks(self._fallbacks)
         self._fallbacks.clear()
 
@@ -132,7 +130,7 @@ class Sandbox:
     def _ready(self) -> Helper:
         if self._helper is None or self._helper.dead:
             self._open_files = self._open_files or raise_open_files()
-            self._helper = Helper(asyncio.get_running_loop(), self._tidying)
+            self._helper = Helper(asyncio.get_running_loop())
         return self._helper
 
     async def _choose(self, helper: Helper) -> Rung:

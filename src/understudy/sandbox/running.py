@@ -26,12 +26,10 @@ _F_SETPIPE_SZ = 1031
 class Running:
     """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput, tidying: "set[asyncio.Future[None]]"
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput) -> None:
         self._loop = loop
-        self._tidying = tidying  # what goes on after the command has ended, for whoever wants to wait for it
-        self._plan = plan
+        self.plan = plan
+        self.covers: list[bytes] = []  # placeholders that it made; the helper removes them
         self._on_output = on_output
         self._began = loop.time()
         self._pidfd = -1
@@ -76,7 +74,7 @@ class Running:
         if self._closed:
             return
         self._report += b"failed the helper died before it could start the command\n"
-        placeholder.remove_all(self._plan.roots, self._plan.protected)
+        placeholder.remove_all(self.plan.roots, self.plan.protected)
         self._finish()
 
     def fail(self, message: str) -> None:
@@ -108,7 +106,7 @@ class Running:
         # The watching process ends everything and tells when that is done: sooner than the kernel would have taken its
         # namespaces apart. Where it is number 1, killing it does the same, more slowly, and even if it does not answer.
         self._signal(signal.SIGUSR1)
-        patience = _ANSWER_SECONDS if self._plan.shape == FULL else _SWEEP_SECONDS
+        patience = _ANSWER_SECONDS if self.plan.shape == FULL else _SWEEP_SECONDS
         self._timer = self._loop.call_later(patience, self._signal, signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -160,7 +158,7 @@ class Running:
         while block := _read_some(self._status):
             self._report += block
         if not _is_final(self._report):  # it may not have come to telling us all its placeholders
-            placeholder.remove_all(self._plan.roots, self._plan.protected)
+            placeholder.remove_all(self.plan.roots, self.plan.protected)
         self._finish()
 
     def _finish(self) -> None:
@@ -169,11 +167,7 @@ class Running:
             self._drain(reader)
         self._close()
         lines = self._report.decode(errors="replace").splitlines()
-        covers = [bytes.fromhex(line[6:]) for line in lines if line.startswith("cover ")]
-        if covers:
-            removal = self._loop.run_in_executor(None, placeholder.remove_each, covers)  # slow on some disks: no command waits
-            self._tidying.add(removal)
-            removal.add_done_callback(self._tidying.discard)
+        self.covers = [bytes.fromhex(line[6:]) for line in lines if line.startswith("cover ")]
         self._settle(self._result([line for line in lines if not line.startswith(("cover ", "note "))]))
 
     def _drain(self, reader: int) -> None:

@@ -10,6 +10,7 @@ import marshal
 import os
 import select
 import sys
+from collections.abc import Callable
 
 from . import confine, identity, kernel, landlock, supervise
 from .guards import Guards
@@ -22,6 +23,7 @@ _ENOENT, _ENOEXEC, _ENOTDIR = 2, 8, 20
 _SIOCSIFFLAGS = 0x8914
 _STREAMS = 3  # stdout, stderr, status
 _RECEIVE = 1 << 16
+_USED = b"\0"
 
 
 class Surroundings:
@@ -60,12 +62,14 @@ class Cell:
         self._gate = gate
         self._out = self._err = self.status = -1
         self._kept: list[int] = []
+        self._ledger = -1
         self._view: View | None = None
         self._running = 0
 
-    def run(self, plan: Plan, descriptors: "list[int]") -> None:
-        self._take(plan, descriptors)
-        self._shed(set(descriptors))
+    def run(self, plan: Plan, descriptors: "list[int]", ledger: int = -1) -> None:
+        """`ledger`: where the helper is told what only it can clear away if the server is gone."""
+        self._shed({*descriptors, ledger})
+        self._take(plan, descriptors, ledger)
         if plan.shape == FULL:
             self._move_in()
             self._live()
@@ -74,12 +78,13 @@ class Cell:
             self._die_with_helper()
             self._watch(self._spawn_plain() if plan.shape == PLAIN else self._fork_restricted(), Descendants())
 
-    def wait(self, orders: _socket.socket, ledger: int) -> None:
-        """Get ready, then run the command that comes over `orders`, if one comes. `ledger` tells the helper that one came."""
+    def wait(self, orders: _socket.socket, ledger: int, rehearse: "Callable[[Surroundings], None]") -> None:
+        """Get ready, then run the command that comes over `orders`, if one comes."""
         self._shed({orders.fileno(), ledger})
         failure: OSError | None = None
         try:
             self._move_in()
+            rehearse(self._around)
         except OSError as error:
             failure = error  # told to the command that was meant for us
         if not self._is_wanted(orders):
@@ -88,10 +93,7 @@ class Cell:
         if len(descriptors) < _STREAMS:
             return  # the server is gone, or has no use for us
         orders.close()
-        plan = Plan.unpack(message)
-        self._take(plan, descriptors)
-        os.write(ledger, marshal.dumps((plan.roots, plan.protected)))
-        os.close(ledger)
+        self._take(Plan.unpack(message), descriptors, ledger)
         if failure is not None:
             raise failure
         self._live()
@@ -103,8 +105,11 @@ class Cell:
         poll.register(self._around.alive, select.POLLIN)
         return all(descriptor != self._around.alive for descriptor, _ in poll.poll())
 
-    def _take(self, plan: Plan, descriptors: "list[int]") -> None:
+    def _take(self, plan: Plan, descriptors: "list[int]", ledger: int) -> None:
         self._plan = plan
+        self._ledger = ledger
+        if ledger >= 0:
+            os.write(ledger, _USED)
         self._out, self._err, self.status = descriptors[:_STREAMS]
         self._kept = descriptors[_STREAMS:]
 
@@ -161,14 +166,20 @@ class Cell:
         self._view = view
         try:
             view.build([] if plan.network == "off" else _bound_sockets(self._around.unix_table))
-        finally:  # the server removes them in the end, also if we are killed
-            if covers := [b"cover " + path.hex().encode() for path in view.placeholders()]:
-                report(self.status, b"\n".join(covers))
+        finally:
+            self._tell_placeholders(view.placeholders())
         if not view.own_proc:
             report(self.status, b"note shared proc")
         plan.roots = view.roots
         if plan.network == "loopback":
             _raise_loopback()
+
+    def _tell_placeholders(self, paths: "list[bytes]") -> None:
+        """The helper removes them when we are gone; the server does if the helper is gone too."""
+        if paths:
+            os.write(self._ledger, marshal.dumps(paths))
+            report(self.status, b"\n".join([b"cover " + path.hex().encode() for path in paths]))
+        os.close(self._ledger)
 
     def _die_with_helper(self) -> None:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.ORPHANED)
@@ -291,7 +302,7 @@ def _execute(plan: Plan, attempt: "supervise.Attempt") -> int:
     else:
         path = plan.environment.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
         candidates = [os.path.join(folder or b".", program) for folder in path.split(b":")]
-        candidates = [candidate for candidate in candidates if not _is_missing(candidate)]  # an attempt is a new process
+        candidates = [candidate for candidate in candidates if not is_missing(candidate)]  # an attempt is a new process
     result = _ENOENT
     for candidate in candidates:
         try:
@@ -310,7 +321,7 @@ def _execute(plan: Plan, attempt: "supervise.Attempt") -> int:
     return result
 
 
-def _is_missing(path: bytes) -> bool:
+def is_missing(path: bytes) -> bool:
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

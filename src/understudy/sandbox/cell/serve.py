@@ -15,6 +15,10 @@ _MOST_DESCRIPTORS = 8
 _SWEEPS = 20
 
 
+Spare = tuple[Kind, int]  # its kind and process
+Message = tuple[int, str, "str | int | dict[str, str] | tuple[int, Spare | None]"]
+
+
 class Helper:
     def __init__(self, control: int) -> None:
         self._control = _socket.socket(fileno=control)
@@ -25,7 +29,7 @@ class Helper:
             table = os.open(b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self._around = Surroundings(alive=alive, unix_table=table)
         self._running: dict[int, spawn.Started] = {}  # by pidfd
-        self._spare: spawn.Spare | None = None  # the newest; the server may have used it already
+        self._spare: spawn.Started | None = None  # the newest; the server may have used it already
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
 
@@ -58,7 +62,7 @@ class Helper:
             self._send((identifier, "failed", f"cannot start a process: {error.strerror}"))
         else:
             self._keep(started)
-            self._send((identifier, "started", ""), started.pidfd)
+            self._send((identifier, "started", started.pid), started.pidfd)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -68,7 +72,7 @@ class Helper:
         self._running[started.pidfd] = started
         self._poll.register(started.pidfd, select.POLLIN)
 
-    def _send(self, message: "tuple[int, str, str | dict[str, str] | tuple[Kind, int]]", *descriptors: int) -> None:
+    def _send(self, message: Message, *descriptors: int) -> None:
         rights = []
         if descriptors:
             packed = b"".join(descriptor.to_bytes(4, sys.byteorder) for descriptor in descriptors)
@@ -78,30 +82,37 @@ class Helper:
     def _collect(self, pidfd: int) -> None:
         started = self._running.pop(pidfd)
         self._poll.unregister(pidfd)
-        used = started.used
+        used = started.kind is not None and started.used
+        covers = started.covers()
         started.close()
         if started is self._spare:
             self._spare = None
-        try:
-            status = os.waitpid(started.pid, 0)[1]
-        except ChildProcessError:
-            return
-        if os.WIFSIGNALED(status):
+        if _is_killed(started.pid):
             self._end_orphans()
         if used and started.kind is not None:
-            self._prepare(started.kind)
+            orders = self._prepare(started.kind)
+            placeholder.remove_each(covers)
+            self._tell_collected(started.pid, orders)
 
-    def _prepare(self, kind: Kind) -> None:
-        """A command has ended, and another like it is likely. One cell waits at most, and not before it is needed."""
+    def _prepare(self, kind: Kind) -> "_socket.socket | None":
+        """A command has ended, and another like it is likely. One cell waits at most, and none before it is likely."""
         if self._spare is not None and not self._spare.used:
-            return
+            return None
         try:
             self._spare, orders = spawn.prepare(kind, self._around)
         except OSError:
-            self._spare = None  # the next command is told, if it is so then
-            return
+            self._spare = None
+            return None  # the next command is told, if it is so then
         self._keep(self._spare)
-        self._send((0, "spare", (kind, self._spare.pid)), self._spare.pidfd, orders.fileno())
+        return orders
+
+    def _tell_collected(self, pid: int, orders: "_socket.socket | None") -> None:
+        """`pid` and what it left is gone; where there is a new spare cell, it goes along."""
+        spare = self._spare
+        if orders is None or spare is None or spare.kind is None:
+            self._send((0, "collected", (pid, None)))
+            return
+        self._send((0, "collected", (pid, (spare.kind, spare.pid))), spare.pidfd, orders.fileno())
         orders.close()
 
     def _end_orphans(self) -> None:
@@ -122,7 +133,7 @@ class Helper:
         supervise.wait_until_gone([started.pid for started in left], 2.0)
         for started in left:
             supervise.send(started.pid, supervise.KILL)
-            placeholder.remove_all(*started.claims())
+            placeholder.remove_each(started.covers())
         self._running.clear()
         self._end_orphans()
 
@@ -156,6 +167,13 @@ class Helper:
         notes = " ".join(line.removeprefix("note ") for line in lines if line.startswith("note "))
         failures = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
         return ("" if "exit 0" in lines else failures[0] if failures else "the attempt died"), notes
+
+
+def _is_killed(pid: int) -> bool:
+    try:
+        return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return False
 
 
 def _read_all(descriptor: int) -> bytes:

@@ -9,79 +9,84 @@ from collections.abc import Callable
 from . import confine, identity, kernel
 from .inside import NOT_RUN, Cell, Surroundings, describe, report
 from .plan import FULL, Kind, Plan
+from .rehearsal import rehearse
 
 _NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC  # of mounts: see `Cell`
 
-Claims = tuple[list[bytes], list[bytes]]  # a command's roots and the names protected in them
-
 
 class Started:
-    """A process with a command of its own. `kind` is of a cell, None for other ways to run."""
+    """A process with a command, or one that waits for it."""
 
-    def __init__(self, pid: int, pidfd: int, kind: "Kind | None", claims: Claims) -> None:
+    def __init__(self, pid: int, pidfd: int, kind: "Kind | None", ledger: int) -> None:
+        """`kind` is of a cell, None for other ways to run; `ledger` is what a cell writes for the helper, or -1."""
         self.pid = pid
         self.pidfd = pidfd
         self.kind = kind
-        self._claims = claims
-
-    @property
-    def used(self) -> bool:
-        return True
-
-    def claims(self) -> Claims:
-        """Where its command may have left placeholders; to be asked when it is over."""
-        return self._claims
-
-    def close(self) -> None:
-        os.close(self.pidfd)
-
-
-class Spare(Started):
-    """A process that waits for a command, which the server gives it."""
-
-    def __init__(self, pid: int, pidfd: int, kind: Kind, ledger: int) -> None:
-        super().__init__(pid, pidfd, kind, ([], []))
         self._ledger = ledger
 
     @property
     def used(self) -> bool:
+        """Whether a cell was given a command."""
         poll = select.poll()
         poll.register(self._ledger, select.POLLIN)
         return any(event & select.POLLIN for _, event in poll.poll(0))
 
-    def claims(self) -> Claims:
-        return marshal.loads(os.read(self._ledger, 1 << 16)) if self.used else self._claims
+    def covers(self) -> "list[bytes]":
+        """The placeholders that a cell has made; to be asked once it is gone."""
+        if self._ledger < 0:
+            return []
+        written = b""
+        while block := os.read(self._ledger, 1 << 16):
+            written += block
+        return marshal.loads(written[1:]) if written[1:] else []
 
     def close(self) -> None:
-        os.close(self._ledger)
-        super().close()
+        os.close(self.pidfd)
+        if self._ledger >= 0:
+            os.close(self._ledger)
 
 
 def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started:
     """Fork the process that sets up, watches and ends the command. `descriptors`: stdout, stderr, status, then what to keep."""
-    kind = None
-    if plan.shape == FULL:
-        kind = plan.kind
-        confine.filter_program(plan.network, own_namespaces=True)
-    claims = (plan.roots, plan.protected)
-    pid, pidfd = _fork(around, kind, lambda cell: cell.run(plan, descriptors), descriptors[2])
-    return Started(pid, pidfd, kind, claims)
+    if plan.shape != FULL:
+        return Started(*_fork(around, None, lambda cell: cell.run(plan, descriptors), descriptors[2]), None, -1)
+    confine.filter_program(plan.network, own_namespaces=True)
+    with _Ledger() as ledger:
+        pid, pidfd = _fork(around, plan.kind, lambda cell: cell.run(plan, descriptors, ledger.writer), descriptors[2])
+        return Started(pid, pidfd, plan.kind, ledger.keep())
 
 
-def prepare(kind: Kind, around: Surroundings) -> "tuple[Spare, _socket.socket]":
+def prepare(kind: Kind, around: Surroundings) -> "tuple[Started, _socket.socket]":
     """Fork a process that waits for a command; the socket is where to send that. Closing that sends it away."""
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    reader, writer = os.pipe()
     try:
-        pid, pidfd = _fork(around, kind, lambda cell: cell.wait(theirs, writer), -1)
+        with _Ledger() as ledger:
+            pid, pidfd = _fork(around, kind, lambda cell: cell.wait(theirs, ledger.writer, rehearse), -1)
+            return Started(pid, pidfd, kind, ledger.keep()), ours
     except OSError:
         ours.close()
-        os.close(reader)
         raise
     finally:
         theirs.close()
-        os.close(writer)
-    return Spare(pid, pidfd, kind, reader), ours
+
+
+class _Ledger:
+    """A pipe from a cell to the helper, which looks into it only when it has to."""
+
+    def __init__(self) -> None:
+        self._reader, self.writer = os.pipe()
+
+    def __enter__(self) -> "_Ledger":
+        return self
+
+    def keep(self) -> int:
+        reader, self._reader = self._reader, -1
+        return reader
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.writer)
+        if self._reader >= 0:
+            os.close(self._reader)
 
 
 def _fork(around: Surroundings, kind: "Kind | None", live: "Callable[[Cell], None]", status: int) -> "tuple[int, int]":
