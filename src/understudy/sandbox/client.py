@@ -61,10 +61,11 @@ class Helper:
         self._next = 1
         self._starting: dict[int, Running] = {}
         self._under_way: set[Running] = set()
-        self._unsent: deque[tuple[bytes, list[int], Running]] = deque()
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()
         self._spare: Spare | None = None
         self._cells: dict[int, Running] = {}  # by process, until the helper has cleared up after them
-        self._collected: asyncio.Future[None] = loop.create_future()  # the next time that it has
+        self._pings: dict[int, asyncio.Future[None]] = {}
+        self._over: asyncio.Future[None] = loop.create_future()  # the next time that it has
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -105,7 +106,7 @@ class Helper:
         if len(packed) > _INLINE:
             descriptors.append(as_file(packed))
             packed = None
-        self._unsent.append((marshal.dumps((identifier, packed)), descriptors, running))
+        self._unsent.append((marshal.dumps((identifier, packed)), descriptors))
         self._send()
         return running
 
@@ -132,7 +133,7 @@ class Helper:
 
     def _send(self) -> None:
         while self._unsent:
-            message, descriptors, _ = self._unsent[0]
+            message, descriptors = self._unsent[0]
             try:
                 socket.send_fds(self._socket, [message], descriptors)
             except BlockingIOError:
@@ -161,7 +162,10 @@ class Helper:
             if kind == "probed":
                 self.probed.set_result(detail)
                 continue
-            if kind == "collected":
+            if kind == "here":
+                self._pings.pop(identifier).set_result(None)
+                continue
+            if kind == "over":
                 pid, spare = detail
                 self._forget(pid)
                 if spare is not None:
@@ -181,13 +185,19 @@ class Helper:
 
     def _forget(self, pid: int) -> None:
         self._cells.pop(pid, None)
-        self._collected.set_result(None)
-        self._collected = self._loop.create_future()
+        self._over.set_result(None)
+        self._over = self._loop.create_future()
 
     async def tidied(self) -> None:
         """Wait until the helper has cleared up after every command that has ended."""
-        while not self.dead and any(running.done.done() for running in self._cells.values()):
-            await asyncio.shield(self._collected)
+        while any(running.done.done() for running in self._cells.values()):
+            await asyncio.shield(self._over)
+        if not self.dead:  # it answers when it has done what came before
+            identifier, self._next = self._next, self._next + 1
+            self._pings[identifier] = self._loop.create_future()
+            self._unsent.append((marshal.dumps((identifier, True)), []))
+            self._send()
+            await asyncio.shield(self._pings[identifier])
 
     def _keep_spare(self, detail: tuple[Kind, int], descriptors: list[int]) -> None:
         if self._spare is not None:
@@ -210,14 +220,15 @@ class Helper:
         if self._spare is not None:
             self._spare.close()
             self._spare = None
-        for _, descriptors, _ in self._unsent:
+        for _, descriptors in self._unsent:
             for descriptor in descriptors:
                 os.close(descriptor)
         self._unsent.clear()
         for running in self._cells.values():
             placeholder.remove_each(running.covers)
         self._cells.clear()
-        self._collected.set_result(None)
+        for waiting in (self._over, *self._pings.values()):
+            waiting.set_result(None)
         for running in self._starting.values():
             running.lose()
         self._starting.clear()

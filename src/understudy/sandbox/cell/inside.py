@@ -36,6 +36,9 @@ class Surroundings:
         self.machine = Machine()
 
 
+Rehearse = Callable[[Surroundings, Callable[[], bool]], None]  # the second tells that it is time to stop
+
+
 def describe(error: BaseException) -> bytes:
     text = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and error.filename is not None:
@@ -51,7 +54,11 @@ def report(status: int, text: bytes) -> None:
 
 
 class Cell:
-    """The process above one command; anything it raises means that the command was not run."""
+    """The process above one command; anything it raises means that the command was not run.
+
+    A full cell has a ledger, which tells the helper three things: that there is a command, which placeholders were made
+    for it, and, by being closed, that the server has been told its end.
+    """
 
     _plan: Plan
 
@@ -67,7 +74,6 @@ class Cell:
         self._running = 0
 
     def run(self, plan: Plan, descriptors: "list[int]", ledger: int = -1) -> None:
-        """`ledger`: where the helper is told what only it can clear away if the server is gone."""
         self._shed({*descriptors, ledger})
         self._take(plan, descriptors, ledger)
         if plan.shape == FULL:
@@ -78,16 +84,16 @@ class Cell:
             self._die_with_helper()
             self._watch(self._spawn_plain() if plan.shape == PLAIN else self._fork_restricted(), Descendants())
 
-    def wait(self, orders: _socket.socket, ledger: int, rehearse: "Callable[[Surroundings], None]") -> None:
+    def wait(self, orders: _socket.socket, ledger: int, rehearse: "Rehearse") -> None:
         """Get ready, then run the command that comes over `orders`, if one comes."""
         self._shed({orders.fileno(), ledger})
         failure: OSError | None = None
         try:
             self._move_in()
-            rehearse(self._around)
+            rehearse(self._around, lambda: self._is_wanted(orders, 0) is not None)
         except OSError as error:
             failure = error  # told to the command that was meant for us
-        if not self._is_wanted(orders):
+        if not self._is_wanted(orders, None):
             return
         message, descriptors = receive(orders, _STREAMS)
         if len(descriptors) < _STREAMS:
@@ -98,12 +104,13 @@ class Cell:
             raise failure
         self._live()
 
-    def _is_wanted(self, orders: _socket.socket) -> bool:
-        """Wait for a message, or the end of the helper."""
+    def _is_wanted(self, orders: _socket.socket, milliseconds: "int | None") -> bool | None:
+        """True once there is a message, False once the helper is gone, None if neither is so in time."""
         poll = select.poll()
         poll.register(orders.fileno(), select.POLLIN)
         poll.register(self._around.alive, select.POLLIN)
-        return all(descriptor != self._around.alive for descriptor, _ in poll.poll())
+        ready = [descriptor for descriptor, _ in poll.poll(milliseconds)]
+        return self._around.alive not in ready if ready else None
 
     def _take(self, plan: Plan, descriptors: "list[int]", ledger: int) -> None:
         self._plan = plan
@@ -151,6 +158,8 @@ class Cell:
         if view is not None:
             view.release()
         report(self.status, ended)
+        if self._ledger >= 0:
+            os.close(self._ledger)
 
     def _build_view(self) -> None:
         plan = self._plan
@@ -179,7 +188,6 @@ class Cell:
         if paths:
             os.write(self._ledger, marshal.dumps(paths))
             report(self.status, b"\n".join([b"cover " + path.hex().encode() for path in paths]))
-        os.close(self._ledger)
 
     def _die_with_helper(self) -> None:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.ORPHANED)

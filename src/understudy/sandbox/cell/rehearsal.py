@@ -20,20 +20,37 @@ _NOTHING = b""
 _NO_FOLDER = b"/proc/self/nothing"
 
 
-def rehearse(around: Surroundings) -> None:
+def rehearse(around: Surroundings, is_time: Callable[[], bool]) -> None:
+    """`is_time`: the command has come, and the rest is better done for it than in vain."""
     plan = _order()
+    for step in (_view, _fail, _confine, _watch):
+        if is_time():
+            return
+        step(around, plan)
+
+
+def _view(around: Surroundings, plan: Plan) -> None:
     View(plan, around.machine, outer_root=False)
+
+
+def _fail(around: Surroundings, plan: Plan) -> None:
     for attempt in _vain_attempts():
         try:
             attempt()
         except OSError:
             pass
+
+
+def _confine(around: Surroundings, plan: Plan) -> None:
     confine.limit(plan)
     confine.limit_open_files(plan)
     rules = landlock.Ruleset(around.abi, reading=False, tcp=True)
     rules.allow(b"/dev", landlock.DEVICE)
     rules.close()
     is_missing(_NO_FOLDER)
+
+
+def _watch(around: Surroundings, plan: Plan) -> None:
     supervise.told_to_end()
     guards = Guards(plan, own_proc=True, count_processes=False)
     supervise.Watch(-1, supervise.Namespace(), guards).run()

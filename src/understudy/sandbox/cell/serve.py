@@ -28,7 +28,8 @@ class Helper:
         except OSError:
             table = os.open(b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self._around = Surroundings(alive=alive, unix_table=table)
-        self._running: dict[int, spawn.Started] = {}  # by pidfd
+        self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
+        self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
         self._spare: spawn.Started | None = None  # the newest; the server may have used it already
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
@@ -39,9 +40,11 @@ class Helper:
             self._send((0, "probed", self._probe()))
             while True:
                 for descriptor, _ in self._poll.poll():
-                    if descriptor != self._control.fileno():
-                        self._collect(descriptor)
-                    elif not self._take():
+                    if descriptor in self._ledgers:
+                        self._clear_up(self._ledgers[descriptor])
+                    elif descriptor in self._running:
+                        self._collect(self._running[descriptor])
+                    elif descriptor == self._control.fileno() and not self._take():
                         return
         except OSError:
             return  # the server does not read any more
@@ -53,6 +56,9 @@ class Helper:
         if not message:
             return False
         identifier, packed = marshal.loads(message)
+        if packed is True:
+            self._send((identifier, "here", ""))
+            return True
         if packed is None:  # too large for one message: it comes in a file
             packed = _read_all(descriptors.pop())
         try:
@@ -71,6 +77,9 @@ class Helper:
     def _keep(self, started: spawn.Started) -> None:
         self._running[started.pidfd] = started
         self._poll.register(started.pidfd, select.POLLIN)
+        if started.ledger >= 0:
+            self._ledgers[started.ledger] = started
+            self._poll.register(started.ledger, 0)  # only to be told that it has been closed
 
     def _send(self, message: Message, *descriptors: int) -> None:
         rights = []
@@ -79,20 +88,26 @@ class Helper:
             rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)]
         self._control.sendmsg([marshal.dumps(message)], rights)
 
-    def _collect(self, pidfd: int) -> None:
-        started = self._running.pop(pidfd)
-        self._poll.unregister(pidfd)
-        used = started.kind is not None and started.used
-        covers = started.covers()
-        started.close()
-        if started is self._spare:
+    def _clear_up(self, cell: spawn.Started) -> None:
+        """Its command is over, whose result the server has; the cell itself is about to go."""
+        self._poll.unregister(cell.ledger)
+        del self._ledgers[cell.ledger]
+        if cell is self._spare:
             self._spare = None
+        covers = cell.covers()
+        if covers is None or cell.kind is None:
+            return  # it was never used
+        self._tell_over(cell.pid, self._prepare(cell.kind))
+        placeholder.remove_each(covers)
+
+    def _collect(self, started: spawn.Started) -> None:
+        if started.ledger in self._ledgers:
+            self._clear_up(started)
+        self._poll.unregister(started.pidfd)
+        del self._running[started.pidfd]
+        started.close()
         if _is_killed(started.pid):
             self._end_orphans()
-        if used and started.kind is not None:
-            orders = self._prepare(started.kind)
-            placeholder.remove_each(covers)
-            self._tell_collected(started.pid, orders)
 
     def _prepare(self, kind: Kind) -> "_socket.socket | None":
         """A command has ended, and another like it is likely. One cell waits at most, and none before it is likely."""
@@ -106,13 +121,13 @@ class Helper:
         self._keep(self._spare)
         return orders
 
-    def _tell_collected(self, pid: int, orders: "_socket.socket | None") -> None:
-        """`pid` and what it left is gone; where there is a new spare cell, it goes along."""
+    def _tell_over(self, pid: int, orders: "_socket.socket | None") -> None:
+        """What the command in `pid` left is removed before anything else happens here. A new spare cell goes along."""
         spare = self._spare
         if orders is None or spare is None or spare.kind is None:
-            self._send((0, "collected", (pid, None)))
+            self._send((0, "over", (pid, None)))
             return
-        self._send((0, "collected", (pid, (spare.kind, spare.pid))), spare.pidfd, orders.fileno())
+        self._send((0, "over", (pid, (spare.kind, spare.pid))), spare.pidfd, orders.fileno())
         orders.close()
 
     def _end_orphans(self) -> None:
@@ -133,7 +148,7 @@ class Helper:
         supervise.wait_until_gone([started.pid for started in left], 2.0)
         for started in left:
             supervise.send(started.pid, supervise.KILL)
-            placeholder.remove_each(started.covers())
+            placeholder.remove_each(started.covers() or [])
         self._running.clear()
         self._end_orphans()
 

@@ -18,32 +18,33 @@ class Started:
     """A process with a command, or one that waits for it."""
 
     def __init__(self, pid: int, pidfd: int, kind: "Kind | None", ledger: int) -> None:
-        """`kind` is of a cell, None for other ways to run; `ledger` is what a cell writes for the helper, or -1."""
+        """`kind` is of a cell, None for other ways to run; `ledger`: see `Cell`, -1 for other ways to run."""
         self.pid = pid
         self.pidfd = pidfd
         self.kind = kind
-        self._ledger = ledger
+        self.ledger = ledger
 
     @property
     def used(self) -> bool:
         """Whether a cell was given a command."""
         poll = select.poll()
-        poll.register(self._ledger, select.POLLIN)
+        poll.register(self.ledger, select.POLLIN)
         return any(event & select.POLLIN for _, event in poll.poll(0))
 
-    def covers(self) -> "list[bytes]":
-        """The placeholders that a cell has made; to be asked once it is gone."""
-        if self._ledger < 0:
-            return []
+    def covers(self) -> "list[bytes] | None":
+        """The placeholders that a cell has made, None if it was not used; to be asked once its command is over."""
         written = b""
-        while block := os.read(self._ledger, 1 << 16):
-            written += block
-        return marshal.loads(written[1:]) if written[1:] else []
+        try:
+            while self.ledger >= 0 and (block := os.read(self.ledger, 1 << 16)):
+                written += block
+        except BlockingIOError:
+            pass  # it could not even be killed
+        return (marshal.loads(written[1:]) if written[1:] else []) if written else None
 
     def close(self) -> None:
         os.close(self.pidfd)
-        if self._ledger >= 0:
-            os.close(self._ledger)
+        if self.ledger >= 0:
+            os.close(self.ledger)
 
 
 def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started:
@@ -75,6 +76,7 @@ class _Ledger:
 
     def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
+        os.set_blocking(self._reader, False)
 
     def __enter__(self) -> "_Ledger":
         return self
