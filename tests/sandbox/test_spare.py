@@ -350,3 +350,76 @@ class TestLimitsAndCancelling:
         os.kill(helper_pid(ready), signal.SIGKILL)
         await asyncio.wait([task], timeout=5)
         await until(lambda: list(workspace.iterdir()) == [])
+
+
+class TestLeaveToBegin:
+    """A command is set up while its caller still makes sure that it may run."""
+
+    @pytest.mark.parametrize("waiting", [True, False], ids=["waiting-cell", "first-cell"])
+    async def test_nothing_is_executed_before_there_is_leave(
+        self, sandbox: Sandbox, contained: Containment, workspace: Path, waiting: bool
+    ) -> None:
+        if waiting:
+            await run(sandbox, contained, "true", cwd=workspace)
+            await spare_of(sandbox)
+        asked, leave = asyncio.Event(), asyncio.Event()
+
+        async def clearance() -> None:
+            asked.set()
+            await leave.wait()
+
+        command = Command(("touch", "ran"), str(workspace), ENV, 10, contained, clearance)
+        task = asyncio.create_task(sandbox.run(command, Output()))
+        await asyncio.wait_for(asked.wait(), 5)
+        if waiting:  # it is set up already
+            await until(lambda: {entry.name for entry in workspace.iterdir()} == set(PROTECTED))
+        assert not (workspace / "ran").exists()
+        leave.set()
+        result = await asyncio.wait_for(task, 5)
+        assert result == CommandResult(0, result.duration)
+        assert (workspace / "ran").exists()
+
+    @pytest.mark.parametrize("waiting", [True, False], ids=["waiting-cell", "first-cell"])
+    async def test_nothing_is_executed_without_leave(
+        self, sandbox: Sandbox, contained: Containment, workspace: Path, waiting: bool
+    ) -> None:
+        if waiting:
+            await run(sandbox, contained, "true", cwd=workspace)
+            await spare_of(sandbox)
+
+        async def clearance() -> None:
+            raise PermissionError("the disk is full")
+
+        with pytest.raises(PermissionError, match="the disk is full"):
+            await sandbox.run(Command(("touch", "ran"), str(workspace), ENV, 10, contained, clearance), Output())
+        await sandbox.tidied()
+        assert list(workspace.iterdir()) == []
+
+    async def test_cancelling_while_it_waits_for_leave_ends_it(
+        self, ready: Sandbox, contained: Containment, workspace: Path
+    ) -> None:
+        spare = await spare_of(ready)
+        never = asyncio.Event()
+
+        async def clearance() -> None:
+            await never.wait()
+
+        task = asyncio.create_task(ready.run(Command(("touch", "ran"), str(workspace), ENV, 10, contained, clearance), Output()))
+        await until(lambda: {entry.name for entry in workspace.iterdir()} == set(PROTECTED))
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        assert task.cancelled()
+        await until(lambda: not is_running(spare))
+        await ready.tidied()
+        assert list(workspace.iterdir()) == []
+
+    async def test_a_set_up_that_failed_meanwhile_is_told(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
+        spare = await spare_of(ready)
+        broken = dataclasses.replace(contained, private_tmp=str(workspace / "missing"))
+
+        async def clearance() -> None:
+            await until(lambda: not is_running(spare))
+
+        result = await ready.run(Command(("touch", "ran"), str(workspace), ENV, 10, broken, clearance), Output())
+        assert result.setup_error is not None
+        assert "missing" in result.setup_error

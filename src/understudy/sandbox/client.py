@@ -1,6 +1,7 @@
 """The server's side of the helper process: starts it, sends it commands, reads their output, ends them."""
 
 import asyncio
+import errno
 import logging
 import marshal
 import os
@@ -36,15 +37,22 @@ class Spare:
         self._orders = socket.socket(fileno=orders)
         self._orders.setblocking(False)
 
-    def give(self, packed: bytes, descriptors: list[int]) -> int | None:
-        """Hand over a command. Returns the pidfd of the process that watches it from now on, None if that is there no more."""
+    def give(self, plan: Plan, running: Running) -> bool:
+        """Hand over a command, which is then its; False if it cannot take that."""
+        packed = plan.pack()
         try:
-            socket.send_fds(self._orders, [packed], descriptors)
+            if len(packed) > _INLINE:
+                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+            socket.send_fds(self._orders, [packed], running.writers)
         except OSError:
             self.close()
-            return None
-        self._orders.close()
-        return self._pidfd
+            return False
+        if not plan.held:
+            self._orders.close()
+        for descriptor in running.writers:
+            os.close(descriptor)
+        running.started(self._pidfd, self._orders if plan.held else None)
+        return True
 
     def close(self) -> None:
         self._orders.close()
@@ -91,18 +99,17 @@ class Helper:
         identifier = self._next
         self._next += 1
         running = Running(self._loop, plan, on_output)
-        self._under_way.add(running)
-        running.done.add_done_callback(lambda _: self._leave(running))
+        self._follow(running)
         if self.dead:
             for descriptor in (*running.writers, *extra):
                 os.close(descriptor)
             running.fail("the sandbox helper is not running")
             return running
-        packed = plan.pack()
-        descriptors = [*running.writers, *extra]
-        if self._give_to_spare(plan, packed, descriptors, running):
+        if self._give_to_spare(plan, running):
             return running
         self._starting[identifier] = running
+        packed = plan.pack()
+        descriptors = [*running.writers, *extra]
         if len(packed) > _INLINE:
             descriptors.append(as_file(packed))
             packed = None
@@ -110,21 +117,36 @@ class Helper:
         self._send()
         return running
 
-    def _give_to_spare(self, plan: Plan, packed: bytes, descriptors: list[int], running: Running) -> bool:
+    def start_held(self, plan: Plan, on_output: OnOutput) -> Running | None:
+        """Have a command set up that does not begin before `release`; None where that cannot be had."""
+        if self._spare is None or plan.shape != FULL:
+            return None
+        plan.held = True
+        running = Running(self._loop, plan, on_output)
+        if self._give_to_spare(plan, running):
+            self._follow(running)
+            return running
+        plan.held = False
+        for descriptor in running.writers:
+            os.close(descriptor)
+        running.fail("there is no cell")
+        return None
+
+    def _give_to_spare(self, plan: Plan, running: Running) -> bool:
         spare, self._spare = (self._spare, None) if plan.shape == FULL else (None, self._spare)
         if spare is None:
             return False
-        if spare.kind != plan.kind or len(packed) > _INLINE:
+        if spare.kind != plan.kind:
             spare.close()
             return False
-        pidfd = spare.give(packed, descriptors)
-        if pidfd is None:
+        if not spare.give(plan, running):
             return False
-        for descriptor in descriptors:
-            os.close(descriptor)
         self._cells[spare.pid] = running
-        running.started(pidfd)
         return True
+
+    def _follow(self, running: Running) -> None:
+        self._under_way.add(running)
+        running.done.add_done_callback(lambda _: self._leave(running))
 
     def _leave(self, running: Running) -> None:
         self._under_way.discard(running)

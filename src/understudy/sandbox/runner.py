@@ -4,11 +4,12 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Awaitable, Callable
 
 from understudy.errors import SandboxError
 from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
-from understudy.sandbox.cell.plan import Plan
+from understudy.sandbox.cell.plan import BUBBLEWRAP, Plan
 from understudy.sandbox.client import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.direct import run_directly
 from understudy.sandbox.planning import (
@@ -23,7 +24,7 @@ from understudy.sandbox.planning import (
 )
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
 from understudy.sandbox.running import OnOutput, Running
-from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, Containment, RungName
+from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +73,15 @@ class Sandbox:
         if sys.platform != "linux":
             return await self._run_elsewhere(command, on_output)
         try:
-            running = await self._start(command, on_output)
+            plan = await self._plan(command)
+            running = self._ready().start_held(plan, on_output) if command.clearance is not None else None
         except (SandboxError, HelperDied, OSError) as error:
+            return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
+        if command.clearance is not None:
+            await _clear(command.clearance, running)
+        try:
+            running = running or self._start(plan, command, on_output)
+        except (SandboxError, OSError) as error:
             return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
         seconds = time_limit(command)
         if seconds is not None:
@@ -81,8 +89,7 @@ class Sandbox:
         try:
             return await asyncio.shield(running.done)
         except asyncio.CancelledError:
-            running.kill()
-            await asyncio.wait([running.done])  # a second cancellation ends only this wait
+            await _end(running)
             raise
 
     async def tidied(self) -> None:
@@ -98,31 +105,29 @@ class Sandbox:
         remove_fallbacks(self._fallbacks)
         self._fallbacks.clear()
 
-    async def _start(self, command: Command, on_output: OnOutput) -> Running:
+    async def _plan(self, command: Command) -> Plan:
         helper = self._ready()
         containment = command.containment
         if containment is None or not is_contained(command):
-            return helper.start(plain_plan(command, self._open_files), on_output)
+            return plain_plan(command, self._open_files)
         rung = await self._choose(helper)
-        helper = self._ready()  # it may have died meanwhile
         if rung.name == "bubblewrap":
-            return self._start_wrapped(helper, command, containment, on_output)
-        plan = contained_plan(command, containment, rung.name, self._open_files)
-        self._remember(plan, containment)
-        return helper.start(plan, on_output)
-
-    def _remember(self, plan: Plan, containment: Containment) -> None:
+            program = find_bubblewrap()
+            if program is None:
+                raise SandboxError("bubblewrap is no longer installed")
+            plan = wrapped_plan(command, containment, program, self._open_files)
+        else:
+            plan = contained_plan(command, containment, rung.name, self._open_files)
         folder = os.fsdecode(plan.private_tmp)
         if folder != (containment.private_tmp or ""):
             self._fallbacks.add(folder)
+        return plan
 
-    def _start_wrapped(self, helper: Helper, command: Command, containment: Containment, on_output: OnOutput) -> Running:
-        program = find_bubblewrap()
-        if program is None:
-            raise SandboxError("bubblewrap is no longer installed")
-        plan = wrapped_plan(command, containment, program, self._open_files)
-        self._remember(plan, containment)
-        code = seccomp.program(syscalls.machine(), network=containment.network, own_namespaces=True)
+    def _start(self, plan: Plan, command: Command, on_output: OnOutput) -> Running:
+        helper = self._ready()  # it may have died meanwhile
+        if plan.shape != BUBBLEWRAP or command.containment is None:
+            return helper.start(plan, on_output)
+        code = seccomp.program(syscalls.machine(), network=command.containment.network, own_namespaces=True)
         descriptor = as_file(code)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return helper.start(plan, on_output, (descriptor,))
@@ -151,4 +156,22 @@ class Sandbox:
             except SandboxError as error:
                 return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
             argv = seatbelt.command_line(argv, command.containment, writable_roots(command.containment))
+        if command.clearance is not None:
+            await command.clearance()
         return await run_directly(argv, cwd=command.cwd, env=command.env, timeout=time_limit(command), on_output=on_output)
+
+
+async def _clear(clearance: Callable[[], Awaitable[None]], held: Running | None) -> None:
+    try:
+        await clearance()
+    except BaseException:
+        if held is not None:
+            await _end(held)
+        raise
+    if held is not None:
+        held.release()
+
+
+async def _end(running: Running) -> None:
+    running.kill()
+    await asyncio.wait([running.done])  # a second cancellation ends only this wait

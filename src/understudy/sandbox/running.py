@@ -4,7 +4,9 @@ import asyncio
 import fcntl
 import os
 import signal
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import placeholder
@@ -33,6 +35,7 @@ class Running:
         self._on_output = on_output
         self._began = loop.time()
         self._pidfd = -1
+        self._gate: socket.socket | None = None
         self._timed_out = False
         self._killed = False
         self._failure: BaseException | None = None
@@ -53,14 +56,29 @@ class Running:
             _enlarge(reader)
             loop.add_reader(reader, self._read, reader)
 
-    def started(self, pidfd: int) -> None:
+    def started(self, pidfd: int, gate: socket.socket | None = None) -> None:
+        """`gate`: the command does not begin before it is released there."""
         if self._closed:  # a quick command may have told its end before the helper told its start
             os.close(pidfd)
             return
         self._pidfd = pidfd
+        self._gate = gate
         self._loop.add_reader(pidfd, self._ended)
         if self._killed:
             self._kill()
+
+    def release(self) -> None:
+        """Let a command begin that was held."""
+        if self._gate is not None:
+            self._began = self._loop.time()
+            with suppress(OSError):  # then it has ended already
+                self._gate.send(b"1")
+            self._close_gate()
+
+    def _close_gate(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
 
     def lose(self) -> None:
         """The helper died before it told of a start. If there was one after all, its end closes the status pipe."""
@@ -89,6 +107,7 @@ class Running:
     def kill(self) -> None:
         """End it and all that it started, at once; `done` tells when that is so."""
         self._killed = True
+        self._close_gate()
         if self._pidfd >= 0:
             self._kill()
 
@@ -232,6 +251,7 @@ class Running:
 
     def _close(self) -> None:
         self._closed = True
+        self._close_gate()
         for reader in list(self._readers):
             self._close_reader(reader)
         self._loop.remove_reader(self._status)

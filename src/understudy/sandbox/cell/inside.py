@@ -70,6 +70,7 @@ class Cell:
         self._out = self._err = self.status = -1
         self._kept: list[int] = []
         self._ledger = -1
+        self._leave: _socket.socket | None = None  # where leave to begin comes, if it is to be waited for
         self._view: View | None = None
         self._running = 0
 
@@ -98,8 +99,8 @@ class Cell:
         message, descriptors = receive(orders, _STREAMS)
         if len(descriptors) < _STREAMS:
             return  # the server is gone, or has no use for us
-        orders.close()
         self._take(Plan.unpack(message), descriptors, ledger)
+        self._leave = orders if self._plan.held else None
         if failure is not None:
             raise failure
         self._live()
@@ -206,19 +207,21 @@ class Cell:
         confine.limit(self._plan, running=self._running)
         confine.limit_open_files(self._plan)
         confine.restrict(self._plan, self._around.abi)
-        return self._spawn()
+        return self._spawn() if self._may_begin() else None
 
     def _spawn_plain(self) -> int | None:
         if not self._change_folder():
             return None
         confine.limit_open_files(self._plan)
-        return self._spawn()
+        return self._spawn() if self._may_begin() else None
 
     def _fork_restricted(self) -> int | None:
         """Without a PID namespace the command could end us if we shared its restrictions, so only the child takes them on."""
         owner = self._plan.owner
         if self._plan.processes:
             self._running = confine.processes_of(owner[0] if owner else os.geteuid())
+        if not self._may_begin():
+            return None
         command = os.fork()
         if command:
             return command
@@ -245,11 +248,15 @@ class Cell:
         finally:
             os._exit(code)
 
+    def _may_begin(self) -> bool:
+        """Wait for leave, if we are to; False if the command is not to begin after all."""
+        allowed = self._leave is None or os.read(self._leave.fileno(), 1)
+        if allowed and not supervise.told_to_end():
+            return True
+        report(self.status, b"signal %d" % supervise.KILL)
+        return False
+
     def _change_folder(self) -> bool:
-        """Go where the command is to begin; False if it is not to begin after all."""
-        if supervise.told_to_end():
-            report(self.status, b"signal %d" % supervise.KILL)
-            return False
         try:
             os.chdir(self._plan.cwd)
         except OSError as error:

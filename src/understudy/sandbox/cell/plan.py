@@ -34,6 +34,7 @@ class Plan:
         shared_memory_mb: int = 1024,
         disk_free_mb: int = 0,
         open_files: int = 0,
+        held: bool = False,
     ) -> None:
         self.shape = shape
         self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
@@ -52,6 +53,7 @@ class Plan:
         self.shared_memory_mb = shared_memory_mb
         self.disk_free_mb = disk_free_mb
         self.open_files = open_files
+        self.held = held  # a cell that waited is to wait once more, when all is set up, for leave to begin
 
     @property
     def kind(self) -> Kind:
