@@ -42,7 +42,6 @@ def _fail(around: Surroundings, plan: Plan) -> None:
 
 
 def _confine(around: Surroundings, plan: Plan) -> None:
-    confine.limit(plan)
     confine.limit_open_files(plan)
     rules = landlock.Ruleset(around.abi, reading=False, tcp=True)
     rules.allow(b"/dev", landlock.DEVICE)
