@@ -203,6 +203,24 @@ asyncio.run(main())
 """
 
 
+class TestClearingUp:
+    async def test_a_command_that_is_not_contained_finds_no_placeholders(
+        self, ready: Sandbox, contained: Containment, workspace: Path
+    ) -> None:
+        for _ in range(5):
+            await ready.run(Command(("true",), str(workspace), ENV, 10, contained), Output())
+            output = Output()
+            await ready.run(Command(("ls", "-A"), str(workspace), ENV, 10, None), output)
+            assert output.text() == ""
+
+    async def test_commands_one_after_the_other_leave_nothing(
+        self, ready: Sandbox, contained: Containment, workspace: Path
+    ) -> None:
+        for _ in range(10):
+            await ready.run(Command(("true",), str(workspace), ENV, 10, contained), Output())
+        await until(lambda: list(workspace.iterdir()) == [])
+
+
 class TestKinds:
     async def test_one_of_another_kind_is_sent_away(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
         before = await spare_of(ready)
@@ -249,10 +267,25 @@ class TestEnds:
         assert (result.exit_code, output.text()) == (0, "all the same\n")
         assert await spare_of(ready) != spare
 
+    async def test_killed_just_when_its_command_comes_it_takes_that_along(
+        self, ready: Sandbox, contained: Containment, workspace: Path
+    ) -> None:
+        for _ in range(5):
+            await run(ready, contained, "true", cwd=workspace)
+            spare = await spare_of(ready)
+            os.kill(spare, signal.SIGSTOP)  # so that it is killed before it has looked at the command
+            task = asyncio.create_task(ready.run(Command(("touch", "ran"), str(workspace), ENV, 10, contained), Output()))
+            await asyncio.sleep(0)
+            os.kill(spare, signal.SIGKILL)
+            result = await asyncio.wait_for(task, 5)
+            assert result.setup_error == "the process that watched the command was killed"
+            await asyncio.wait_for(ready.tidied(), 5)
+            assert list(workspace.iterdir()) == []
+
     async def test_it_does_not_outlive_a_killed_helper(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
         spare = await spare_of(ready)
         os.kill(helper_pid(ready), signal.SIGKILL)
-        await until(lambda: not is_running(spare))
+        await until(lambda: not is_running(spare) and ready.helper_pid is None)
         result, _ = await run(ready, contained, "true", cwd=workspace)
         assert result.exit_code == 0
 

@@ -72,7 +72,6 @@ class Helper:
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
         self._spare: Spare | None = None
         self._cells: dict[int, Running] = {}  # by process, until the helper has cleared up after them
-        self._pings: dict[int, asyncio.Future[None]] = {}
         self._over: asyncio.Future[None] = loop.create_future()  # the next time that it has
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
@@ -184,9 +183,6 @@ class Helper:
             if kind == "probed":
                 self.probed.set_result(detail)
                 continue
-            if kind == "here":
-                self._pings.pop(identifier).set_result(None)
-                continue
             if kind == "over":
                 pid, spare = detail
                 self._forget(pid)
@@ -214,12 +210,6 @@ class Helper:
         """Wait until the helper has cleared up after every command that has ended."""
         while any(running.done.done() for running in self._cells.values()):
             await asyncio.shield(self._over)
-        if not self.dead:  # it answers when it has done what came before
-            identifier, self._next = self._next, self._next + 1
-            self._pings[identifier] = self._loop.create_future()
-            self._unsent.append((marshal.dumps((identifier, True)), []))
-            self._send()
-            await asyncio.shield(self._pings[identifier])
 
     def _keep_spare(self, detail: tuple[Kind, int], descriptors: list[int]) -> None:
         if self._spare is not None:
@@ -249,8 +239,7 @@ class Helper:
         for running in self._cells.values():
             placeholder.remove_each(running.covers)
         self._cells.clear()
-        for waiting in (self._over, *self._pings.values()):
-            waiting.set_result(None)
+        self._over.set_result(None)
         for running in self._starting.values():
             running.lose()
         self._starting.clear()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from understudy.errors import SandboxError
 from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
-from understudy.sandbox.cell.plan import BUBBLEWRAP, Plan
+from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, Plan
 from understudy.sandbox.client import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.direct import run_directly
 from understudy.sandbox.planning import (
@@ -74,6 +74,8 @@ class Sandbox:
             return await self._run_elsewhere(command, on_output)
         try:
             plan = await self._plan(command)
+            if plan.shape != FULL:  # placeholders are covered in a cell, but would be in the way of this one
+                await self.tidied()
             running = self._ready().start_held(plan, on_output) if command.clearance is not None else None
         except (SandboxError, HelperDied, OSError) as error:
             return CommandResult(NOT_RUN, 0.0, setup_error=str(error))

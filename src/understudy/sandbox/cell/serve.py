@@ -3,9 +3,11 @@
 import _socket
 import gc
 import marshal
+import math
 import os
 import select
 import sys
+import time
 
 from . import confine, identity, kernel, placeholder, spawn, supervise
 from .inside import Surroundings, receive
@@ -13,6 +15,7 @@ from .plan import FULL, LANDLOCK, Kind, Plan
 
 _MOST_DESCRIPTORS = 8
 _SWEEPS = 20
+_LATER = 0.003  # a server that has just got a result has more urgent things to do than we; the model then takes its time
 
 
 Spare = tuple[Kind, int]  # its kind and process
@@ -31,6 +34,8 @@ class Helper:
         self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
         self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
         self._spare: spawn.Started | None = None  # the newest; the server may have used it already
+        self._ended: list[tuple[int, Kind, list[bytes]]] = []  # process, kind and placeholders of cells, not yet cleared up after
+        self._due = 0.0
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
 
@@ -39,13 +44,15 @@ class Helper:
         try:
             self._send((0, "probed", self._probe()))
             while True:
-                for descriptor, _ in self._poll.poll():
+                for descriptor, _ in self._poll.poll(self._patience()):
                     if descriptor in self._ledgers:
-                        self._clear_up(self._ledgers[descriptor])
+                        self._note_end(self._ledgers[descriptor])
                     elif descriptor in self._running:
                         self._collect(self._running[descriptor])
                     elif descriptor == self._control.fileno() and not self._take():
                         return
+                if self._patience() == 0:
+                    self._clear_up()
         except OSError:
             return  # the server does not read any more
         finally:
@@ -56,9 +63,6 @@ class Helper:
         if not message:
             return False
         identifier, packed = marshal.loads(message)
-        if packed is True:
-            self._send((identifier, "here", ""))
-            return True
         if packed is None:  # too large for one message: it comes in a file
             packed = _read_all(descriptors.pop())
         try:
@@ -88,21 +92,34 @@ class Helper:
             rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)]
         self._control.sendmsg([marshal.dumps(message)], rights)
 
-    def _clear_up(self, cell: spawn.Started) -> None:
+    def _note_end(self, cell: spawn.Started) -> None:
         """Its command is over, whose result the server has; the cell itself is about to go."""
         self._poll.unregister(cell.ledger)
         del self._ledgers[cell.ledger]
         if cell is self._spare:
             self._spare = None
         covers = cell.covers()
-        if covers is None or cell.kind is None:
-            return  # it was never used
-        self._tell_over(cell.pid, self._prepare(cell.kind))
-        placeholder.remove_each(covers)
+        if covers is None or cell.kind is None:  # it did not come to be used
+            self._tell_over(cell.pid, None)
+            return
+        self._due = self._due or time.monotonic() + _LATER
+        self._ended.append((cell.pid, cell.kind, covers))
+
+    def _patience(self) -> "int | None":
+        """Milliseconds until there is something to clear up."""
+        return max(0, math.ceil((self._due - time.monotonic()) * 1000)) if self._ended else None
+
+    def _clear_up(self) -> None:
+        """Make room for the next command: a cell that waits for it, and nothing left of those that have ended."""
+        ended, self._ended, self._due = self._ended, [], 0.0
+        for pid, kind, covers in ended:
+            orders = self._prepare(kind)  # first: it has things to do by itself
+            placeholder.remove_each(covers)
+            self._tell_over(pid, orders)
 
     def _collect(self, started: spawn.Started) -> None:
         if started.ledger in self._ledgers:
-            self._clear_up(started)
+            self._note_end(started)
         self._poll.unregister(started.pidfd)
         del self._running[started.pidfd]
         started.close()
@@ -122,7 +139,7 @@ class Helper:
         return orders
 
     def _tell_over(self, pid: int, orders: "_socket.socket | None") -> None:
-        """What the command in `pid` left is removed before anything else happens here. A new spare cell goes along."""
+        """Nothing is left of the command in `pid`. A new spare cell goes along."""
         spare = self._spare
         if orders is None or spare is None or spare.kind is None:
             self._send((0, "over", (pid, None)))
@@ -149,6 +166,8 @@ class Helper:
         for started in left:
             supervise.send(started.pid, supervise.KILL)
             placeholder.remove_each(started.covers() or [])
+        for _, _, covers in self._ended:
+            placeholder.remove_each(covers)
         self._running.clear()
         self._end_orphans()
 
