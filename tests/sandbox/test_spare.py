@@ -90,6 +90,7 @@ class TestUse:
         assert "missing" in result.setup_error
         assert list(workspace.iterdir()) == []
 
+    @needs_root
     async def test_it_has_little_memory_of_its_own(self, ready: Sandbox) -> None:
         spare = await spare_of(ready)
         lines = Path(f"/proc/{spare}/smaps_rollup").read_text().splitlines()
@@ -219,6 +220,15 @@ class TestClearingUp:
         for _ in range(10):
             await ready.run(Command(("true",), str(workspace), ENV, 10, contained), Output())
         await until(lambda: list(workspace.iterdir()) == [])
+
+    async def test_a_thousand_missing_names_are_covered_and_nothing_stays(
+        self, ready: Sandbox, contained: Containment, workspace: Path
+    ) -> None:
+        many = dataclasses.replace(contained, protected=tuple(f"{'protected' * 8}-{number}" for number in range(1000)))
+        for _ in range(2):
+            result, _ = await run(ready, many, "true", cwd=workspace)
+            assert result == CommandResult(0, result.duration)
+            await until(lambda: list(workspace.iterdir()) == [])
 
 
 class TestKinds:

@@ -1,7 +1,6 @@
 """The server's side of the helper process: starts it, sends it commands, reads their output, ends them."""
 
 import asyncio
-import errno
 import logging
 import marshal
 import os
@@ -39,12 +38,7 @@ class Spare:
 
     def give(self, plan: Plan, running: Running) -> bool:
         """Hand over a command, which is then its; False if it cannot take that."""
-        packed = plan.pack()
-        try:
-            if len(packed) > _INLINE:
-                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
-            socket.send_fds(self._orders, [packed], running.writers)
-        except OSError:
+        if not self._send(plan.pack(), running.writers):
             self.close()
             return False
         if not plan.held:
@@ -53,6 +47,12 @@ class Spare:
             os.close(descriptor)
         running.started(self._pidfd, self._orders if plan.held else None)
         return True
+
+    def _send(self, packed: bytes, descriptors: list[int]) -> bool:
+        try:
+            return len(packed) <= _INLINE and socket.send_fds(self._orders, [packed], descriptors) > 0
+        except OSError:
+            return False
 
     def close(self) -> None:
         self._orders.close()

@@ -187,7 +187,8 @@ class Running:
         self._close()
         lines = self._report.decode(errors="replace").splitlines()
         self.covers = [bytes.fromhex(line[6:]) for line in lines if line.startswith("cover ")]
-        self._settle(self._result([line for line in lines if not line.startswith(("cover ", "note "))]))
+        placeholder.remove_each([bytes.fromhex(line[6:]) for line in lines if line.startswith("stray ")])
+        self._settle(self._result([line for line in lines if not line.startswith(("cover ", "stray ", "note "))]))
 
     def _drain(self, reader: int) -> None:
         for _ in range(_PIPE_SIZE * 4 // _CHUNK):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from . import confine, identity, kernel, landlock, supervise
 from .guards import Guards
 from .mounts import Machine, View
-from .plan import FULL, LANDLOCK, PLAIN, Plan
+from .plan import FULL, LANDLOCK, PLAIN, Kind, Plan
 from .supervise import Descendants, Namespace, Watch
 
 NOT_RUN = 125
@@ -24,6 +24,7 @@ _SIOCSIFFLAGS = 0x8914
 _STREAMS = 3  # stdout, stderr, status
 _RECEIVE = 1 << 16
 _USED = b"\0"
+_MOST_TOLD = 1 << 15  # a pipe holds more: nobody reads the ledger before the end
 
 
 class Surroundings:
@@ -85,7 +86,7 @@ class Cell:
             self._die_with_helper()
             self._watch(self._spawn_plain() if plan.shape == PLAIN else self._fork_restricted(), Descendants())
 
-    def wait(self, orders: _socket.socket, ledger: int, rehearse: "Rehearse") -> None:
+    def wait(self, kind: Kind, orders: _socket.socket, ledger: int, rehearse: "Rehearse") -> None:
         """Get ready, then run the command that comes over `orders`, if one comes."""
         self._shed({orders.fileno(), ledger})
         failure: OSError | None = None
@@ -103,6 +104,8 @@ class Cell:
         self._leave = orders if self._plan.held else None
         if failure is not None:
             raise failure
+        if self._plan.kind != kind:
+            raise OSError(22, "this cell is of another kind")
         self._live()
 
     def _is_wanted(self, orders: _socket.socket, milliseconds: "int | None") -> bool | None:
@@ -164,9 +167,8 @@ class Cell:
 
     def _build_view(self) -> None:
         plan = self._plan
-        kernel.unshare(
-            kernel.CLONE_NEWNS
-        )  # only now: a copy of the mounts made earlier would lack what came since, and hold what went
+        # Not before: an older copy would lack what was mounted since, and would keep in use what was unmounted.
+        kernel.unshare(kernel.CLONE_NEWNS)
         if plan.processes and not self._around.machine.counts_per_namespace:
             self._running = confine.processes_of(os.geteuid())
         view = View(plan, self._around.machine, outer_root=self._ids[0] == 0 and plan.owner is None)
@@ -185,10 +187,14 @@ class Cell:
             _raise_loopback()
 
     def _tell_placeholders(self, paths: "list[bytes]") -> None:
-        """The helper removes them when we are gone; the server does if the helper is gone too."""
-        if paths:
-            os.write(self._ledger, marshal.dumps(paths))
-            report(self.status, b"\n".join([b"cover " + path.hex().encode() for path in paths]))
+        """The helper removes them when we are gone; the server does if the helper is gone too, or if they are too many to tell."""
+        if not paths:
+            return
+        told = marshal.dumps(paths)
+        word = b"cover " if len(told) < _MOST_TOLD else b"stray "
+        if len(told) < _MOST_TOLD:
+            os.write(self._ledger, told)
+        report(self.status, b"\n".join([word + path.hex().encode() for path in paths]))
 
     def _die_with_helper(self) -> None:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.ORPHANED)

@@ -111,11 +111,13 @@ class Helper:
 
     def _clear_up(self) -> None:
         """Make room for the next command: a cell that waits for it, and nothing left of those that have ended."""
-        ended, self._ended, self._due = self._ended, [], 0.0
-        for pid, kind, covers in ended:
+        self._due = 0.0
+        while self._ended:
+            pid, kind, covers = self._ended[0]
             orders = self._prepare(kind)  # first: it has things to do by itself
             placeholder.remove_each(covers)
             self._tell_over(pid, orders)
+            del self._ended[0]
 
     def _collect(self, started: spawn.Started) -> None:
         if started.ledger in self._ledgers:
@@ -195,7 +197,7 @@ class Helper:
             os.close(writer)
             os.close(null)
         os.waitpid(started.pid, 0)
-        os.close(started.pidfd)
+        started.close()
         lines = os.read(reader, 4096).decode(errors="replace").splitlines()
         os.close(reader)
         notes = " ".join(line.removeprefix("note ") for line in lines if line.startswith("note "))

@@ -62,7 +62,7 @@ def prepare(kind: Kind, around: Surroundings) -> "tuple[Started, _socket.socket]
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
         with _Ledger() as ledger:
-            pid, pidfd = _fork(around, kind, lambda cell: cell.wait(theirs, ledger.writer, rehearse), -1)
+            pid, pidfd = _fork(around, kind, lambda cell: cell.wait(kind, theirs, ledger.writer, rehearse), -1)
             return Started(pid, pidfd, kind, ledger.keep()), ours
     except OSError:
         ours.close()
