@@ -212,10 +212,11 @@ def drive(
     uid: int,
     rung: str | None = None,
     wrapper: tuple[str, ...] = (),
+    waiting: bool = False,
 ) -> list[dict[str, Any]]:
     """Run commands (argv, containment) by a server that is `uid`; returns exit code, output and set-up error of each.
 
-    `wrapper` are words put before the server's command line.
+    `wrapper` are words put before the server's command line; `waiting`: each but the first is run by a cell that waited for it.
     """
     request = {
         "library": str(stage.folder / "library"),
@@ -229,8 +230,9 @@ def drive(
                 "env": {"PATH": "/usr/bin:/bin", "HOME": str(stage.folder / "home")},
                 "timeout": 60,
                 "containment": containment,
+                "waiting": waiting and number > 0,
             }
-            for argv, containment in commands
+            for number, (argv, containment) in enumerate(commands)
         ],
     }
     done = subprocess.run(
@@ -255,9 +257,11 @@ def probe(
     rung: str | None = None,
     wrapper: tuple[str, ...] = (),
 ) -> dict[str, tuple[str, str]]:
-    """Run the probes in one command; returns outcome and how, by name."""
+    """Run the probes in one command, on the full rung in a cell that waited for it; returns outcome and how, by name."""
     argv = [plain_python(), "-I", str(stage.folder / "probes.py"), str(stage.folder / "arena.json"), *names]
-    (answer,) = drive(stage, [(argv, containment)], uid=uid, rung=rung, wrapper=wrapper)
+    waiting = rung == "full" and containment is not None
+    commands = [(["true"], containment), (argv, containment)] if waiting else [(argv, containment)]
+    *_, answer = drive(stage, commands, uid=uid, rung=rung, wrapper=wrapper, waiting=waiting)
     assert answer["setup_error"] is None, answer
     assert answer["exit_code"] == 0, answer
     lines = [json.loads(line) for line in answer["stdout"].splitlines()]

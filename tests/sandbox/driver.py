@@ -10,6 +10,13 @@ import sys
 from typing import Any
 
 
+async def wait_for_spare(sandbox: Any) -> None:
+    """So that the next command gets the cell that is kept ready."""
+    async with asyncio.timeout(10):
+        while sandbox.spare_pid is None:  # noqa: ASYNC110  # nothing tells when it is there
+            await asyncio.sleep(0.005)
+
+
 async def main() -> None:
     request: dict[str, Any] = json.load(sys.stdin)
     sys.path.insert(0, request["library"])
@@ -33,6 +40,8 @@ async def main() -> None:
             fields: dict[str, Any] = {key: tuple(value) if key in lists else value for key, value in given.items()}
             fields["limits"] = Limits(**fields.get("limits", {}))
             containment = Containment(**fields)
+        if entry["waiting"]:
+            await wait_for_spare(sandbox)
         command = Command(tuple(entry["argv"]), entry["cwd"], entry["env"], entry["timeout"], containment)
         result = await sandbox.run(command, keep)
         ending = {"exit_code": result.exit_code, "setup_error": result.setup_error, "limit": result.limit}

@@ -66,6 +66,24 @@ def processes_with(word: str) -> list[int]:
     return found
 
 
+def children_of_helper(sandbox: Sandbox) -> list[int]:
+    helper = sandbox.helper_pid
+    assert helper is not None
+    return [int(word) for word in Path(f"/proc/{helper}/task/{helper}/children").read_text().split()]
+
+
+async def spare_of(sandbox: Sandbox) -> int:
+    """The process that waits for the next command; it is there a moment after a contained command."""
+    await until(lambda: sandbox.spare_pid is not None)
+    assert sandbox.spare_pid is not None
+    return sandbox.spare_pid
+
+
+async def at_rest(sandbox: Sandbox) -> None:
+    """Wait until no process is left but the one that waits for the next command, if there is one."""
+    await until(lambda: children_of_helper(sandbox) in ([], [sandbox.spare_pid]), 10)
+
+
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     """Wait for something outside this process, which cannot tell us."""
     loop = asyncio.get_running_loop()

@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, PROTECTED, Output, processes_with, run, until
+from tests.sandbox.stage import ENV, PROTECTED, Output, at_rest, children_of_helper, processes_with, run, spare_of, until
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, CommandResult, Containment, Limits, Sandbox
+from understudy.sandbox.cell import placeholder
 
 DAEMON = """
 import os, sys, time
@@ -238,8 +240,7 @@ async def test_a_watching_process_that_is_killed_takes_everything_along(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     task, _ = await start(sandbox, either, "sh", "-c", "(sleep 70011 &); echo up; sleep 70011", cwd=workspace)
-    helper = helper_pid(sandbox)
-    (watcher,) = [int(word) for word in Path(f"/proc/{helper}/task/{helper}/children").read_text().split()]
+    (watcher,) = children_of_helper(sandbox)
     os.kill(watcher, signal.SIGKILL)
     await asyncio.wait([task], timeout=5)
     assert task.done()
@@ -267,11 +268,14 @@ async def test_closing_ends_what_still_runs(workspace: Path, either: Containment
 
 async def test_descriptors_are_given_back(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
     await run(sandbox, either, "true", cwd=workspace)
+    if either is not None:
+        await spare_of(sandbox)
     before = len(os.listdir("/proc/self/fd"))
     for argv in (("true",), ("no-such-program",), ("sh", "-c", "sleep 5 & echo x")):
         await run(sandbox, either, *argv, cwd=workspace)
-    helper = helper_pid(sandbox)
-    await until(lambda: Path(f"/proc/{helper}/task/{helper}/children").read_text() == "")
+    await at_rest(sandbox)
+    if either is not None:
+        await spare_of(sandbox)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -279,3 +283,28 @@ async def test_a_command_cannot_end_the_process_that_watches_it(sandbox: Sandbox
     script = "for name in HUP USR1 TERM KILL STOP INT; do kill -$name 1; done; sleep 0.1; echo still; exit 4"
     result, output = await run(sandbox, contained, "sh", "-c", script, cwd=workspace)
     assert (result.exit_code, result.setup_error, output.text()) == (4, None, "still\n")
+
+
+async def test_placeholders_that_come_and_go_do_not_disturb_a_command(
+    sandbox: Sandbox, contained: Containment, workspace: Path
+) -> None:
+    """Other commands in the same folder begin and end all the time."""
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            for name in PROTECTED:
+                path = os.fsencode(workspace / name)
+                held = placeholder.hold(path)
+                assert held is not None
+                os.close(held)
+                placeholder.remove(path)
+
+    others = asyncio.get_running_loop().run_in_executor(None, come_and_go)
+    try:
+        for _ in range(20):
+            result, _ = await run(sandbox, contained, "true", cwd=workspace)
+            assert result == CommandResult(0, result.duration)
+    finally:
+        over.set()
+        await others

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, processes_with, until
+from tests.sandbox.stage import ENV, Output, at_rest, processes_with, run, spare_of, until
 from tests.sandbox.test_lifecycle import helper_pid
 from understudy.sandbox import Command, Containment, Sandbox
 
@@ -45,12 +45,14 @@ async def test_random_endings(sandbox: Sandbox, contained: Containment, workspac
     dice = random.Random(seed)
     await sandbox.run(Command(("true",), str(workspace), ENV, None, contained), Output())
     await sandbox.tidied()
+    await spare_of(sandbox)
     descriptors = len(os.listdir("/proc/self/fd"))
     async with asyncio.TaskGroup() as tasks:
         for number in range(120):
             tasks.create_task(one(sandbox, contained if number % 3 else None, workspace, dice))
-    helper = helper_pid(sandbox)
-    await until(lambda: Path(f"/proc/{helper}/task/{helper}/children").read_text() == "", 10)
+    await at_rest(sandbox)
+    await run(sandbox, contained, "true", cwd=workspace)  # the last may have sent away the process that waits
+    await spare_of(sandbox)
     await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
     assert processes_with("90001") == []
     await sandbox.tidied()

@@ -14,9 +14,26 @@ def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode, sta
     return _digest((mode, cwd, environment, standing, *argv))
 
 
+class _Latest:
+    """The digest of the environment that was asked about last: one command after another has the same."""
+
+    def __init__(self) -> None:
+        self._variables: dict[str, str] | None = None
+        self._digest = ""
+
+    def digest(self, variables: Mapping[str, str]) -> str:
+        if variables != self._variables:
+            self._variables = dict(variables)
+            self._digest = _digest(part for name in sorted(variables) for part in (name, variables[name]))
+        return self._digest
+
+
+_latest = _Latest()
+
+
 def environment_digest(variables: Mapping[str, str]) -> str:
     """Stands for the variables in a key without telling them: it is a keyless hash of all of them at once."""
-    return _digest(part for name in sorted(variables) for part in (name, variables[name]))
+    return _latest.digest(variables)
 
 
 def _digest(parts: Iterable[str]) -> str:

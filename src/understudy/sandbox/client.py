@@ -10,7 +10,8 @@ import sys
 from collections import deque
 from pathlib import Path
 
-from understudy.sandbox.cell.plan import Plan
+from understudy.sandbox.cell import placeholder
+from understudy.sandbox.cell.plan import FULL, Kind, Plan
 from understudy.sandbox.running import OnOutput, Running
 
 logger = logging.getLogger(__name__)
@@ -25,18 +26,53 @@ class HelperDied(Exception):
     pass
 
 
+class Spare:
+    """A cell that waits for its command: the process, and where the command is to be sent. Closing it sends it away."""
+
+    def __init__(self, kind: Kind, pid: int, pidfd: int, orders: int) -> None:
+        self.kind = kind
+        self.pid = pid
+        self._pidfd = pidfd
+        self._orders = socket.socket(fileno=orders)
+        self._orders.setblocking(False)
+
+    def give(self, plan: Plan, running: Running) -> bool:
+        """Hand over a command, which is then its; False if it cannot take that."""
+        if not self._send(plan.pack(), running.writers):
+            self.close()
+            return False
+        if not plan.held:
+            self._orders.close()
+        for descriptor in running.writers:
+            os.close(descriptor)
+        running.started(self._pidfd, self._orders if plan.held else None)
+        return True
+
+    def _send(self, packed: bytes, descriptors: list[int]) -> bool:
+        try:
+            return len(packed) <= _INLINE and socket.send_fds(self._orders, [packed], descriptors) > 0
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        self._orders.close()
+        os.close(self._pidfd)
+
+
 class Helper:
     """One helper process and the commands it runs. Useless once `dead`; its owner then makes another."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tidying: "set[asyncio.Future[None]]") -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._tidying = tidying
         self.dead = False
         self.probed: asyncio.Future[dict[str, str]] = loop.create_future()
         self._next = 1
         self._starting: dict[int, Running] = {}
         self._under_way: set[Running] = set()
-        self._unsent: deque[tuple[bytes, list[int], Running]] = deque()
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()
+        self._spare: Spare | None = None
+        self._cells: dict[int, Running] = {}  # by process, until the helper has cleared up after them
+        self._over: asyncio.Future[None] = loop.create_future()  # the next time that it has
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -50,6 +86,10 @@ class Helper:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def spare_pid(self) -> int | None:
+        return None if self._spare is None else self._spare.pid
+
     def start(self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = ()) -> Running:
         """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures.
 
@@ -57,13 +97,14 @@ class Helper:
         """
         identifier = self._next
         self._next += 1
-        running = Running(self._loop, plan, on_output, self._tidying)
-        self._under_way.add(running)
-        running.done.add_done_callback(lambda _: self._under_way.discard(running))
+        running = Running(self._loop, plan, on_output)
+        self._follow(running)
         if self.dead:
             for descriptor in (*running.writers, *extra):
                 os.close(descriptor)
             running.fail("the sandbox helper is not running")
+            return running
+        if self._give_to_spare(plan, running):
             return running
         self._starting[identifier] = running
         packed = plan.pack()
@@ -71,13 +112,49 @@ class Helper:
         if len(packed) > _INLINE:
             descriptors.append(as_file(packed))
             packed = None
-        self._unsent.append((marshal.dumps((identifier, packed)), descriptors, running))
+        self._unsent.append((marshal.dumps((identifier, packed)), descriptors))
         self._send()
         return running
 
+    def start_held(self, plan: Plan, on_output: OnOutput) -> Running | None:
+        """Have a command set up that does not begin before `release`; None where that cannot be had."""
+        if self._spare is None or plan.shape != FULL:
+            return None
+        plan.held = True
+        running = Running(self._loop, plan, on_output)
+        if self._give_to_spare(plan, running):
+            self._follow(running)
+            return running
+        plan.held = False
+        for descriptor in running.writers:
+            os.close(descriptor)
+        running.fail("there is no cell")
+        return None
+
+    def _give_to_spare(self, plan: Plan, running: Running) -> bool:
+        spare, self._spare = (self._spare, None) if plan.shape == FULL else (None, self._spare)
+        if spare is None:
+            return False
+        if spare.kind != plan.kind:
+            spare.close()
+            return False
+        if not spare.give(plan, running):
+            return False
+        self._cells[spare.pid] = running
+        return True
+
+    def _follow(self, running: Running) -> None:
+        self._under_way.add(running)
+        running.done.add_done_callback(lambda _: self._leave(running))
+
+    def _leave(self, running: Running) -> None:
+        self._under_way.discard(running)
+        if self.dead:  # nobody else will
+            placeholder.remove_each(running.covers)
+
     def _send(self) -> None:
         while self._unsent:
-            message, descriptors, _ = self._unsent[0]
+            message, descriptors = self._unsent[0]
             try:
                 socket.send_fds(self._socket, [message], descriptors)
             except BlockingIOError:
@@ -94,7 +171,7 @@ class Helper:
     def _receive(self) -> None:
         while not self.dead:
             try:
-                message, descriptors, _, _ = socket.recv_fds(self._socket, 65536, 1, socket.MSG_CMSG_CLOEXEC)
+                message, descriptors, _, _ = socket.recv_fds(self._socket, 65536, 2, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
             except OSError:
@@ -106,15 +183,43 @@ class Helper:
             if kind == "probed":
                 self.probed.set_result(detail)
                 continue
+            if kind == "over":
+                pid, spare = detail
+                self._forget(pid)
+                if spare is not None:
+                    self._keep_spare(spare, descriptors)
+                continue
             if kind == "started" and not descriptors:
                 logger.error("out of file descriptors: ending every command, because one could not be watched")
                 self._lose()
                 return
             running = self._starting.pop(identifier)
             if kind == "started":
+                if running.plan.shape == FULL:
+                    self._cells[detail] = running
                 running.started(descriptors[0])
             else:
                 running.fail(detail)
+
+    def _forget(self, pid: int) -> None:
+        self._cells.pop(pid, None)
+        self._over.set_result(None)
+        self._over = self._loop.create_future()
+
+    async def tidied(self) -> None:
+        """Wait until the helper has cleared up after every command that has ended."""
+        while any(running.done.done() for running in self._cells.values()):
+            await asyncio.shield(self._over)
+
+    def _keep_spare(self, detail: tuple[Kind, int], descriptors: list[int]) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+        if len(descriptors) == 2:
+            self._spare = Spare(*detail, *descriptors)
+            return
+        for descriptor in descriptors:  # there is no room for more
+            os.close(descriptor)
 
     def _lose(self) -> None:
         """The helper is gone. What it had not started never will be; what it had started dies with it."""
@@ -124,10 +229,17 @@ class Helper:
         self._loop.remove_reader(self._socket.fileno())
         self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
-        for _, descriptors, _ in self._unsent:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+        for _, descriptors in self._unsent:
             for descriptor in descriptors:
                 os.close(descriptor)
         self._unsent.clear()
+        for running in self._cells.values():
+            placeholder.remove_each(running.covers)
+        self._cells.clear()
+        self._over.set_result(None)
         for running in self._starting.values():
             running.lose()
         self._starting.clear()

@@ -31,22 +31,50 @@ def impossible(command: Command) -> str | None:
         return "the command is empty"
     if not os.path.isabs(command.cwd):
         return "the folder is not an absolute path"
-    texts = (*command.argv, command.cwd, *command.env, *command.env.values())
-    if any("\0" in text for text in texts):
-        return "an argument contains a NUL character"
-    try:
-        for text in texts:
+    return _unspeakable((*command.argv, command.cwd)) or _environments.problem(command.env)
+
+
+def _unspeakable(texts: Iterable[str]) -> str | None:
+    """Why the system cannot be told these."""
+    for text in texts:
+        if "\0" in text:
+            return "an argument contains a NUL character"
+        try:
             os.fsencode(text)
-    except UnicodeEncodeError:
-        return "an argument contains half a character"
+        except UnicodeEncodeError:
+            return "an argument contains half a character"
     return None
+
+
+class _Environments:
+    """The latest environment, looked through and encoded once: one command after another has the same."""
+
+    def __init__(self) -> None:
+        self._checked: dict[str, str] = {}
+        self._problem: str | None = None
+        self._given: dict[str, str] = {}
+        self._encoded: dict[bytes, bytes] = {}
+
+    def problem(self, env: dict[str, str]) -> str | None:
+        if env != self._checked:
+            self._checked, self._problem = dict(env), _unspeakable((*env, *env.values()))
+        return self._problem
+
+    def encode(self, env: dict[str, str]) -> dict[bytes, bytes]:
+        if env != self._given:
+            self._given = dict(env)
+            self._encoded = {os.fsencode(name): os.fsencode(value) for name, value in env.items() if name and "=" not in name}
+        return self._encoded
+
+
+_environments = _Environments()
 
 
 def plain_plan(command: Command, open_files: int) -> Plan:
     return Plan(
         shape=PLAIN,
         argv=_encode(command.argv),
-        environment=_encode_environment(command.env),
+        environment=_environments.encode(command.env),
         cwd=os.fsencode(command.cwd),
         open_files=open_files,
     )
@@ -74,7 +102,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
     return Plan(
         shape=shape,
         argv=_encode(command.argv),
-        environment=_encode_environment(environment_for(command.env, private_tmp, shape, owner)),
+        environment=_environments.encode(environment_for(command.env, private_tmp, shape, owner)),
         cwd=os.fsencode(command.cwd),
         workspace=os.fsencode(workspace),
         roots=_encode(writable_roots(containment)),
@@ -196,7 +224,3 @@ def _can_reach(uid: int, folder: str) -> bool:
 
 def _encode(words: tuple[str, ...]) -> list[bytes]:
     return [os.fsencode(word) for word in words]
-
-
-def _encode_environment(env: dict[str, str]) -> dict[bytes, bytes]:
-    return {os.fsencode(name): os.fsencode(value) for name, value in env.items() if name and "=" not in name}

@@ -4,11 +4,12 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Awaitable, Callable
 
 from understudy.errors import SandboxError
 from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
-from understudy.sandbox.cell.plan import Plan
+from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, Plan
 from understudy.sandbox.client import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.direct import run_directly
 from understudy.sandbox.planning import (
@@ -23,7 +24,7 @@ from understudy.sandbox.planning import (
 )
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
 from understudy.sandbox.running import OnOutput, Running
-from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, Containment, RungName
+from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,6 @@ class Sandbox:
         self._rung: Rung | None = None
         self._open_files = 0
         self._fallbacks: set[str] = set()
-        self._tidying: set[asyncio.Future[None]] = set()
 
     def warm(self) -> None:
         """Start the helper if it is not running. Returns at once; needs a running event loop."""
@@ -57,6 +57,11 @@ class Sandbox:
         """The helper process, for diagnosis; None if there is none now."""
         return None if self._helper is None or self._helper.dead else self._helper.pid
 
+    @property
+    def spare_pid(self) -> int | None:
+        """The process that waits for the next command, for diagnosis; None if there is none now."""
+        return None if self._helper is None else self._helper.spare_pid
+
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end. However this is left, nothing that the command started is still running.
 
@@ -68,8 +73,17 @@ class Sandbox:
         if sys.platform != "linux":
             return await self._run_elsewhere(command, on_output)
         try:
-            running = await self._start(command, on_output)
+            plan = await self._plan(command)
+            if plan.shape != FULL:  # placeholders are covered in a cell, but would be in the way of this one
+                await self.tidied()
+            running = self._ready().start_held(plan, on_output) if command.clearance is not None else None
         except (SandboxError, HelperDied, OSError) as error:
+            return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
+        if command.clearance is not None:
+            await _clear(command.clearance, running)
+        try:
+            running = running or self._start(plan, command, on_output)
+        except (SandboxError, OSError) as error:
             return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
         seconds = time_limit(command)
         if seconds is not None:
@@ -77,49 +91,45 @@ class Sandbox:
         try:
             return await asyncio.shield(running.done)
         except asyncio.CancelledError:
-            running.kill()
-            await asyncio.wait([running.done])  # a second cancellation ends only this wait
+            await _end(running)
             raise
 
     async def tidied(self) -> None:
         """Wait until nothing is left of the commands that have ended: a moment after their results at most."""
-        if self._tidying:
-            await asyncio.wait(self._tidying)
+        if self._helper is not None:
+            await self._helper.tidied()
 
     async def close(self) -> None:
         """End every command and the helper."""
         if self._helper is not None:
             helper, self._helper = self._helper, None
             await helper.close()
-        await self.tidied()
         remove_fallbacks(self._fallbacks)
         self._fallbacks.clear()
 
-    async def _start(self, command: Command, on_output: OnOutput) -> Running:
+    async def _plan(self, command: Command) -> Plan:
         helper = self._ready()
         containment = command.containment
         if containment is None or not is_contained(command):
-            return helper.start(plain_plan(command, self._open_files), on_output)
+            return plain_plan(command, self._open_files)
         rung = await self._choose(helper)
-        helper = self._ready()  # it may have died meanwhile
         if rung.name == "bubblewrap":
-            return self._start_wrapped(helper, command, containment, on_output)
-        plan = contained_plan(command, containment, rung.name, self._open_files)
-        self._remember(plan, containment)
-        return helper.start(plan, on_output)
-
-    def _remember(self, plan: Plan, containment: Containment) -> None:
+            program = find_bubblewrap()
+            if program is None:
+                raise SandboxError("bubblewrap is no longer installed")
+            plan = wrapped_plan(command, containment, program, self._open_files)
+        else:
+            plan = contained_plan(command, containment, rung.name, self._open_files)
         folder = os.fsdecode(plan.private_tmp)
         if folder != (containment.private_tmp or ""):
             self._fallbacks.add(folder)
+        return plan
 
-    def _start_wrapped(self, helper: Helper, command: Command, containment: Containment, on_output: OnOutput) -> Running:
-        program = find_bubblewrap()
-        if program is None:
-            raise SandboxError("bubblewrap is no longer installed")
-        plan = wrapped_plan(command, containment, program, self._open_files)
-        self._remember(plan, containment)
-        code = seccomp.program(syscalls.machine(), network=containment.network, own_namespaces=True)
+    def _start(self, plan: Plan, command: Command, on_output: OnOutput) -> Running:
+        helper = self._ready()  # it may have died meanwhile
+        if plan.shape != BUBBLEWRAP or command.containment is None:
+            return helper.start(plan, on_output)
+        code = seccomp.program(syscalls.machine(), network=command.containment.network, own_namespaces=True)
         descriptor = as_file(code)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return helper.start(plan, on_output, (descriptor,))
@@ -127,7 +137,7 @@ class Sandbox:
     def _ready(self) -> Helper:
         if self._helper is None or self._helper.dead:
             self._open_files = self._open_files or raise_open_files()
-            self._helper = Helper(asyncio.get_running_loop(), self._tidying)
+            self._helper = Helper(asyncio.get_running_loop())
         return self._helper
 
     async def _choose(self, helper: Helper) -> Rung:
@@ -148,4 +158,22 @@ class Sandbox:
             except SandboxError as error:
                 return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
             argv = seatbelt.command_line(argv, command.containment, writable_roots(command.containment))
+        if command.clearance is not None:
+            await command.clearance()
         return await run_directly(argv, cwd=command.cwd, env=command.env, timeout=time_limit(command), on_output=on_output)
+
+
+async def _clear(clearance: Callable[[], Awaitable[None]], held: Running | None) -> None:
+    try:
+        await clearance()
+    except BaseException:
+        if held is not None:
+            await _end(held)
+        raise
+    if held is not None:
+        held.release()
+
+
+async def _end(running: Running) -> None:
+    running.kill()
+    await asyncio.wait([running.done])  # a second cancellation ends only this wait

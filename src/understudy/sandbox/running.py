@@ -4,7 +4,9 @@ import asyncio
 import fcntl
 import os
 import signal
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import placeholder
@@ -17,6 +19,7 @@ _CHUNK = 65536
 _READS_PER_TURN = 4
 _PIPE_SIZE = 1 << 18
 _GRACE_SECONDS = 0.2
+_ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
 _LOST_SECONDS = 5.0  # in case somebody else holds the pipe
 _F_SETPIPE_SZ = 1031
@@ -25,15 +28,14 @@ _F_SETPIPE_SZ = 1031
 class Running:
     """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput, tidying: "set[asyncio.Future[None]]"
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput) -> None:
         self._loop = loop
-        self._tidying = tidying  # what goes on after the command has ended, for whoever wants to wait for it
-        self._plan = plan
+        self.plan = plan
+        self.covers: list[bytes] = []  # placeholders that it made; the helper removes them
         self._on_output = on_output
         self._began = loop.time()
         self._pidfd = -1
+        self._gate: socket.socket | None = None
         self._timed_out = False
         self._killed = False
         self._failure: BaseException | None = None
@@ -54,14 +56,29 @@ class Running:
             _enlarge(reader)
             loop.add_reader(reader, self._read, reader)
 
-    def started(self, pidfd: int) -> None:
+    def started(self, pidfd: int, gate: socket.socket | None = None) -> None:
+        """`gate`: the command does not begin before it is released there."""
         if self._closed:  # a quick command may have told its end before the helper told its start
             os.close(pidfd)
             return
         self._pidfd = pidfd
+        self._gate = gate
         self._loop.add_reader(pidfd, self._ended)
         if self._killed:
             self._kill()
+
+    def release(self) -> None:
+        """Let a command begin that was held."""
+        if self._gate is not None:
+            self._began = self._loop.time()
+            with suppress(OSError):  # then it has ended already
+                self._gate.send(b"1")
+            self._close_gate()
+
+    def _close_gate(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
 
     def lose(self) -> None:
         """The helper died before it told of a start. If there was one after all, its end closes the status pipe."""
@@ -75,7 +92,7 @@ class Running:
         if self._closed:
             return
         self._report += b"failed the helper died before it could start the command\n"
-        placeholder.remove_all(self._plan.roots, self._plan.protected)
+        placeholder.remove_all(self.plan.roots, self.plan.protected)
         self._finish()
 
     def fail(self, message: str) -> None:
@@ -90,6 +107,7 @@ class Running:
     def kill(self) -> None:
         """End it and all that it started, at once; `done` tells when that is so."""
         self._killed = True
+        self._close_gate()
         if self._pidfd >= 0:
             self._kill()
 
@@ -104,12 +122,11 @@ class Running:
     def _kill(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._plan.shape == FULL:
-            self._signal(signal.SIGKILL)
-            return
-        # Without a PID namespace the watching process has to find and end what the command started.
+        # The watching process ends everything and tells when that is done: sooner than the kernel would have taken its
+        # namespaces apart. Where it is number 1, killing it does the same, more slowly, and even if it does not answer.
         self._signal(signal.SIGUSR1)
-        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._signal, signal.SIGKILL)
+        patience = _ANSWER_SECONDS if self.plan.shape == FULL else _SWEEP_SECONDS
+        self._timer = self._loop.call_later(patience, self._signal, signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
         if self._pidfd >= 0:
@@ -160,7 +177,7 @@ class Running:
         while block := _read_some(self._status):
             self._report += block
         if not _is_final(self._report):  # it may not have come to telling us all its placeholders
-            placeholder.remove_all(self._plan.roots, self._plan.protected)
+            placeholder.remove_all(self.plan.roots, self.plan.protected)
         self._finish()
 
     def _finish(self) -> None:
@@ -169,12 +186,9 @@ class Running:
             self._drain(reader)
         self._close()
         lines = self._report.decode(errors="replace").splitlines()
-        covers = [bytes.fromhex(line[6:]) for line in lines if line.startswith("cover ")]
-        if covers:
-            removal = self._loop.run_in_executor(None, placeholder.remove_each, covers)  # slow on some disks: no command waits
-            self._tidying.add(removal)
-            removal.add_done_callback(self._tidying.discard)
-        self._settle(self._result([line for line in lines if not line.startswith(("cover ", "note "))]))
+        self.covers = [bytes.fromhex(line[6:]) for line in lines if line.startswith("cover ")]
+        placeholder.remove_each([bytes.fromhex(line[6:]) for line in lines if line.startswith("stray ")])
+        self._settle(self._result([line for line in lines if not line.startswith(("cover ", "stray ", "note "))]))
 
     def _drain(self, reader: int) -> None:
         for _ in range(_PIPE_SIZE * 4 // _CHUNK):
@@ -238,6 +252,7 @@ class Running:
 
     def _close(self) -> None:
         self._closed = True
+        self._close_gate()
         for reader in list(self._readers):
             self._close_reader(reader)
         self._loop.remove_reader(self._status)

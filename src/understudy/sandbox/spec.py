@@ -1,5 +1,6 @@
 """What a command is, how it is to be contained, and how it ended. Data only."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,6 +49,8 @@ class Command:
     env: dict[str, str]
     timeout: float | None = None  # seconds
     containment: Containment | None = None  # None: not contained, but its processes still end with it
+    # Leave to begin: nothing is executed before it returns, nor if it raises. The sandbox may be set up meanwhile.
+    clearance: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True)

@@ -158,12 +158,11 @@ class _Execution:
         if containment is not None and containment.private_tmp is not None:
             os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
         context.record(CommandStarted(self._call_id, self._argv, self._cwd, contained=containment is not None))
-        await context.committed()
         capture = _Capture(self._call_id, context)
         environment = with_markers(
             self._environment, contained=containment is not None, network=containment.network if containment else "on"
         )
-        command = Command(self._argv, self._cwd, environment, self._seconds, containment)
+        command = Command(self._argv, self._cwd, environment, self._seconds, containment, context.committed)
         started = asyncio.get_running_loop().time()
         try:
             result = await context.sandbox.run(command, capture.feed)

@@ -67,6 +67,8 @@ def restrict(plan: Plan, abi: int) -> None:
         _restrict_files_without_mounts(plan, abi)
     elif abi >= landlock.WITH_MOVES:
         _restrict_files(plan, abi)
+    if not full:  # a cell has done so when it moved in
+        kernel.drop_bounding_set()
     kernel.drop_capabilities()
     kernel.install_filter(filter_program(plan.network, own_namespaces=full))
 

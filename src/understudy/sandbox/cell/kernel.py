@@ -81,6 +81,7 @@ class _Call:
 
 _INT, _UINT, _TEXT, _POINTER, _SIZE = ctypes.c_int, ctypes.c_uint, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t
 _clone = _Call("clone", ctypes.c_ulong, _POINTER, _POINTER, _POINTER, ctypes.c_ulong)
+_unshare = _Call("unshare", _INT)
 _close_range = _Call("close_range", _UINT, _UINT, _UINT)
 _mount = _Call("mount", _TEXT, _TEXT, _TEXT, ctypes.c_ulong, _TEXT)
 _umount = _Call("umount2", _TEXT, _INT)
@@ -104,6 +105,10 @@ def clone(flags: int) -> tuple[int, int]:
     pidfd = ctypes.c_int(-1)
     pid = _clone(flags | CLONE_PIDFD | SIGCHLD, None, ctypes.addressof(pidfd), None, 0)
     return pid, (pidfd.value if pid else -1)
+
+
+def unshare(flags: int) -> None:
+    _unshare(flags)
 
 
 def prctl(option: int, argument: int = 0) -> None:
@@ -163,11 +168,15 @@ class _CapabilityData(ctypes.Structure):
     _fields_ = (("words", ctypes.c_uint32 * 6),)
 
 
-def drop_capabilities() -> None:
-    """Give up every capability for good, also for what is executed later."""
+def drop_bounding_set() -> None:
+    """Whatever is executed from here on gets no capability from its file. What we have ourselves stays."""
     for capability in range(_LAST_CAPABILITY + 1):
         if _bare_prctl(PR_CAPBSET_DROP, capability) < 0:
             break  # unknown to this kernel; or we lack CAP_SETPCAP, and no_new_privs keeps the bounding set out of reach
+
+
+def drop_capabilities() -> None:
+    """Give up every capability for good, also for what is executed later; `drop_bounding_set` comes before."""
     _bare_prctl(PR_SET_SECUREBITS, _NO_ROOT_POWERS)  # needs CAP_SETPCAP, as above
     _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, doing="drop ambient capabilities")
     header, none = _CapabilityHeader(0x20080522, 0), _CapabilityData()

@@ -85,4 +85,7 @@ class Ruleset:
 
     def enforce(self) -> None:
         kernel.landlock_restrict_self(self._descriptor, 0)
+        self.close()
+
+    def close(self) -> None:
         os.close(self._descriptor)

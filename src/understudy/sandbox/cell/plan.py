@@ -8,6 +8,9 @@ BUBBLEWRAP = "bubblewrap"
 PLAIN = "plain"
 
 
+Kind = tuple[bool, "tuple[int, int] | None"]  # a network namespace of its own? whose rights are taken?
+
+
 class Plan:
     """What to run and how to confine it. `shape` says by what means; PLAIN is not confined, BUBBLEWRAP confines itself."""
 
@@ -31,6 +34,7 @@ class Plan:
         shared_memory_mb: int = 1024,
         disk_free_mb: int = 0,
         open_files: int = 0,
+        held: bool = False,
     ) -> None:
         self.shape = shape
         self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
@@ -49,6 +53,12 @@ class Plan:
         self.shared_memory_mb = shared_memory_mb
         self.disk_free_mb = disk_free_mb
         self.open_files = open_files
+        self.held = held  # a cell that waited is to wait once more, when all is set up, for leave to begin
+
+    @property
+    def kind(self) -> Kind:
+        """What a full cell is made of before its command is known."""
+        return self.network != "on", self.owner
 
     def pack(self) -> bytes:
         return marshal.dumps(self.__dict__)

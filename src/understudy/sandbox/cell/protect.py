@@ -10,6 +10,7 @@ from .roots import beneath
 _KIND, _LINK = 0o170000, 0o120000
 _EROFS = 30
 _MOST_LINKS = 8
+_ATTEMPTS = 20
 
 
 class Protector:
@@ -33,6 +34,18 @@ class Protector:
             os.close(descriptor)
 
     def _protect(self, path: bytes, depth: int = 0) -> None:
+        """A placeholder of a command that has just ended may be removed while we look: then look again."""
+        vanished = FileNotFoundError()
+        for _ in range(_ATTEMPTS):
+            try:
+                self._protect_what_is_there(path, depth)
+            except FileNotFoundError as error:
+                vanished = error
+            else:
+                return
+        raise vanished
+
+    def _protect_what_is_there(self, path: bytes, depth: int) -> None:
         root = next((root for root in self._roots if beneath(path, root) and path != root), None)
         if root is None or depth > _MOST_LINKS:
             return

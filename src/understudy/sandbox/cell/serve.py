@@ -3,16 +3,23 @@
 import _socket
 import gc
 import marshal
+import math
 import os
 import select
 import sys
+import time
 
 from . import confine, identity, kernel, placeholder, spawn, supervise
-from .plan import FULL, LANDLOCK, Plan
+from .inside import Surroundings, receive
+from .plan import FULL, LANDLOCK, Kind, Plan
 
-_RECEIVE = 1 << 16
 _MOST_DESCRIPTORS = 8
 _SWEEPS = 20
+_LATER = 0.01  # a server that has just got a result has more urgent things to do than we; the model then takes its time
+
+
+Spare = tuple[Kind, int]  # its kind and process
+Message = tuple[int, str, "str | int | dict[str, str] | tuple[int, Spare | None]"]
 
 
 class Helper:
@@ -23,8 +30,12 @@ class Helper:
             table = os.open(b"/proc/self/net/unix", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             table = os.open(b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        self._around = spawn.Surroundings(alive=alive, unix_table=table)
-        self._running: dict[int, tuple[spawn.Started, Plan]] = {}  # by pidfd
+        self._around = Surroundings(alive=alive, unix_table=table)
+        self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
+        self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
+        self._spare: spawn.Started | None = None  # the newest; the server may have used it already
+        self._ended: list[tuple[int, Kind, list[bytes]]] = []  # process, kind and placeholders of cells, not yet cleared up after
+        self._due = 0.0
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
 
@@ -33,24 +44,22 @@ class Helper:
         try:
             self._send((0, "probed", self._probe()))
             while True:
-                for descriptor, _ in self._poll.poll():
-                    if descriptor != self._control.fileno():
-                        self._collect(descriptor)
-                    elif not self._take():
+                for descriptor, _ in self._poll.poll(self._patience()):
+                    if descriptor in self._ledgers:
+                        self._note_end(self._ledgers[descriptor])
+                    elif descriptor in self._running:
+                        self._collect(self._running[descriptor])
+                    elif descriptor == self._control.fileno() and not self._take():
                         return
+                if self._patience() == 0:
+                    self._clear_up()
         except OSError:
             return  # the server does not read any more
         finally:
             self._end_all()
 
     def _take(self) -> bool:
-        message, ancillary, _, _ = self._control.recvmsg(
-            _RECEIVE, _socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), _socket.MSG_CMSG_CLOEXEC
-        )
-        descriptors: list[int] = []
-        for level, kind, data in ancillary:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-                descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) - 3, 4)]
+        message, descriptors = receive(self._control, _MOST_DESCRIPTORS)
         if not message:
             return False
         identifier, packed = marshal.loads(message)
@@ -62,35 +71,88 @@ class Helper:
         except OSError as error:
             self._send((identifier, "failed", f"cannot start a process: {error.strerror}"))
         else:
-            self._running[started.pidfd] = (started, plan)
-            self._poll.register(started.pidfd, select.POLLIN)
-            self._send((identifier, "started", ""), started.pidfd)
+            self._keep(started)
+            self._send((identifier, "started", started.pid), started.pidfd)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
         return True
 
-    def _send(self, message: "tuple[int, str, str | dict[str, str]]", descriptor: int = -1) -> None:
+    def _keep(self, started: spawn.Started) -> None:
+        self._running[started.pidfd] = started
+        self._poll.register(started.pidfd, select.POLLIN)
+        if started.ledger >= 0:
+            self._ledgers[started.ledger] = started
+            self._poll.register(started.ledger, 0)  # only to be told that it has been closed
+
+    def _send(self, message: Message, *descriptors: int) -> None:
         rights = []
-        if descriptor >= 0:
-            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
+        if descriptors:
+            packed = b"".join(descriptor.to_bytes(4, sys.byteorder) for descriptor in descriptors)
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)]
         self._control.sendmsg([marshal.dumps(message)], rights)
 
-    def _collect(self, pidfd: int) -> None:
-        started, _ = self._running.pop(pidfd)
-        self._poll.unregister(pidfd)
-        os.close(pidfd)
-        try:
-            status = os.waitpid(started.pid, 0)[1]
-        except ChildProcessError:
+    def _note_end(self, cell: spawn.Started) -> None:
+        """Its command is over, whose result the server has; the cell itself is about to go."""
+        self._poll.unregister(cell.ledger)
+        del self._ledgers[cell.ledger]
+        if cell is self._spare:
+            self._spare = None
+        covers = cell.covers()
+        if covers is None or cell.kind is None:  # it did not come to be used
+            self._tell_over(cell.pid, None)
             return
-        if os.WIFSIGNALED(status):
+        self._due = self._due or time.monotonic() + _LATER
+        self._ended.append((cell.pid, cell.kind, covers))
+
+    def _patience(self) -> "int | None":
+        """Milliseconds until there is something to clear up."""
+        return max(0, math.ceil((self._due - time.monotonic()) * 1000)) if self._ended else None
+
+    def _clear_up(self) -> None:
+        """Make room for the next command: a cell that waits for it, and nothing left of those that have ended."""
+        self._due = 0.0
+        while self._ended:
+            pid, kind, covers = self._ended[0]
+            orders = self._prepare(kind)  # first: it has things to do by itself
+            placeholder.remove_each(covers)
+            self._tell_over(pid, orders)
+            del self._ended[0]
+
+    def _collect(self, started: spawn.Started) -> None:
+        if started.ledger in self._ledgers:
+            self._note_end(started)
+        self._poll.unregister(started.pidfd)
+        del self._running[started.pidfd]
+        started.close()
+        if _is_killed(started.pid):
             self._end_orphans()
+
+    def _prepare(self, kind: Kind) -> "_socket.socket | None":
+        """A command has ended, and another like it is likely. One cell waits at most, and none before it is likely."""
+        if self._spare is not None and not self._spare.used:
+            return None
+        try:
+            self._spare, orders = spawn.prepare(kind, self._around)
+        except OSError:
+            self._spare = None
+            return None  # the next command is told, if it is so then
+        self._keep(self._spare)
+        return orders
+
+    def _tell_over(self, pid: int, orders: "_socket.socket | None") -> None:
+        """Nothing is left of the command in `pid`. A new spare cell goes along."""
+        spare = self._spare
+        if orders is None or spare is None or spare.kind is None:
+            self._send((0, "over", (pid, None)))
+            return
+        self._send((0, "over", (pid, (spare.kind, spare.pid))), spare.pidfd, orders.fileno())
+        orders.close()
 
     def _end_orphans(self) -> None:
         """A watching process that was killed leaves its charges to us."""
         for _ in range(_SWEEPS):
-            known = {started.pid for started, _ in self._running.values()}
+            known = {started.pid for started in self._running.values()}
             orphans = [pid for pid in supervise.children_of(os.getpid()) if pid not in known]
             if not orphans:
                 return
@@ -99,12 +161,15 @@ class Helper:
             supervise.wait_until_gone(orphans, 0.5)
 
     def _end_all(self) -> None:
-        for started, _ in self._running.values():
+        left = list(self._running.values())
+        for started in left:
             supervise.send(started.pid, supervise.END)
-        supervise.wait_until_gone([started.pid for started, _ in self._running.values()], 2.0)
-        for started, plan in self._running.values():
+        supervise.wait_until_gone([started.pid for started in left], 2.0)
+        for started in left:
             supervise.send(started.pid, supervise.KILL)
-            placeholder.remove_all(plan.roots, plan.protected)
+            placeholder.remove_each(started.covers() or [])
+        for _, _, covers in self._ended:
+            placeholder.remove_each(covers)
         self._running.clear()
         self._end_orphans()
 
@@ -132,12 +197,19 @@ class Helper:
             os.close(writer)
             os.close(null)
         os.waitpid(started.pid, 0)
-        os.close(started.pidfd)
+        started.close()
         lines = os.read(reader, 4096).decode(errors="replace").splitlines()
         os.close(reader)
         notes = " ".join(line.removeprefix("note ") for line in lines if line.startswith("note "))
         failures = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
         return ("" if "exit 0" in lines else failures[0] if failures else "the attempt died"), notes
+
+
+def _is_killed(pid: int) -> bool:
+    try:
+        return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return False
 
 
 def _read_all(descriptor: int) -> bytes:

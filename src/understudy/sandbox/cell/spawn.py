@@ -1,55 +1,111 @@
-"""From the helper's fork to the command's first instruction."""
+"""The helper's forks: a process for one command, or one that waits for the next."""
 
 import _socket
-import fcntl
+import marshal
 import os
 import select
+from collections.abc import Callable
 
-from . import confine, identity, kernel, landlock, supervise
-from .guards import Guards
-from .mounts import Machine, View
-from .plan import FULL, LANDLOCK, PLAIN, Plan
-from .supervise import Descendants, Namespace, Watch
+from . import confine, identity, kernel
+from .inside import NOT_RUN, Cell, Surroundings, describe, report
+from .plan import FULL, Kind, Plan
+from .rehearsal import rehearse
 
-NOT_RUN = 125
-_ENOENT, _ENOEXEC, _ENOTDIR = 2, 8, 20
-_NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
-_SIOCSIFFLAGS = 0x8914
-
-
-class Surroundings:
-    """What the helper has open and knows, for all its children."""
-
-    def __init__(self, *, alive: int, unix_table: int) -> None:
-        self.alive = alive  # reads end-of-file once the helper is gone
-        self.unix_table = unix_table
-        self.abi = landlock.version()
-        self.machine = Machine()
+_NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC  # of mounts: see `Cell`
 
 
 class Started:
-    def __init__(self, pid: int, pidfd: int) -> None:
+    """A process with a command, or one that waits for it."""
+
+    def __init__(self, pid: int, pidfd: int, kind: "Kind | None", ledger: int) -> None:
+        """`kind` is of a cell, None for other ways to run; `ledger`: see `Cell`, -1 for other ways to run."""
         self.pid = pid
         self.pidfd = pidfd
+        self.kind = kind
+        self.ledger = ledger
+
+    @property
+    def used(self) -> bool:
+        """Whether a cell was given a command."""
+        poll = select.poll()
+        poll.register(self.ledger, select.POLLIN)
+        return any(event & select.POLLIN for _, event in poll.poll(0))
+
+    def covers(self) -> "list[bytes] | None":
+        """The placeholders that a cell has made, None if it was not used; to be asked once its command is over."""
+        written = b""
+        try:
+            while self.ledger >= 0 and (block := os.read(self.ledger, 1 << 16)):
+                written += block
+        except BlockingIOError:
+            pass  # it could not even be killed
+        return (marshal.loads(written[1:]) if written[1:] else []) if written else None
+
+    def close(self) -> None:
+        os.close(self.pidfd)
+        if self.ledger >= 0:
+            os.close(self.ledger)
 
 
 def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started:
     """Fork the process that sets up, watches and ends the command. `descriptors`: stdout, stderr, status, then what to keep."""
-    flags = 0
-    if plan.shape == FULL:
-        flags = _NAMESPACES | (0 if plan.network == "on" else kernel.CLONE_NEWNET)
-        confine.filter_program(plan.network, own_namespaces=True)
-    ids = (os.geteuid(), os.getegid())
-    owner = plan.owner if plan.shape == FULL else None
+    if plan.shape != FULL:
+        return Started(*_fork(around, None, lambda cell: cell.run(plan, descriptors), descriptors[2]), None, -1)
+    confine.filter_program(plan.network, own_namespaces=True)
+    with _Ledger() as ledger:
+        pid, pidfd = _fork(around, plan.kind, lambda cell: cell.run(plan, descriptors, ledger.writer), descriptors[2])
+        return Started(pid, pidfd, plan.kind, ledger.keep())
+
+
+def prepare(kind: Kind, around: Surroundings) -> "tuple[Started, _socket.socket]":
+    """Fork a process that waits for a command; the socket is where to send that. Closing that sends it away."""
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    try:
+        with _Ledger() as ledger:
+            pid, pidfd = _fork(around, kind, lambda cell: cell.wait(kind, theirs, ledger.writer, rehearse), -1)
+            return Started(pid, pidfd, kind, ledger.keep()), ours
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+
+
+class _Ledger:
+    """A pipe from a cell to the helper, which looks into it only when it has to."""
+
+    def __init__(self) -> None:
+        self._reader, self.writer = os.pipe()
+        os.set_blocking(self._reader, False)
+
+    def __enter__(self) -> "_Ledger":
+        return self
+
+    def keep(self) -> int:
+        reader, self._reader = self._reader, -1
+        return reader
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.writer)
+        if self._reader >= 0:
+            os.close(self._reader)
+
+
+def _fork(around: Surroundings, kind: "Kind | None", live: "Callable[[Cell], None]", status: int) -> "tuple[int, int]":
+    own_network, owner = kind or (False, None)
+    flags = _NAMESPACES if kind is not None else 0
+    if own_network:
+        flags |= kernel.CLONE_NEWNET
     gate, opener = os.pipe() if owner is not None else (-1, -1)
+    cell = Cell(around, (os.geteuid(), os.getegid()), gate)
     pid, pidfd = kernel.clone(flags)
     if pid == 0:
         code = NOT_RUN
         try:
-            _Child(plan, descriptors, around, ids, gate).run()
+            live(cell)
             code = 0
         except BaseException as error:  # nothing may escape into the helper's own loop
-            _report(descriptors[2], b"failed " + _describe(error))
+            report(cell.status, b"failed " + describe(error))
         finally:
             os._exit(code)
     if owner is not None:
@@ -59,245 +115,7 @@ def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started
             identity.write_maps(b"%d" % pid, (uid, uid), (gid, gid), privileged=True)
             os.write(opener, b"1")
         except OSError as error:
-            _report(descriptors[2], b"failed " + _describe(error))  # the child reads end-of-file and gives up
+            report(status, b"failed " + describe(error))  # the child reads end-of-file and gives up
         finally:
             os.close(opener)
-    return Started(pid, pidfd)
-
-
-def _describe(error: BaseException) -> bytes:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
-    if isinstance(error, OSError) and error.filename is not None:
-        text += f": {os.fsencode(error.filename).decode(errors='backslashreplace')}"
-    return text.encode(errors="backslashreplace").replace(b"\n", b" ")[:1000]
-
-
-def _report(status: int, text: bytes) -> None:
-    try:
-        os.write(status, text + b"\n")
-    except OSError:
-        pass
-
-
-class _Child:
-    """Runs in the forked process; anything it raises means that the command was not run."""
-
-    def __init__(self, plan: Plan, descriptors: "list[int]", around: Surroundings, ids: "tuple[int, int]", gate: int) -> None:
-        self._plan = plan
-        self._out, self._err, self._status = descriptors[:3]
-        self._kept = descriptors[3:]
-        self._around = around
-        self._ids = ids
-        self._gate = gate
-        self._view: View | None = None
-        self._running = 0
-
-    def run(self) -> None:
-        supervise.block_signals()
-        around = self._around
-        _close_all_but({self._out, self._err, self._status, *self._kept, around.alive, around.unix_table, self._gate})
-        if self._plan.shape == FULL:
-            identity.hide_memory(False)  # or the kernel would not let us write our own id map
-            self._enter_namespaces()
-            self._die_with_helper()
-            identity.hide_memory(True)
-            command, everything = self._spawn_restricted(), Namespace()
-        else:
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-            self._die_with_helper()
-            command = self._spawn_plain() if self._plan.shape == PLAIN else self._fork_restricted()
-            everything = Descendants()
-        if command is None:
-            return
-        for descriptor in {self._out, self._err, *self._kept}:
-            os.close(descriptor)
-        view = self._view
-        own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
-        guards = Guards(self._plan, own_proc=own_proc, count_processes=count)
-        report = Watch(command, everything, guards).run()
-        if view is not None:
-            view.release()
-        _report(self._status, report)
-
-    def _enter_namespaces(self) -> None:
-        plan = self._plan
-        uid, gid = self._ids
-        if self._gate >= 0:
-            if not os.read(self._gate, 1):
-                raise OSError(1, "the helper could not map the workspace's owner")
-            os.close(self._gate)
-        else:
-            inside = (identity.NOBODY, identity.NOBODY) if uid == 0 else self._ids
-            identity.write_maps(b"self", (inside[0], uid), (inside[1], gid), privileged=False)
-        if plan.processes and not self._around.machine.counts_per_namespace:
-            self._running = confine.processes_of(os.geteuid())
-        view = View(plan, self._around.machine, outer_root=uid == 0 and plan.owner is None)
-        view.open_private()
-        if plan.owner is not None:
-            identity.become(*plan.owner)
-        self._view = view
-        try:
-            view.build([] if plan.network == "off" else _bound_sockets(self._around.unix_table))
-        finally:  # the server removes them in the end, also if we are killed
-            if covers := [b"cover " + path.hex().encode() for path in view.placeholders()]:
-                _report(self._status, b"\n".join(covers))
-        if not view.own_proc:
-            _report(self._status, b"note shared proc")
-        plan.roots = view.roots
-        if plan.network == "loopback":
-            _raise_loopback()
-
-    def _die_with_helper(self) -> None:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.ORPHANED)
-        poll = select.poll()
-        poll.register(self._around.alive, select.POLLIN)
-        if poll.poll(0):
-            raise OSError(3, "the helper is gone")
-        os.close(self._around.alive)
-
-    # Three ways from here to the command
-
-    def _spawn_restricted(self) -> int | None:
-        """In a PID namespace we can share the command's restrictions: nobody in there can end or inspect number 1."""
-        if not self._change_folder():
-            return None
-        confine.limit(self._plan, running=self._running)
-        confine.limit_open_files(self._plan)
-        confine.restrict(self._plan, self._around.abi)
-        return self._spawn()
-
-    def _spawn_plain(self) -> int | None:
-        if not self._change_folder():
-            return None
-        confine.limit_open_files(self._plan)
-        return self._spawn()
-
-    def _fork_restricted(self) -> int | None:
-        """Without a PID namespace the command could end us if we shared its restrictions, so only the child takes them on."""
-        owner = self._plan.owner
-        if self._plan.processes:
-            self._running = confine.processes_of(owner[0] if owner else os.geteuid())
-        command = os.fork()
-        if command:
-            return command
-        code = NOT_RUN
-        try:
-            os.setsid()
-            if owner is not None:
-                identity.become(*owner)
-            kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.KILL)
-            if not self._change_folder():
-                return None
-            self._arrange_descriptors()
-            confine.limit(self._plan, running=self._running)
-            confine.limit_open_files(self._plan)
-            supervise.unblock_signals()
-            if self._plan.shape == LANDLOCK:
-                confine.restrict(self._plan, self._around.abi)
-            if self._plan.argv:
-                error = _execute(self._plan, lambda program, argv: os.execve(program, argv, self._plan.environment))
-                _report(self._status, b"exec %d" % error)
-            code = 0
-        except BaseException as error:
-            _report(self._status, b"failed " + _describe(error))
-        finally:
-            os._exit(code)
-
-    def _change_folder(self) -> bool:
-        try:
-            os.chdir(self._plan.cwd)
-        except OSError as error:
-            _report(self._status, b"chdir %d" % (error.errno or 0))
-            return False
-        return True
-
-    def _arrange_descriptors(self) -> None:
-        """1, 2, then the status pipe, which closes itself on exec, then what the command is to keep. 0 is /dev/null already."""
-        wanted = [self._out, self._err, self._status, *self._kept]
-        if min(wanted) <= len(wanted):
-            wanted = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in wanted]
-        for target, source in enumerate(wanted, 1):
-            os.dup2(source, target, inheritable=target != 3)
-        self._status = 3
-        kernel.close_range(len(wanted) + 1)
-
-    def _spawn(self) -> int | None:
-        """Start the command without copying ourselves once more."""
-        if not self._plan.argv:
-            _report(self._status, b"exit 0")
-            return None
-        actions = [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._err, 2)]
-        actions += [(os.POSIX_SPAWN_DUP2, source, 3 + index) for index, source in enumerate(self._kept)]
-        pids: list[int] = []
-
-        def spawn(program: bytes, argv: "list[bytes]") -> None:
-            environment = self._plan.environment
-            options = supervise.FRESH
-            pids.append(
-                os.posix_spawn(program, argv, environment, file_actions=actions, setsid=True, setsigmask=(), setsigdef=options)
-            )
-
-        error = _execute(self._plan, spawn)
-        if pids:
-            return pids[0]
-        _report(self._status, b"exec %d" % error)
-        return None
-
-
-def _close_all_but(kept: "set[int]") -> None:
-    below = 2  # 0 to 2 are /dev/null in the helper
-    for descriptor in sorted(descriptor for descriptor in kept if descriptor > 2):
-        if descriptor > below + 1:
-            kernel.close_range(below + 1, descriptor - 1)
-        below = descriptor
-    kernel.close_range(below + 1)
-
-
-def _execute(plan: Plan, attempt: "supervise.Attempt") -> int:
-    """Try each place where the program may be; returns the error number, 0 after success.
-
-    As execvp does, a text file without #! is given to /bin/sh.
-    """
-    program = plan.argv[0]
-    if b"/" in program:
-        candidates = [program]
-    else:
-        path = plan.environment.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
-        candidates = [os.path.join(folder or b".", program) for folder in path.split(b":")]
-    result = _ENOENT
-    for candidate in candidates:
-        try:
-            try:
-                attempt(candidate, plan.argv)
-            except OSError as error:
-                if error.errno != _ENOEXEC:
-                    raise
-                attempt(b"/bin/sh", [b"sh", candidate, *plan.argv[1:]])
-        except OSError as error:
-            number = error.errno or _ENOENT
-            if number not in (_ENOENT, _ENOTDIR):
-                result = number
-        else:
-            return 0
-    return result
-
-
-def _bound_sockets(table: int) -> "list[bytes]":
-    """Paths of unix sockets that are in use outside, as the kernel lists them."""
-    os.lseek(table, 0, os.SEEK_SET)
-    content = b""
-    while block := os.read(table, 65536):
-        content += block
-    paths: set[bytes] = set()
-    for line in content.splitlines()[1:]:
-        parts = line.split(None, 7)
-        if len(parts) == 8 and parts[7].startswith(b"/"):
-            paths.add(parts[7])
-    return sorted(paths)
-
-
-def _raise_loopback() -> None:
-    endpoint = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    up_and_running = 0x1 | 0x40
-    fcntl.ioctl(endpoint.fileno(), _SIOCSIFFLAGS, b"lo".ljust(16, b"\0") + up_and_running.to_bytes(2, "little") + bytes(22))
-    endpoint.close()
+    return pid, pidfd

@@ -48,6 +48,11 @@ def unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def told_to_end() -> bool:
+    """Whether the end has come before the beginning."""
+    return END in signal.sigpending()
+
+
 class Watch:
     """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken."""
 

@@ -1,0 +1,383 @@
+"""In the forked process: from its first step to the command's end.
+
+What a cell needs whatever the command (namespaces, ids) can be done ahead, and the cell then waits. All that depends on
+files, mounts or the command itself is done once the command is known.
+"""
+
+import _socket
+import fcntl
+import marshal
+import os
+import select
+import sys
+from collections.abc import Callable
+
+from . import confine, identity, kernel, landlock, supervise
+from .guards import Guards
+from .mounts import Machine, View
+from .plan import FULL, LANDLOCK, PLAIN, Kind, Plan
+from .supervise import Descendants, Namespace, Watch
+
+NOT_RUN = 125
+_ENOENT, _ENOEXEC, _ENOTDIR = 2, 8, 20
+_SIOCSIFFLAGS = 0x8914
+_STREAMS = 3  # stdout, stderr, status
+_RECEIVE = 1 << 16
+_USED = b"\0"
+_MOST_TOLD = 1 << 15  # a pipe holds more: nobody reads the ledger before the end
+
+
+class Surroundings:
+    """What the helper has open and knows, for all its children."""
+
+    def __init__(self, *, alive: int, unix_table: int) -> None:
+        self.alive = alive  # reads end-of-file once the helper is gone
+        self.unix_table = unix_table
+        self.abi = landlock.version()
+        self.machine = Machine()
+
+
+Rehearse = Callable[[Surroundings, Callable[[], bool]], None]  # the second tells that it is time to stop
+
+
+def describe(error: BaseException) -> bytes:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and error.filename is not None:
+        text += f": {os.fsencode(error.filename).decode(errors='backslashreplace')}"
+    return text.encode(errors="backslashreplace").replace(b"\n", b" ")[:1000]
+
+
+def report(status: int, text: bytes) -> None:
+    try:
+        os.write(status, text + b"\n")
+    except OSError:
+        pass
+
+
+class Cell:
+    """The process above one command; anything it raises means that the command was not run.
+
+    A full cell has a ledger, which tells the helper three things: that there is a command, which placeholders were made
+    for it, and, by being closed, that the server has been told its end.
+    """
+
+    _plan: Plan
+
+    def __init__(self, around: Surroundings, ids: "tuple[int, int]", gate: int) -> None:
+        """`ids`: whose process the helper is; `gate`: can be read once the helper has mapped the workspace's owner, or -1."""
+        self._around = around
+        self._ids = ids
+        self._gate = gate
+        self._out = self._err = self.status = -1
+        self._kept: list[int] = []
+        self._ledger = -1
+        self._leave: _socket.socket | None = None  # where leave to begin comes, if it is to be waited for
+        self._view: View | None = None
+        self._running = 0
+
+    def run(self, plan: Plan, descriptors: "list[int]", ledger: int = -1) -> None:
+        self._shed({*descriptors, ledger})
+        self._take(plan, descriptors, ledger)
+        if plan.shape == FULL:
+            self._move_in()
+            self._live()
+        else:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+            self._die_with_helper()
+            self._watch(self._spawn_plain() if plan.shape == PLAIN else self._fork_restricted(), Descendants())
+
+    def wait(self, kind: Kind, orders: _socket.socket, ledger: int, rehearse: "Rehearse") -> None:
+        """Get ready, then run the command that comes over `orders`, if one comes."""
+        self._shed({orders.fileno(), ledger})
+        failure: OSError | None = None
+        try:
+            self._move_in()
+            rehearse(self._around, lambda: self._is_wanted(orders, 0) is not None)
+        except OSError as error:
+            failure = error  # told to the command that was meant for us
+        if not self._is_wanted(orders, None):
+            return
+        message, descriptors = receive(orders, _STREAMS)
+        if len(descriptors) < _STREAMS:
+            return  # the server is gone, or has no use for us
+        self._take(Plan.unpack(message), descriptors, ledger)
+        self._leave = orders if self._plan.held else None
+        if failure is not None:
+            raise failure
+        if self._plan.kind != kind:
+            raise OSError(22, "this cell is of another kind")
+        self._live()
+
+    def _is_wanted(self, orders: _socket.socket, milliseconds: "int | None") -> bool | None:
+        """True once there is a message, False once the helper is gone, None if neither is so in time."""
+        poll = select.poll()
+        poll.register(orders.fileno(), select.POLLIN)
+        poll.register(self._around.alive, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll(milliseconds)]
+        return self._around.alive not in ready if ready else None
+
+    def _take(self, plan: Plan, descriptors: "list[int]", ledger: int) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        if ledger >= 0:
+            os.write(ledger, _USED)
+        self._out, self._err, self.status = descriptors[:_STREAMS]
+        self._kept = descriptors[_STREAMS:]
+
+    def _shed(self, kept: "set[int]") -> None:
+        supervise.block_signals()
+        _close_all_but({*kept, self._around.alive, self._around.unix_table, self._gate})
+
+    def _move_in(self) -> None:
+        """Become who we are in our namespaces."""
+        identity.hide_memory(False)  # or the kernel would not let us write our own id map
+        uid, gid = self._ids
+        if self._gate >= 0:
+            if not os.read(self._gate, 1):
+                raise OSError(1, "the helper could not map the workspace's owner")
+            os.close(self._gate)
+        else:
+            inside = (identity.NOBODY, identity.NOBODY) if uid == 0 else self._ids
+            identity.write_maps(b"self", (inside[0], uid), (inside[1], gid), privileged=False)
+        identity.hide_memory(True)
+        kernel.drop_bounding_set()
+
+    def _live(self) -> None:
+        """Everything that depends on the command and on the files as they are now."""
+        identity.hide_memory(False)  # our own entries in /proc are needed
+        self._build_view()
+        self._die_with_helper()
+        identity.hide_memory(True)
+        self._watch(self._spawn_restricted(), Namespace())
+
+    def _watch(self, command: "int | None", everything: "Namespace | Descendants") -> None:
+        if command is None:
+            return
+        for descriptor in {self._out, self._err, *self._kept}:
+            os.close(descriptor)
+        view = self._view
+        own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
+        guards = Guards(self._plan, own_proc=own_proc, count_processes=count)
+        ended = Watch(command, everything, guards).run()
+        if view is not None:
+            view.release()
+        report(self.status, ended)
+        if self._ledger >= 0:
+            os.close(self._ledger)
+
+    def _build_view(self) -> None:
+        plan = self._plan
+        # Not before: an older copy would lack what was mounted since, and would keep in use what was unmounted.
+        kernel.unshare(kernel.CLONE_NEWNS)
+        if plan.processes and not self._around.machine.counts_per_namespace:
+            self._running = confine.processes_of(os.geteuid())
+        view = View(plan, self._around.machine, outer_root=self._ids[0] == 0 and plan.owner is None)
+        view.open_private()
+        if plan.owner is not None:
+            identity.become(*plan.owner)
+        self._view = view
+        try:
+            view.build([] if plan.network == "off" else _bound_sockets(self._around.unix_table))
+        finally:
+            self._tell_placeholders(view.placeholders())
+        if not view.own_proc:
+            report(self.status, b"note shared proc")
+        plan.roots = view.roots
+        if plan.network == "loopback":
+            _raise_loopback()
+
+    def _tell_placeholders(self, paths: "list[bytes]") -> None:
+        """The helper removes them when we are gone; the server does if the helper is gone too, or if they are too many to tell."""
+        if not paths:
+            return
+        told = marshal.dumps(paths)
+        word = b"cover " if len(told) < _MOST_TOLD else b"stray "
+        if len(told) < _MOST_TOLD:
+            os.write(self._ledger, told)
+        report(self.status, b"\n".join([word + path.hex().encode() for path in paths]))
+
+    def _die_with_helper(self) -> None:
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.ORPHANED)
+        poll = select.poll()
+        poll.register(self._around.alive, select.POLLIN)
+        if poll.poll(0):
+            raise OSError(3, "the helper is gone")
+        os.close(self._around.alive)
+
+    # Three ways from here to the command
+
+    def _spawn_restricted(self) -> int | None:
+        """In a PID namespace we can share the command's restrictions: nobody in there can end or inspect number 1."""
+        if not self._change_folder():
+            return None
+        confine.limit(self._plan, running=self._running)
+        confine.limit_open_files(self._plan)
+        confine.restrict(self._plan, self._around.abi)
+        return self._spawn() if self._may_begin() else None
+
+    def _spawn_plain(self) -> int | None:
+        if not self._change_folder():
+            return None
+        confine.limit_open_files(self._plan)
+        return self._spawn() if self._may_begin() else None
+
+    def _fork_restricted(self) -> int | None:
+        """Without a PID namespace the command could end us if we shared its restrictions, so only the child takes them on."""
+        owner = self._plan.owner
+        if self._plan.processes:
+            self._running = confine.processes_of(owner[0] if owner else os.geteuid())
+        if not self._may_begin():
+            return None
+        command = os.fork()
+        if command:
+            return command
+        code = NOT_RUN
+        try:
+            os.setsid()
+            if owner is not None:
+                identity.become(*owner)
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.KILL)
+            if not self._change_folder():
+                return None
+            self._arrange_descriptors()
+            confine.limit(self._plan, running=self._running)
+            confine.limit_open_files(self._plan)
+            supervise.unblock_signals()
+            if self._plan.shape == LANDLOCK:
+                confine.restrict(self._plan, self._around.abi)
+            if self._plan.argv:
+                error = _execute(self._plan, lambda program, argv: os.execve(program, argv, self._plan.environment))
+                report(self.status, b"exec %d" % error)
+            code = 0
+        except BaseException as error:
+            report(self.status, b"failed " + describe(error))
+        finally:
+            os._exit(code)
+
+    def _may_begin(self) -> bool:
+        """Wait for leave, if we are to; False if the command is not to begin after all."""
+        allowed = self._leave is None or os.read(self._leave.fileno(), 1)
+        if allowed and not supervise.told_to_end():
+            return True
+        report(self.status, b"signal %d" % supervise.KILL)
+        return False
+
+    def _change_folder(self) -> bool:
+        try:
+            os.chdir(self._plan.cwd)
+        except OSError as error:
+            report(self.status, b"chdir %d" % (error.errno or 0))
+            return False
+        return True
+
+    def _arrange_descriptors(self) -> None:
+        """1, 2, then the status pipe, which closes itself on exec, then what the command is to keep. 0 is /dev/null already."""
+        wanted = [self._out, self._err, self.status, *self._kept]
+        if min(wanted) <= len(wanted):
+            wanted = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in wanted]
+        for target, source in enumerate(wanted, 1):
+            os.dup2(source, target, inheritable=target != 3)
+        self.status = 3
+        kernel.close_range(len(wanted) + 1)
+
+    def _spawn(self) -> int | None:
+        """Start the command without copying ourselves once more."""
+        if not self._plan.argv:
+            report(self.status, b"exit 0")
+            return None
+        actions = [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._err, 2)]
+        actions += [(os.POSIX_SPAWN_DUP2, source, 3 + index) for index, source in enumerate(self._kept)]
+        pids: list[int] = []
+
+        def spawn(program: bytes, argv: "list[bytes]") -> None:
+            environment = self._plan.environment
+            options = supervise.FRESH
+            pids.append(
+                os.posix_spawn(program, argv, environment, file_actions=actions, setsid=True, setsigmask=(), setsigdef=options)
+            )
+
+        error = _execute(self._plan, spawn)
+        if pids:
+            return pids[0]
+        report(self.status, b"exec %d" % error)
+        return None
+
+
+def _close_all_but(kept: "set[int]") -> None:
+    below = 2  # 0 to 2 are /dev/null in the helper
+    for descriptor in sorted(descriptor for descriptor in kept if descriptor > 2):
+        if descriptor > below + 1:
+            kernel.close_range(below + 1, descriptor - 1)
+        below = descriptor
+    kernel.close_range(below + 1)
+
+
+def _execute(plan: Plan, attempt: "supervise.Attempt") -> int:
+    """Try each place where the program may be; returns the error number, 0 after success.
+
+    As execvp does, a text file without #! is given to /bin/sh.
+    """
+    program = plan.argv[0]
+    if b"/" in program:
+        candidates = [program]
+    else:
+        path = plan.environment.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
+        candidates = [os.path.join(folder or b".", program) for folder in path.split(b":")]
+        candidates = [candidate for candidate in candidates if not is_missing(candidate)]  # an attempt is a new process
+    result = _ENOENT
+    for candidate in candidates:
+        try:
+            try:
+                attempt(candidate, plan.argv)
+            except OSError as error:
+                if error.errno != _ENOEXEC:
+                    raise
+                attempt(b"/bin/sh", [b"sh", candidate, *plan.argv[1:]])
+        except OSError as error:
+            number = error.errno or _ENOENT
+            if number not in (_ENOENT, _ENOTDIR):
+                result = number
+        else:
+            return 0
+    return result
+
+
+def is_missing(path: bytes) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass  # whatever it is, executing it gives the right answer
+    return False
+
+
+def _bound_sockets(table: int) -> "list[bytes]":
+    """Paths of unix sockets that are in use outside, as the kernel lists them."""
+    os.lseek(table, 0, os.SEEK_SET)
+    content = b""
+    while block := os.read(table, 65536):
+        content += block
+    paths: set[bytes] = set()
+    for line in content.splitlines()[1:]:
+        parts = line.split(None, 7)
+        if len(parts) == 8 and parts[7].startswith(b"/"):
+            paths.add(parts[7])
+    return sorted(paths)
+
+
+def _raise_loopback() -> None:
+    endpoint = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    up_and_running = 0x1 | 0x40
+    fcntl.ioctl(endpoint.fileno(), _SIOCSIFFLAGS, b"lo".ljust(16, b"\0") + up_and_running.to_bytes(2, "little") + bytes(22))
+    endpoint.close()
+
+
+def receive(endpoint: _socket.socket, most: int) -> "tuple[bytes, list[int]]":
+    """One message and its descriptors; nothing once the other side is gone."""
+    message, ancillary, _, _ = endpoint.recvmsg(_RECEIVE, _socket.CMSG_SPACE(4 * most), _socket.MSG_CMSG_CLOEXEC)
+    descriptors: list[int] = []
+    for level, kind, data in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            descriptors += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) - 3, 4)]
+    return message, descriptors
