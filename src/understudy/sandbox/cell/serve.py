@@ -15,7 +15,7 @@ from .plan import FULL, LANDLOCK, Kind, Plan
 
 _MOST_DESCRIPTORS = 8
 _SWEEPS = 20
-_LATER = 0.01  # a server that has just got a result has more urgent things to do than we; the model then takes its time
+_LATER = 0.003  # a server that has just got a result has more urgent things to do than we; the model then takes its time
 
 
 Spare = tuple[Kind, int]  # its kind and process
