@@ -13,10 +13,10 @@ def cancelling(bench: Bench) -> Samples:
     client = bench.warm()
     session = client.begin_session()
     return {
-        "cancel_model": [_cancelled(client, session, "hang", b"_delta", b"_delta") for _ in range(bench.times(5))],
+        "cancel_model": [_cancelled(client, session, "hang", b"_delta", b"_delta") for _ in range(bench.times(15))],
         "cancel_shell": [
             _cancelled(client, session, "run:sleep", b"exec_command_begin", b"exec_command_output_delta")
-            for _ in range(bench.times(5))
+            for _ in range(bench.times(15))
         ],
     }
 
