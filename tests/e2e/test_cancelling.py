@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.scenes import answered, failed, is_alive, kinds, scene, session_of, text_of, thread_of, told_to_model, users_in
+from tests.e2e.talking import Stream
 from tests.support.model_script import HOLD, call, deltas, hang, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
@@ -212,3 +213,24 @@ async def test_a_reply_after_a_failure_or_an_interrupt_works(tmp_path: Path) -> 
             await client.cancel(call_)
             assert await call_ == failed("Turn interrupted", thread)
             assert await client.call_tool("codex-reply", threadId=thread, prompt="c") == answered(str(number), thread)
+
+
+async def test_nothing_follows_the_end_of_a_turn_that_is_cancelled_in_full_flow(tmp_path: Path) -> None:
+    turns = 25
+    flow = deltas([piece for number in range(200) for piece in (f"word {number} ", 0.0005)])
+    async with scene([say("hello"), *[flow] * turns, say("bye")], tmp_path) as (_, client):
+        thread = thread_of(await client.call_tool("codex", prompt="begin"))
+        stream = Stream(client, thread, after=0)
+        await stream.snapshot()
+        for number in range(turns):
+            call_ = client.call_tool("codex-reply", threadId=thread, prompt=str(number))
+            await client.event("agent_message_delta", call_, 1 + number)
+            await client.cancel(call_)
+            assert await call_ == failed("Turn interrupted", thread)
+        assert await client.call_tool("codex-reply", threadId=thread, prompt="end") == answered("bye", thread)
+        await stream.until("task_complete", turns + 2)
+        told = [event["msg"]["type"] for event in stream.live()]
+        of_turns = [part.split() for part in " ".join(told).split("task_started")[1:]]
+        assert len(of_turns) == turns + 1
+        for events in of_turns:
+            assert events[events.index("task_complete") + 1 :] in ([], ["user_message"]), "only the next message comes after it"

@@ -27,6 +27,7 @@ from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
 
+LEAVE_SECONDS = 0.002  # an interrupted turn is written down before the model is left: that takes what the writer could use
 FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
 
 
@@ -211,8 +212,8 @@ class Conversation:
             return
         self._task = self._turn = None
         turn.closed = True
-        self._close_turn(turn.turn_id, _interrupted(turn, asked_for=True))  # on its way to the disk while the model is left
-        task.cancel()
+        self._close_turn(turn.turn_id, _interrupted(turn, asked_for=True))
+        self._loop.call_later(LEAVE_SECONDS, task.cancel)
 
     def decide(self, call_id: str, decision: Decision, source: str, turn: str | None = None) -> bool:
         """Answer a question, of this turn where one is named: call ids come again. False when it was not open any more."""

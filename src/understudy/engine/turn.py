@@ -147,6 +147,8 @@ class Turn:
             return await answer.batch()
         finally:
             self.listens = False
+            if self.closed:
+                raise asyncio.CancelledError  # whatever has come since was not listened to any more
 
     async def _hear(self, event: ModelEvent) -> bool:
         """True when the answer is complete."""
