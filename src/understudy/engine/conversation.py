@@ -14,6 +14,7 @@ from understudy.engine import recovery
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
 from understudy.engine.fold import State, merge
+from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation
@@ -57,10 +58,11 @@ class Conversation:
         sandbox: RunsCommands,
         prepare: Callable[[Overrides, ConversationId], TurnSetup],
         loop: asyncio.AbstractEventLoop,
+        holding: Holding,
         on_turn_started: Callable[[], None],
     ) -> None:
         self.id = conversation_id
-        self.feed = Feed(conversation_id, log, loop)
+        self.feed = Feed(conversation_id, log, loop, holding)
         self.feed.on_failure = self._stop_unrecorded
         self.approvals = Approvals(self.feed)
         self._log = log

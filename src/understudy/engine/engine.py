@@ -13,6 +13,7 @@ from understudy.config.model import Config
 from understudy.engine.commands import Commands
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.fold import merge
+from understudy.engine.holding import Holding
 from understudy.engine.setup import Setups
 from understudy.engine.turn import TurnSetup
 from understudy.engine.watch import Watch
@@ -40,6 +41,7 @@ class Engine:
         self._setups = Setups(self._http, self._env)
         self._configs = Configs(cli, self._server_cwd, self._env)
         self._commands = Commands()
+        self._holding = Holding(self._loop)
         self._warming: asyncio.TimerHandle | None = None
         self._log: SqliteLog | None = None
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
@@ -130,7 +132,7 @@ class Engine:
         return self.log.list(limit, cursor, archived=archived)
 
     def _make(self, conversation_id: ConversationId) -> Conversation:
-        return Conversation(conversation_id, self.log, self._commands, self._prepare, self._loop, self._watch.wake)
+        return Conversation(conversation_id, self.log, self._commands, self._prepare, self._loop, self._holding, self._watch.wake)
 
     def _remember(self, conversation: Conversation) -> None:
         self._conversations[conversation.id] = conversation

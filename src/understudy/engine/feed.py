@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from understudy.engine.fold import State
+from understudy.engine.holding import Holding
 from understudy.engine.said import Said
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
@@ -25,7 +26,6 @@ from understudy.protocol.records import (
 from understudy.store.log import Batch, EventLog, Partial
 
 PARTIAL_SECONDS = 0.25  # how often the text so far is put beside the log
-HOLD_SECONDS = 0.002  # how long records that nobody waits for are held back, for others to share their commit
 
 
 class Shown:
@@ -66,7 +66,9 @@ class Follower(Protocol):
 
 
 class Feed:
-    def __init__(self, conversation_id: ConversationId, log: EventLog, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, conversation_id: ConversationId, log: EventLog, loop: asyncio.AbstractEventLoop, holding: Holding | None = None
+    ) -> None:
         self.conversation_id = conversation_id
         self.state = State()
         self.followers: list[Follower] = []
@@ -78,7 +80,8 @@ class Feed:
         self._committed = 0
         self._unwritten: list[Entry] = []
         self._flushing = False
-        self._holding: asyncio.TimerHandle | None = None
+        self._holding = holding or Holding(loop)
+        self._held = False
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._on_committed: list[tuple[int, Callable[[], None]]] = []
         self._on_accepted: deque[tuple[int, Callable[[AgentError | None], None]]] = deque()
@@ -133,8 +136,9 @@ class Feed:
             state.apply(entry)
             self._unwritten.append(entry)
             self._queue.append(Shown(entry))
-        if self._holding is None:
-            self._holding = self._loop.call_later(HOLD_SECONDS, self.flush)
+        if not self._held:
+            self._held = True
+            self._holding.hold(self.flush)
 
     def flush_soon(self) -> None:
         """Somebody waits: hand over at the end of this step, with what else it appends."""
@@ -149,9 +153,9 @@ class Feed:
     def flush(self) -> None:
         """Hand what was appended to the writer, as one batch."""
         self._flushing = False
-        if self._holding is not None:
-            self._holding.cancel()
-            self._holding = None
+        if self._held:
+            self._held = False
+            self._holding.let_go(self.flush)
         if not self._unwritten or self.failure:
             return
         entries = tuple(self._unwritten)
