@@ -95,6 +95,11 @@ class Conversation:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
         return self._task is None and self._claim is None and not self.needs_watching and self.feed.idle
 
+    def forget(self) -> None:
+        """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
+        self.feed.close()
+        self.feed.on_failure = None
+
     # -- beginning
 
     def open(self, overrides: Overrides, model: str, provider: str) -> None:

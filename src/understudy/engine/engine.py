@@ -139,6 +139,7 @@ class Engine:
         if len(self._conversations) > MOST_IDLE:
             for conversation_id, other in tuple(self._conversations.items())[: len(self._conversations) - MOST_IDLE]:
                 if other.is_quiet:
+                    other.forget()
                     del self._conversations[conversation_id]
 
     def _warm(self, setup: TurnSetup) -> None:

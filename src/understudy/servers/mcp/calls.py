@@ -55,7 +55,7 @@ class CallReader(Reader):
         self._codec = codec
         self._envelope = Envelope(methods, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
         self._progress = progress
-        self._on_answered = on_answered
+        self._on_answered: Callable[[RequestId], None] | None = on_answered
         self._answered = False
         self._message_id = ""
         self._recorded = False  # the message is in the log
@@ -142,7 +142,9 @@ class CallReader(Reader):
         if self._progress is not None:
             self._progress.stop()
         self._outbox.send(result_line(self.request_id, result))
-        self._on_answered(self.request_id)
+        tell, self._on_answered = self._on_answered, None  # it knows this call, which could not be freed otherwise
+        if tell is not None:
+            tell(self.request_id)
 
     def _answer_turn(self, ended: TurnEnded) -> None:
         if ended.reason == "completed":

@@ -117,7 +117,7 @@ def serve(cli: "Sequence[tuple[str, Any]]" = ()) -> int:
         from understudy.servers.mcp.stdio import run
 
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)  # what a turn leaves behind is mostly freed without it
+    gc.set_threshold(10_000, 5, 5)  # what a turn leaves behind is mostly freed without it
     gc.enable()
 
     return run(beginning, cli)
