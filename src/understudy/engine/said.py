@@ -48,8 +48,11 @@ class Said:
 
     def add(self, delta: Delta) -> None:
         match delta:
-            case TextDelta(text=text):
-                self._texts.setdefault(TEXT, []).append(text)
+            case TextDelta():  # nearly all of them
+                known = self._texts.get(TEXT)
+                if known is None:
+                    known = self._texts[TEXT] = []
+                known.append(delta.text)
             case ReasoningDelta(text=text, raw=raw):
                 self._texts.setdefault(RAW if raw else REASONING, []).append(text)
             case OutputDelta() as output:

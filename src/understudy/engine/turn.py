@@ -170,7 +170,7 @@ class Turn:
     def _hear_text(self, delta: TextDelta) -> None:
         more = self._text.hear(delta.text)
         if more:
-            self.emit(delta if more is delta.text else TextDelta(more))
+            self._feed.emit(delta if more is delta.text else TextDelta(more), self.turn_id)
         elif self._text.strayed_now:
             self.record(ANEW)
 

@@ -111,6 +111,9 @@ class _Told:
         return bool(self._lengths)
 
     def add(self, delta: Delta) -> None:
+        if type(delta) is TextDelta:  # nearly all of them
+            self._lengths[TEXT] = self._lengths.get(TEXT, 0) + len(delta.text)
+            return
         key, length = _measure(delta)
         self._lengths[key] = self._lengths.get(key, 0) + length
 
