@@ -1,6 +1,6 @@
 """The sandbox and the tools, loaded when first needed: a server answers before it can run anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from understudy.protocol.choices import OutputStream
@@ -15,10 +15,13 @@ class Commands:
     def __init__(self) -> None:
         self._sandbox: Sandbox | None = None
 
-    def warm(self) -> None:
-        """Start the helper process, and load what a tool call needs, while the model thinks."""
-        self._ready().warm()
-        load_tools()
+    def warm(self) -> Iterator[None]:
+        """Start the helper process, and load what a tool call needs, while the model thinks: step by step, for others wait too."""
+        sandbox = self._ready()
+        yield
+        sandbox.warm()
+        yield
+        yield from load_tools()
 
     async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult":
         return await self._ready().run(command, on_output)

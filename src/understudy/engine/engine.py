@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from understudy.store.sqlite import SqliteLog
 logger = logging.getLogger(__name__)
 
 WARM_SECONDS = 0.05
+WARM_PAUSE_SECONDS = 0.002
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
 
@@ -75,7 +76,7 @@ class Engine:
         conversation.open(stored, config.model, config.model_provider)
         self._remember(conversation)
         if self._warming is None:  # ready by the time a model has answered, and not in the way of asking it
-            self._warming = self._loop.call_later(WARM_SECONDS, self._warm, setup)
+            self._warming = self._loop.call_later(WARM_SECONDS, self._warm, self._commands.warm(), setup)
         return conversation
 
     def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Conversation:
@@ -142,8 +143,11 @@ class Engine:
                     other.forget()
                     del self._conversations[conversation_id]
 
-    def _warm(self, setup: TurnSetup) -> None:
-        self._commands.warm()
+    def _warm(self, steps: Iterator[None], setup: TurnSetup) -> None:
+        """A step at a time: the model may be speaking already."""
+        for _ in steps:
+            self._warming = self._loop.call_later(WARM_PAUSE_SECONDS, self._warm, steps, setup)
+            return
         setup.settings()
 
     # -- configuration

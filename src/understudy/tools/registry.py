@@ -1,5 +1,6 @@
 """The tools there are, and how they are offered to a model. The descriptions are ours, beside this file."""
 
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,10 +34,11 @@ def find_tool(name: str) -> "Tool | None":
             return None
 
 
-def load_tools() -> None:
-    """Have them ready before a model calls one."""
+def load_tools() -> Iterator[None]:
+    """Have them ready before a model calls one, one after the other."""
     for name in NAMES:
         find_tool(name)
+        yield
 
 
 @cache
