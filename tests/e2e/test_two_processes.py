@@ -90,6 +90,21 @@ async def test_a_turn_of_the_other_is_interrupted(tmp_path: Path) -> None:
         assert await there.call_tool("codex-reply", threadId=thread, prompt="2") == answered("next", thread)
 
 
+async def test_what_is_sent_right_after_interrupting_the_other_begins_a_turn(tmp_path: Path) -> None:
+    async with pair([hang(), say("next"), say("again")], tmp_path) as (model, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await model.next_request(1)
+        thread = str((await here.event("session_configured", one))["session_id"])
+        await Stream(there, thread).snapshot()  # so that it knows the turn
+        interrupted = there.call_tool("conversationInterrupt", conversation_id=thread)
+        two = there.call_tool("codex-reply", threadId=thread, prompt="2")  # both are in the box when the other looks into it
+        assert structured(await interrupted)["status"] == "ok"
+        assert await one == failed("Turn interrupted", thread)
+        assert await two == answered("next", thread)
+        assert users_in(model.requests[1]) == ["1", "2"]
+        assert await there.call_tool("codex-reply", threadId=thread, prompt="3") == answered("again", thread), "it is free again"
+
+
 async def test_a_question_of_the_other_is_answered(tmp_path: Path) -> None:
     script = [
         call("shell", command=["touch", "one"]),

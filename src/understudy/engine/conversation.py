@@ -331,10 +331,8 @@ class Conversation:
         """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
         try:
             self._take()
-            messages = self._letters.unread_messages()
-            if messages:
-                self._begin(messages[-1], *messages[:-1])
-            elif self.state.turn is not None and self.resume() is not None:
+            self._begin_with_letters()
+            if self._task is None and self.state.turn is not None and self.resume() is not None:
                 for caller in tuple(self.callers):
                     caller.taken_up()
             self._release_if_idle()
@@ -356,7 +354,11 @@ class Conversation:
         if self._heard == heard and not self._letters.unread:
             return
         ours = self._turn.turn_id
-        for letter in self._letters.take():
+        for letter in self._letters.waiting():
+            if self._task is None:  # ended by the letter before: this one is for the turn after it
+                self._begin_with_letters()
+                return
+            self._letters.note_read(letter)
             match letter.op:
                 case SendLetter(message=message):
                     self.feed.append(message, turn=ours)
@@ -365,6 +367,11 @@ class Conversation:
                         self.interrupt()
                 case DecideLetter(call_id=call_id, decision=decision, source=source, turn=turn):
                     self.decide(call_id, decision, source, turn or None)
+
+    def _begin_with_letters(self) -> None:
+        messages = self._letters.unread_messages()
+        if messages:
+            self._begin(messages[-1], *messages[:-1])
 
     def _release_if_idle(self) -> None:
         if self._task is None and self._claim is not None and self.feed.idle:

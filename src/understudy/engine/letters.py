@@ -51,13 +51,14 @@ class Letters:
             if isinstance(entry.record, UserMessage):
                 self.unread.discard(entry.record.message_id)
 
-    def take(self) -> Sequence[Letter]:
-        """Letters for us that were not read yet; they leave the box with the batch that holds what they said."""
-        letters = [letter for letter in self._log.letters(self._id) if letter.number > self._taken]
-        if letters:
-            self._before, self._taken = self._taken, letters[-1].number
-            self._feed.take_letters(self._taken)
-        return letters
+    def waiting(self) -> list[Letter]:
+        """Letters for us that were not read yet."""
+        return [letter for letter in self._log.letters(self._id) if letter.number > self._taken]
+
+    def note_read(self, letter: Letter) -> None:
+        """It leaves the box, with those before it, together with the batch that holds what they said."""
+        self._before, self._taken = self._taken, letter.number
+        self._feed.take_letters(self._taken)
 
     def put_back(self) -> None:
         """What was taken last could not be used: it stays in the box."""
@@ -66,6 +67,9 @@ class Letters:
 
     def unread_messages(self) -> list[UserMessage]:
         """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""
-        messages = [letter.op.message for letter in self.take() if isinstance(letter.op, SendLetter)]
+        letters = self.waiting()
+        if letters:
+            self.note_read(letters[-1])
+        messages = [letter.op.message for letter in letters if isinstance(letter.op, SendLetter)]
         self.unread.difference_update(message.message_id for message in messages)
         return messages
