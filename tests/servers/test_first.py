@@ -2,8 +2,11 @@
 
 import json
 import os
+import subprocess
+import sys
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +54,7 @@ def test_a_plain_request_is_answered_whatever_its_id_and_its_client(
 @given(st.binary(max_size=60) | Json.map(json.dumps).map(str.encode))
 @example(json.dumps(PLAIN).encode() + b" {}")
 @example(b"\xef\xbb\xbf" + json.dumps(PLAIN).encode())
+@example(b"\x0c" + json.dumps(PLAIN).encode())
 @example(json.dumps({**PLAIN, "id": 1.0}).encode())
 @example(json.dumps({**PLAIN, "id": True}).encode())
 @example(json.dumps({**PLAIN, "id": 2**63}).encode())
@@ -63,3 +67,21 @@ def test_anything_else_is_left_to_the_server_as_it_came(line: bytes) -> None:
     sent = line.replace(b"\n", b" ") + b"\nmore"
     beginning, answer = hear(sent)
     assert (beginning.hello, beginning.read, answer) == (None, sent, b"")
+
+
+ALONE = """
+import sys
+from understudy.servers.mcp.first import answer_first
+assert "json" not in sys.modules
+beginning = answer_first()
+assert beginning.hello is None
+sys.stdout.buffer.write(beginning.read)
+"""
+
+
+@pytest.mark.parametrize("line", [b'{"id": 01}', b'{"a" 1}', b'{"a": "\t"}', b'{"a": "\\x"}', b"{", b"[1,]", b'"', b"no json"])
+def test_what_is_malformed_is_left_to_the_server_where_json_is_not_loaded(line: bytes) -> None:
+    """As it is in a server: here the tests have loaded it."""
+    sent = line + b"\nmore"
+    done = subprocess.run([sys.executable, "-c", ALONE], input=sent, capture_output=True, timeout=20, check=False)
+    assert (done.stdout, done.stderr) == (sent, b"")

@@ -61,16 +61,19 @@ def _answer(line: bytes) -> tuple[Hello, bytes] | None:
             return None
         hello = Hello(negotiate(version), "elicitation" in capabilities)
         answer = f'{{"id":{_write_json(request_id)},"jsonrpc":"2.0","result":{_write_json(server_result(hello.version))}}}\n'
-    except (ValueError, KeyError, TypeError, RecursionError, StopIteration, ImportError, AttributeError):
+    except (ValueError, KeyError, TypeError, RecursionError, StopIteration, ImportError, AttributeError, SystemError):
         return None  # the server knows what to say to it
     return hello, answer.encode()
 
 
 def _read_json(line: bytes) -> "Any":
-    """By the part of `json` that is written in C; the rest of it needs regular expressions, half of what a start may take."""
+    """By the part of `json` that is written in C; the rest of it needs regular expressions, half of what a start may take.
+
+    Python 3.11 looks for its error among what is loaded: without `json`, what is malformed is a `SystemError`.
+    """
     from _json import make_scanner
 
-    text = line.strip().decode()
+    text = line.strip(b" \t\r\n").decode()
     scanner: Any = make_scanner  # by its stub it wants to be given a scanner
     value, end = scanner(_Strict)(text, 0)
     if end != len(text):
