@@ -12,7 +12,7 @@ import pytest
 from tests.store.records import append, new_id, noticed, open_log, opened, records_of
 from understudy.errors import StoreError
 from understudy.protocol.records import Noticed
-from understudy.store import schema
+from understudy.store import schema, writing
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
 
 
@@ -217,3 +217,17 @@ def test_a_link_is_followed_to_where_the_store_lies(tmp_path: Path) -> None:
     prepare_folder(tmp_path / "near")
     with pytest.raises(StoreError, match="nfs4"):
         refuse_network_file_system(tmp_path / "near", table)
+
+
+async def test_a_connection_that_saw_the_store_while_it_was_empty_can_write(tmp_path: Path) -> None:
+    """Two servers that are started at once on a new home: one makes the tables, the other has looked before."""
+    path = tmp_path / "conversations.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
+    open_log(tmp_path).close()
+    schema.migrate(connection, str(path))
+    writing.prepare(connection)
+    writing.write(connection, writing.append(1, opened(new_id())))
+    assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)
+    connection.close()

@@ -41,6 +41,9 @@ _KINDS = {
 
 def prepare(connection: sqlite3.Connection) -> None:
     """The view and its triggers live in the connection, not in the file."""
+    # Another process may have made the tables after this connection had a look. A statement that misses one looks again; a
+    # trigger does not, and would never find it.
+    connection.execute("SELECT 1 FROM conversations LIMIT 0")
     columns = "NULL AS kind, NULL AS conversation, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f"
     connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS writing AS SELECT {columns}")
     for kind, action in _KINDS.items():
