@@ -231,3 +231,37 @@ async def test_a_connection_that_saw_the_store_while_it_was_empty_can_write(tmp_
     writing.write(connection, writing.append(1, opened(new_id())))
     assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)
     connection.close()
+
+
+OPENER = """
+import asyncio, sys
+from pathlib import Path
+from tests.store.records import append, new_id, open_log, opened
+
+async def main():
+    print("ready", flush=True)
+    sys.stdin.readline()
+    log = open_log(Path(sys.argv[1]))
+    await append(log, opened(new_id()))
+    log.close()
+
+asyncio.run(main())
+"""
+
+
+def test_two_processes_can_make_a_store_at_the_same_moment(tmp_path: Path) -> None:
+    for attempt in range(5):
+        command = [sys.executable, "-c", OPENER, str(tmp_path / str(attempt))]
+        processes = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        for process in processes:
+            assert process.communicate(timeout=20) == ("", "")

@@ -78,7 +78,7 @@ class SqliteLog:
         with self._explained(), ExitStack() as opened:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             connection = opened.enter_context(closing(self._connect()))
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection, str(self.path))
             self._reader = opened.enter_context(closing(self._connect()))
@@ -264,6 +264,20 @@ class SqliteLog:
             raise explain(error, str(self.path)) from error
         except OSError as error:
             raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait here by itself: two processes that open a new store at once would be in each other's way."""
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > give_up:
+                raise
+            time.sleep(0.002)
+        else:
+            return
 
 
 def _write_cursor(cursor: _Cursor) -> str:
