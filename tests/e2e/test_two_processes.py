@@ -2,8 +2,9 @@
 
 import os
 import signal
+import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.support.mcp_client import McpProcess
 from tests.support.model_script import HOLD, Script, call, deltas, hang, say
 from tests.support.model_server import ScriptedModel
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry, Noticed
+from understudy.store.log import Batch
+from understudy.store.sqlite import SqliteLog, number_of
+from understudy.store.writing import append, prepare, write
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 
@@ -47,6 +53,29 @@ async def test_a_turn_of_one_is_streamed_by_the_other(tmp_path: Path) -> None:
         for stream in (near, far):
             texts = [event["msg"].get("delta", "") for event in stream.events()]
             assert "".join(texts).replace("done", "") in ("Hello!", "Hello"), "each piece once"
+
+
+async def test_what_was_written_by_a_process_that_died_before_telling_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    async with scene([say("one")], tmp_path, home=tmp_path / "home") as (_, server):
+        conversation = ConversationId(await create(server, prompt="1"))
+        stream = Stream(server, conversation, after=0)
+        await stream.until("task_complete")
+        with closing(SqliteLog(tmp_path / "home" / "understudy")) as log, closing(sqlite3.connect(log.path)) as silent:
+            log.append(_noticed(log, conversation), lambda error: None)
+            await stream.until("background_event")  # it listens
+            silent.isolation_level = None
+            prepare(silent)
+            write(silent, append(number_of(conversation), _noticed(log, conversation)))
+            await stream.until("background_event", 2)
+
+
+def _noticed(log: SqliteLog, conversation: ConversationId) -> Batch:
+    position, found = log.position(conversation), log.find(conversation)
+    assert position is not None
+    assert found is not None
+    entry = Entry(position.last_seq + 1, position.last_seq, "1", 1.0, Noticed("from elsewhere"))
+    return Batch(conversation, position.epoch + 1, position.last_seq, (entry,), found.summary, claims=True)
 
 
 async def test_a_viewer_that_is_ahead_of_a_process_is_told_nothing_again(tmp_path: Path) -> None:

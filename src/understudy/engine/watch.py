@@ -14,6 +14,7 @@ from understudy.store.log import EventLog
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
+UNHEARD_SECONDS = 1.0  # a process that is killed between writing and telling is noticed this late
 
 
 class Watch:
@@ -34,9 +35,13 @@ class Watch:
 
     async def _poll(self) -> None:
         seen = None
+        loop = asyncio.get_running_loop()
+        looked = loop.time()
         try:
             while True:
                 await asyncio.sleep(POLL_SECONDS)  # first: whoever has just begun to need it has just looked
+                if loop.time() - looked >= UNHEARD_SECONDS:
+                    seen, looked = None, loop.time()
                 watched = [conversation for conversation in self._conversations() if conversation.needs_watching]
                 if not watched:
                     return
