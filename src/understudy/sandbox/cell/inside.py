@@ -31,7 +31,7 @@ class Surroundings:
     """What the helper has open and knows, for all its children."""
 
     def __init__(self, *, alive: int, unix_table: int) -> None:
-        self.alive = alive  # reads end-of-file once the helper is gone
+        self.alive = alive  # can be read once the helper is gone
         self.unix_table = unix_table
         self.abi = landlock.version()
         self.machine = Machine()

@@ -25,7 +25,7 @@ Message = tuple[int, str, "str | int | dict[str, str] | tuple[int, Spare | None]
 class Helper:
     def __init__(self, control: int) -> None:
         self._control = _socket.socket(fileno=control)
-        alive, self._alive_writer = os.pipe()
+        alive = os.pidfd_open(os.getpid())  # not a pipe: a cell that has just been forked would hold the other end open
         try:
             table = os.open(b"/proc/self/net/unix", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
