@@ -268,6 +268,7 @@ class Conversation:
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
         if self.feed.failure:  # the state holds what was never written
+            self._letters.read_again()
             missed = self._log.read(self.id, self.feed.published)
             self.feed.load(State.read(self._log.read(self.id)), position.epoch)
             self.feed.publish_foreign(missed)

@@ -65,6 +65,11 @@ class Letters:
         self._taken = self._before
         self._feed.take_letters(0)
 
+    def read_again(self) -> None:
+        """What was written of those taken is lost: all that are still in the box count as new."""
+        self._taken = self._before = 0
+        self._feed.take_letters(0)
+
     def unread_messages(self) -> list[UserMessage]:
         """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""
         letters = self.waiting()

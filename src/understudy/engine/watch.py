@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from understudy.engine.conversation import Conversation
 from understudy.errors import AgentError
-from understudy.store.log import EventLog
+from understudy.store.log import EventLog, Position
 
 logger = logging.getLogger(__name__)
 
@@ -45,23 +45,27 @@ class Watch:
                 watched = [conversation for conversation in self._conversations() if conversation.needs_watching]
                 if not watched:
                     return
-                try:
-                    seen = self._look(watched, seen)
-                except AgentError as error:
-                    logger.warning("cannot see what other processes write: %s", error)
-                except Exception:  # whoever else is watched for must not pay for it
-                    logger.exception("bug in seeing what other processes write")
+                seen = self._look(watched, seen)
         finally:
             self._task = None
 
-    def _look(self, watched: list[Conversation], seen: bytes | None) -> bytes:
-        now = self._log().changes()
-        if now == seen:
-            for conversation in watched:
-                if conversation.depends_on_another:  # a process that is killed writes nothing
-                    conversation.look()
-            return now
-        positions = self._log().positions(conversation.id for conversation in watched)
+    def _look(self, watched: list[Conversation], seen: bytes | None) -> bytes | None:
+        try:
+            now = self._log().changes()
+            positions = {} if now == seen else self._log().positions(conversation.id for conversation in watched)
+        except AgentError as error:
+            logger.warning("cannot see what other processes write: %s", error)
+            return None
         for conversation in watched:
-            conversation.look(positions.get(conversation.id))
+            if now != seen or conversation.depends_on_another:  # a process that is killed writes nothing
+                self._look_at(conversation, positions.get(conversation.id))
         return now
+
+    def _look_at(self, conversation: Conversation, position: Position | None) -> None:
+        """Whoever else is watched for must not pay for what goes wrong with one."""
+        try:
+            conversation.look(position)
+        except AgentError as error:
+            logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)
+        except Exception:
+            logger.exception("bug in seeing what other processes write to %s", conversation.id)

@@ -8,6 +8,7 @@ takes a claim and finds the other cells as they were when it held the claim last
 import itertools
 import mmap
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -57,9 +58,17 @@ class Bell:
         try:
             locks = self._locks = self._locks or ByteLocks(self._path)
             if os.fstat(locks.fd).st_size < SIZE:
-                os.pwrite(locks.fd, bytes(SIZE), 0)  # not a hole: a page without room on the disk could not be written to
+                _lengthen(locks.fd)
             self._page = mmap.mmap(locks.fd, SIZE)
         except OSError:
             return
         free = range(SHARED) if HAS_OWNERS else ()
         self._cell = next((cell for cell in free if locks.try_lock(cell)), SHARED)
+
+
+def _lengthen(fd: int) -> None:
+    """Changes nothing that is there already."""
+    if sys.platform == "linux":
+        os.posix_fallocate(fd, 0, SIZE)  # not a hole: a page without room on the disk could not be written to
+    else:
+        os.ftruncate(fd, SIZE)
