@@ -180,7 +180,7 @@ async def test_a_client_that_asks_on_and_never_reads_is_not_listened_to_for_a_wh
 
 
 async def test_a_slow_client_that_reads_in_the_end_gets_every_record_in_order(tmp_path: Path) -> None:
-    words = ["0123456789abcdef" * 64] * 1000
+    words = ["0123456789abcdef" * 256] * 1000
     turns = 6
     async with ScriptedModel([call("shell", command=["echo", "hi"]), deltas(words)] * turns) as model:
         client = await MuteClient.start(model, tmp_path)

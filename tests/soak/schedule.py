@@ -79,6 +79,7 @@ class Schedule:
             (8, self._answer),
             (2, self._approve),
             (2, self._interrupt),
+            (3, self._burst),
             (1, self._cancel_call),
             (2, self._fork),
             (2, self._kill),
@@ -170,6 +171,27 @@ class Schedule:
         conversation = self._any()
         if conversation is not None:
             await server.call_tool("conversationInterrupt", conversation_id=conversation)
+
+    async def _burst(self, server: McpProcess) -> None:
+        """Several ops for one conversation, none of which waits for the one before."""
+        conversation = self._any()
+        if conversation is None:
+            return
+        sent: list[Call] = []
+        for number in range(self.random.randint(2, 5)):
+            text = f"burst {len(self.trace)}.{number}"
+            match self.random.choice(["send", "send", "interrupt", "reply"]):
+                case "send":
+                    content = [{"type": "text", "text": text}]
+                    sent.append(server.call_tool("conversationSendMessage", conversation_id=conversation, content=content))
+                case "interrupt":
+                    server.call_tool("conversationInterrupt", conversation_id=conversation)
+                case _:
+                    self._calls.append((server, server.call_tool("codex-reply", threadId=conversation, prompt=text)))
+        for call in sent:
+            result = await call
+            if not result["isError"]:
+                self.told.messages.append((conversation, result["_meta"]["messageId"]))
 
     async def _cancel_call(self, server: McpProcess) -> None:
         open_calls = [call for owner, call in self._calls if owner is server and not call.done]

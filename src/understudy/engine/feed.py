@@ -223,7 +223,8 @@ class Feed:
             _, waiter = self._barriers.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-        self._call_back(last)
+        if self._on_committed:
+            self._loop.call_soon(self._call_back, last)  # after what has just been shown is on its way
 
     def _fail(self, error: AgentError) -> None:
         if self.failure:

@@ -7,7 +7,7 @@ again from the log once it has caught up, so memory stays bounded.
 import asyncio
 from collections.abc import Callable
 
-CONGESTED_BYTES = 4 * 1024 * 1024
+CONGESTED_BYTES = 16 * 1024 * 1024  # more than a client that reads all the time lets wait, however fast the model
 DRAINED_BYTES = 512 * 1024
 OVERFULL_BYTES = 64 * 1024 * 1024
 
