@@ -28,7 +28,6 @@ from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
 
-LEAVE_SECONDS = 0.002  # an interrupted turn is written down before the model is left: that takes what the writer could use
 FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
 
 
@@ -220,7 +219,11 @@ class Conversation:
         self._task = self._turn = None
         turn.closed = True
         self._close_turn(turn.turn_id, _interrupted(turn, asked_for=True))
-        self._loop.call_later(LEAVE_SECONDS, task.cancel)
+
+        def leave() -> None:  # later, for it takes what the writer could use
+            task.cancel()
+
+        self.feed.when_committed(leave)
 
     def decide(self, call_id: str, decision: Decision, source: str, turn: str | None = None) -> bool:
         """Answer a question, of this turn where one is named: call ids come again. False when it was not open any more."""
