@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from understudy.engine.fold import State
 from understudy.engine.holding import Holding
@@ -35,7 +35,7 @@ class Shown:
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
-        self.encoded: dict[object, object] = {}
+        self.encoded: dict[object, Any] = {}
 
 
 class LiveDelta:
@@ -47,7 +47,7 @@ class LiveDelta:
         self.delta = delta
         self.turn = turn
         self.after = after  # the last record before it
-        self.encoded: dict[object, object] = {}
+        self.encoded: dict[object, Any] = {}
 
 
 class Follower(Protocol):

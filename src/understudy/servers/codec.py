@@ -68,13 +68,13 @@ class SeedCodec:
         found = shown.encoded.get(SeedCodec)
         if found is None:
             found = shown.encoded[SeedCodec] = tuple([_encoded(event) for event in project(shown.entry.record)])
-        return found  # pyright: ignore[reportReturnType]
+        return found
 
     def delta(self, live: LiveDelta) -> Encoded:
         found = live.encoded.get(SeedCodec)
         if found is None:
             found = live.encoded[SeedCodec] = encode_delta(live.delta)
-        return found  # pyright: ignore[reportReturnType]
+        return found
 
 
 def _encoded(event: events.Event) -> Encoded:

@@ -47,13 +47,13 @@ class ModernCodec:
             messages = self._project(shown.entry)
             found = self._seed.events(shown) if messages is None else tuple(_encoded(message) for message in messages)
             shown.encoded[ModernCodec] = found
-        return found  # pyright: ignore[reportReturnType]
+        return found
 
     def delta(self, live: LiveDelta) -> Encoded:
         found = live.encoded.get(ModernCodec)
         if found is None:
             found = live.encoded[ModernCodec] = _encode_delta(live.delta, live.turn)
-        return found  # pyright: ignore[reportReturnType]
+        return found
 
     def _project(self, entry: Entry) -> list[dict[str, Any]] | None:
         """None: as in the seed's time."""

@@ -92,7 +92,7 @@ class StreamReader(Reader):
             framed = [self._frame(event, entry.seq, entry.turn) for event in self._events(shown)]
             lines = shown.encoded[self._framing] = b"".join(framed)
         if lines:
-            self._outbox.send(lines)  # pyright: ignore[reportArgumentType]
+            self._outbox.send(lines)
         match entry.record:
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record, entry.turn)
@@ -107,7 +107,7 @@ class StreamReader(Reader):
         line = live.encoded.get(self._framing)  # the same for all who watch in this way
         if line is None:
             line = live.encoded[self._framing] = self._frame(self._codec.delta(live), live.after, live.turn)
-        self._outbox.send(line)  # pyright: ignore[reportArgumentType]
+        self._outbox.send(line)
 
     def _events(self, shown: Shown) -> tuple[Encoded, ...]:
         record = shown.entry.record
