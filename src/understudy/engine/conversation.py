@@ -16,6 +16,7 @@ from understudy.engine.feed import Feed
 from understudy.engine.fold import State, merge
 from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
+from understudy.engine.tenure import Tenure
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation
 from understudy.protocol.choices import Decision
@@ -23,7 +24,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Entry, Opened, Overrides, TurnEnded, TurnStarted, UserMessage
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import Claim, DecideLetter, EventLog, InterruptLetter, Position, SendLetter
+from understudy.store.log import DecideLetter, EventLog, InterruptLetter, Position, SendLetter
 from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
@@ -69,8 +70,6 @@ class Conversation:
         self._prepare = prepare
         self._on_turn_started = on_turn_started
         self._loop = loop
-        self._claim: Claim | None = None
-        self._heard: bytes | None = None  # what others had written when we knew all of it and had read all letters, under the claim
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
@@ -78,6 +77,7 @@ class Conversation:
         self._stopped = False
         self.callers: list[Caller] = []
         self._letters = Letters(conversation_id, log, self.feed)
+        self._tenure = Tenure(conversation_id, log, self.feed, self._letters)
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
 
@@ -92,7 +92,7 @@ class Conversation:
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        return self._task is None and self._claim is None and not self.needs_watching and self.feed.idle
+        return self._task is None and not self._tenure.held and not self.needs_watching and self.feed.idle
 
     def forget(self) -> None:
         """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
@@ -103,8 +103,7 @@ class Conversation:
 
     def open(self, overrides: Overrides, model: str, provider: str) -> None:
         """The first record of a new conversation."""
-        self._claim = self._log.claim(self.id)
-        self._heard = self._log.changes()
+        self._tenure.begin()
         self.feed.begin()
         self.feed.append(Opened(self.id, model, overrides, provider), turn="0")
         self.feed.when_committed(self._release_if_idle)
@@ -140,7 +139,7 @@ class Conversation:
             self.feed.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
         try:
-            letters = self._take()
+            letters = self._tenure.take()
         except ConversationBusy:
             if parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING) from None
@@ -167,7 +166,7 @@ class Conversation:
         except BaseException:
             self.feed.state = before_fork
             self._letters.put_back()
-            self._heard = None
+            self._tenure.mistrust()
             self._release_if_idle()
             raise
         turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
@@ -182,7 +181,7 @@ class Conversation:
         """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
         if self._task is not None:
             return self._turn.turn_id if self._turn else None
-        self._take()
+        self._tenure.take()
         try:
             resumed = self._settle_cut_turn()
             if resumed is not None:
@@ -202,7 +201,7 @@ class Conversation:
         if self.state.turn is None and not self._log.is_claimed(self.id):
             return False
         try:
-            self._take()
+            self._tenure.take()
         except ConversationBusy:
             self._letters.post(InterruptLetter(self.state.turn or ""))
             return True
@@ -241,56 +240,6 @@ class Conversation:
         self._loop.call_soon(self.decide, call_id, decision, source, meant)
         return True
 
-    # -- the claim
-
-    def _take(self) -> bool:
-        """Become the one who may append, with the newest state. False when no letters wait. Raises `ConversationBusy`."""
-        if self._claim is not None:
-            return self._heard != self._log.changes() or bool(self._letters.unread)
-        heard = self._heard
-        claim = self._log.claim(self.id)
-        if claim is None:
-            raise ConversationBusy(f"conversation {self.id} has a turn running in another process")
-        self._claim = claim
-        self._heard = self._log.changes()
-        try:
-            if self._heard == heard and not self.feed.failure:
-                self.feed.resume()
-                return bool(self._letters.unread)
-            letters = self._refresh()
-        except BaseException:
-            self._claim = self._heard = None
-            claim.release()
-            raise
-        if letters:
-            self._heard = None  # until they are read
-        return letters
-
-    def _refresh(self) -> bool:
-        position = self._log.position(self.id)
-        if position is None:
-            raise UnknownConversation(f"no conversation {self.id}")
-        if self.feed.failure:  # the state holds what was never written
-            self._letters.read_again()
-            missed = self._log.read(self.id, self.feed.published)
-            self.feed.load(State.read(self._log.read(self.id)), position.epoch)
-            self.feed.publish_foreign(missed)
-            return position.letters
-        if position.last_seq != self.state.last_seq:
-            self._catch_up()
-        self.feed.load(self.state, position.epoch)
-        return position.letters
-
-    def _catch_up(self) -> None:
-        """Take in, and show, what other processes have appended."""
-        missed = self._log.read(self.id, self.state.last_seq)
-        if not missed:
-            return
-        self._letters.seen(missed)
-        if not self.state.extend(missed):
-            self.feed.state = State.read(self._log.read(self.id))
-        self.feed.publish_foreign(missed)
-
     # -- other processes
 
     @property
@@ -310,14 +259,14 @@ class Conversation:
         """
         if self._stopped:
             return
-        if self._claim is not None:
+        if self._tenure.held:
             if self._task is not None and (position is None or position.letters):
                 self._read_letters()
             return
         if self.feed.failure:
             return
         if position is None or position.last_seq != self.state.last_seq:
-            self._catch_up()
+            self._tenure.catch_up()
         if self.depends_on_another and not self._log.is_claimed(self.id):
             self._succeed()
         elif self.state.turn is not None and self.feed.followers:
@@ -334,7 +283,7 @@ class Conversation:
     def _succeed(self) -> None:
         """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
         try:
-            self._take()
+            self._tenure.take()
             self._begin_with_letters()
             if self._task is None and self.state.turn is not None and self.resume() is not None:
                 for caller in tuple(self.callers):
@@ -354,8 +303,7 @@ class Conversation:
     def _read_letters(self) -> None:
         """Ops that were left for this turn by other processes."""
         assert self._turn is not None
-        heard, self._heard = self._heard, self._log.changes()
-        if self._heard == heard and not self._letters.unread:
+        if not self._tenure.may_have_letters():
             return
         ours = self._turn.turn_id
         for letter in self._letters.waiting():
@@ -378,9 +326,8 @@ class Conversation:
             self._begin(messages[-1], *messages[:-1])
 
     def _release_if_idle(self) -> None:
-        if self._task is None and self._claim is not None and self.feed.idle:
-            self._claim.release()
-            self._claim = None
+        if self._task is None and self.feed.idle:
+            self._tenure.release()
 
     # -- turns
 
@@ -472,15 +419,13 @@ class Conversation:
         if self._task is not None:
             self.interrupt()
             await self.ended()
-        self._take()
+        self._tenure.take()
         done = self._loop.create_future()
         self._log.delete(self.id, lambda error: done.set_result(None) if error is None else done.set_exception(error))
         try:
             await done
         finally:
-            if self._claim is not None:
-                self._claim.release()
-                self._claim = None
+            self._tenure.release()
 
     async def stop(self) -> None:
         """The process ends: a turn is interrupted, unless it waits for an answer, which can still be given later."""
