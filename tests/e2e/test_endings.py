@@ -1,6 +1,7 @@
 """The end of input, signals and clients that vanish: children are gone, the log has it, and the server goes within a second."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -136,3 +137,105 @@ async def test_a_server_with_nothing_to_do_goes_at_once(tmp_path: Path) -> None:
     async with ScriptedModel([say("ok")]) as model, launch(model, tmp_path) as server:
         thread_of(await server.call_tool("codex", prompt="1"))
         await end(server, "EOF")
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}},
+}
+WITH_SETTINGS = ("-c", "model=m")
+
+
+async def start(folder: Path, *args: str, **streams: Any) -> asyncio.subprocess.Process:
+    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    env = {**os.environ, "CODEX_HOME": str(folder)}
+    return await asyncio.create_subprocess_exec(*SERVER_COMMAND, *args, env=env, cwd=folder, **options)
+
+
+@pytest.mark.parametrize("args", [(), WITH_SETTINGS], ids=["plain", "with -c"])
+@pytest.mark.parametrize("how", ["EOF", "SIGTERM", "SIGINT", "SIGHUP"])
+async def test_it_leaves_with_code_0_and_without_a_word(tmp_path: Path, args: tuple[str, ...], how: str) -> None:
+    server = await start(tmp_path, *args)
+    assert server.stdin
+    assert server.stdout
+    server.stdin.write(json.dumps(INITIALIZE).encode() + b'\n{"id":2,"method":"ping"}\n')
+    async with asyncio.timeout(WAIT_SECONDS):
+        assert json.loads(await server.stdout.readline())["id"] == 1
+        assert json.loads(await server.stdout.readline())["id"] == 2
+        if how == "EOF":
+            server.stdin.close()
+        else:
+            server.send_signal(getattr(signal, how))
+        rest, complaints = await server.communicate()
+    assert (server.returncode, rest, complaints) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("said", [b"", json.dumps(INITIALIZE).encode() + b"\n"], ids=["before a word", "while it is being loaded"])
+async def test_a_signal_that_comes_early_ends_it_as_well(tmp_path: Path, said: bytes) -> None:
+    server = await start(tmp_path)
+    assert server.stdin
+    assert server.stdout
+    async with asyncio.timeout(WAIT_SECONDS):
+        server.stdin.write(said)
+        if said:
+            await server.stdout.readline()
+        else:
+            while not handles_signal(server.pid, signal.SIGTERM):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)  # nothing else tells that Python has started
+        server.send_signal(signal.SIGTERM)
+        _, complaints = await server.communicate()
+    assert (server.returncode, complaints) == (0, b"")
+
+
+def handles_signal(pid: int, number: int) -> bool:
+    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("args", [(), WITH_SETTINGS], ids=["plain", "with -c"])
+async def test_a_reader_that_goes_after_the_greeting_ends_it_with_code_0(tmp_path: Path, args: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    server = await start(tmp_path, *args, stdout=write)
+    os.close(write)
+    assert server.stdin
+    server.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+    assert b'"id":1' in await asyncio.to_thread(os.read, read, 65536)
+    os.close(read)
+    server.stdin.write(b'{"id":2,"method":"ping"}\n')
+    async with asyncio.timeout(WAIT_SECONDS):
+        assert await server.wait() == 0
+    assert server.stderr
+    assert await server.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("redirection", "said", "complaint"),
+    [
+        ("<&-", "", "understudy: standard input is closed"),
+        (">&-", "", "understudy: standard output is closed"),
+        (">&-", json.dumps(INITIALIZE), "understudy: standard output is closed"),
+        (">/dev/full", json.dumps(INITIALIZE), "understudy: standard input or output failed: No space left on device"),
+        (">/dev/full", '{"id":1,"method":"ping"}', "understudy: ERROR: standard output cannot be written"),
+    ],
+)
+@pytest.mark.parametrize("args", [(), WITH_SETTINGS], ids=["plain", "with -c"])
+def test_streams_that_cannot_be_used_are_an_error_of_one_line(
+    tmp_path: Path, args: tuple[str, ...], redirection: str, said: str, complaint: str
+) -> None:
+    done = run_redirected(tmp_path, args, redirection, said)
+    assert done.returncode == 1
+    assert done.stderr.startswith(complaint)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_server_without_standard_error_serves(tmp_path: Path) -> None:
+    done = run_redirected(tmp_path, WITH_SETTINGS, "2>&-", '{"id":1,"method":"ping"}')
+    assert (done.returncode, done.stdout) == (0, '{"id":1,"jsonrpc":"2.0","result":{}}\n')
+
+
+def run_redirected(folder: Path, args: tuple[str, ...], redirection: str, said: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *SERVER_COMMAND, *args]
+    env = {**os.environ, "CODEX_HOME": str(folder)}
+    return subprocess.run(command, input=f"{said}\n", capture_output=True, text=True, cwd=folder, env=env, timeout=60, check=False)

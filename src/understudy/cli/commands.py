@@ -24,7 +24,8 @@ def run(words: Sequence[str]) -> int:
         try:
             return _carry_out(list(words))
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None and not sys.stdout.closed:  # pyright: ignore[reportUnnecessaryComparison]  # none at all: `>&-`
+                sys.stdout.flush()
     except BrokenPipeError:  # whoever read us has seen enough; nothing more may be written, at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0

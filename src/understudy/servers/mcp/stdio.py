@@ -16,14 +16,21 @@ from understudy.servers.mcp.first import Beginning
 from understudy.servers.mcp.outbox import Outbox
 from understudy.servers.mcp.server import McpServer
 
+logger = logging.getLogger(__name__)
+
 LAST_WORDS_SECONDS = 0.3
+
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def run(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         ended = _ended_by_signals(runner.get_loop())
-        return runner.run(_serve(beginning, cli, ended))
+        code = runner.run(_serve(beginning, cli, ended))
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)  # we are leaving already
+    return code
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -40,38 +47,38 @@ def _log_to_stderr() -> None:
     logging.basicConfig(stream=sys.stderr, level=level if known else "WARNING", format="understudy: %(levelname)s: %(message)s")
 
 
-def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[int]:
     """Before the runner looks: it would put its own handler for SIGINT in place, which costs time to replace."""
-    ended: asyncio.Future[None] = loop.create_future()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    ended: asyncio.Future[int] = loop.create_future()
+    for number in _ENDING:
         loop.add_signal_handler(number, _end, ended)
     return ended
 
 
-def _end(ended: asyncio.Future[None]) -> None:
+def _end(ended: asyncio.Future[int], code: int = 0) -> None:
     if not ended.done():
-        ended.set_result(None)
+        ended.set_result(code)
 
 
-async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]], ended: asyncio.Future[None]) -> int:
+async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]], ended: asyncio.Future[int]) -> int:
     loop = asyncio.get_running_loop()
     engine = Engine(cli=cli)
     outbox = Outbox(loop)
     server = McpServer(engine, outbox, beginning.hello)
     end = partial(_end, ended)
     reader = _Reader(server, outbox, end)
-    await _open_output(loop, outbox, end)
+    await _open_output(loop, outbox, ended)
     reader.data_received(beginning.read)
     if beginning.ended:
         reader.eof_received()
     else:
         await _open_input(loop, reader)
-    await ended
+    code = await ended
     await engine.close()
     server.close()
     outbox.flush()
     await outbox.sent(LAST_WORDS_SECONDS)  # a client that still reads gets what is left
-    return 0
+    return code
 
 
 class _Reader(asyncio.Protocol):
@@ -83,7 +90,7 @@ class _Reader(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.ReadTransport, transport)  # uvloop's are none by name
+        self._transport = cast(asyncio.ReadTransport, transport)  # uvloop transports don't subclass `ReadTransport`
 
     def data_received(self, data: bytes) -> None:
         for line in self._lines.feed(data):
@@ -137,19 +144,29 @@ def _can_be_waited_for(fd: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
 
-async def _open_output(loop: asyncio.AbstractEventLoop, outbox: Outbox, end: Callable[[], None]) -> None:
+async def _open_output(loop: asyncio.AbstractEventLoop, outbox: Outbox, ended: asyncio.Future[int]) -> None:
     if _can_be_waited_for(1):
-        transport, _ = await loop.connect_write_pipe(lambda: _Writer(outbox, end), sys.stdout)
+        transport, _ = await loop.connect_write_pipe(lambda: _Writer(outbox, partial(_end, ended)), sys.stdout)
         outbox.attach(transport)
     else:  # a plain file takes everything at once
-        outbox.attach(_FileTransport())
+        outbox.attach(_FileTransport(outbox, ended))
 
 
 class _FileTransport(asyncio.WriteTransport):
+    def __init__(self, outbox: Outbox, ended: asyncio.Future[int]) -> None:
+        super().__init__()
+        self._outbox = outbox
+        self._ended = ended
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data)
-        while view:
-            view = view[os.write(1, view) :]
+        try:
+            while view:
+                view = view[os.write(1, view) :]
+        except OSError as error:
+            logger.error("standard output cannot be written, so the server ends: %s", error.strerror)
+            self._outbox.close()
+            _end(self._ended, 1)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
