@@ -62,7 +62,9 @@ def test_a_long_command_is_not_cut_and_its_end_is_shown_again() -> None:
     first, *details = command_message(question).split("\n")
     assert "; rm -rf /precious'` in `/p`?" in first
     assert len(first) > 600
-    assert any(line.endswith("; rm -rf /precious'") for line in details)
+    assert details[1] == f"The command is {len(first) - len('Allow Codex to run `` in `/p`?')} characters long. It ends with:"
+    assert details[2].startswith("| aaa")
+    assert details[2].endswith("; rm -rf /precious'")
     assert "It runs: echo, rm" in details
 
 
@@ -83,6 +85,23 @@ def test_letters_that_look_like_others_are_named() -> None:
     assert command_details(CommandQuestion(("cat", "p\u0430ssword"), "/p")) == (OUTSIDE, told)
     assert command_details(CommandQuestion(("echo", "naïve", "日本語"), "/p")) == (OUTSIDE,)
     assert patch_details(PatchQuestion({"/p/p\u0430ss": AddFile("")}, "/p")) == ("- add 'p\u0430ss' (+0)", told)
+
+
+def test_letters_that_turn_the_direction_of_writing_are_named() -> None:
+    told = "Letters that may look like others: \u05d0 (U+05D0 HEBREW LETTER ALEF, written from right to left)"
+    assert command_details(CommandQuestion(("rm", "\u05d0"), "/p")) == (OUTSIDE, told)
+
+
+def test_of_a_very_long_script_the_head_and_the_tail_are_shown_with_the_gap_between_them() -> None:
+    script = "\n".join(f"echo {number}" for number in range(1000))
+    details = command_details(CommandQuestion(("bash", "-lc", script), "/p"))
+    assert details[1:3] == ("The script has 1000 lines:", "| echo 0")
+    assert details[201:204] == (
+        "| echo 199",
+        "600 lines here are only in the first line of this question. Then it goes on:",
+        "| echo 800",
+    )
+    assert details[402] == "| echo 999"
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=5), st.text(max_size=60), st.text(max_size=20))

@@ -68,7 +68,9 @@ def test_a_method_without_an_id_is_a_notification(line: bytes, method: str) -> N
         (b'{"id":1,"result":null}', Response(1, None)),
         (b'{"id":1,"result":{"decision":"approved"}}', Response(1, {"decision": "approved"})),
         (b'{"id":"a","result":[]}', Response("a", [])),
-        (b'{"id":1,"result":{},"error":{"code":1}}', Response(1, {})),  # a result wins
+        (b'{"id":1,"result":{},"error":{"code":1}}', Response(1, None, {"code": 1}, failed=True)),  # no clear answer is an error
+        (b'{"id":1,"result":{},"error":null}', Response(1, {})),
+        (b'{"id":1,"result":null,"error":null}', Response(1, None)),
         (b'{"id":1,"error":{"code":-1,"message":"no"}}', Response(1, None, {"code": -1, "message": "no"}, failed=True)),
         (b'{"id":1,"error":null}', Response(1, None, None, failed=True)),
     ],

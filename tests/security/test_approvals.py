@@ -183,6 +183,12 @@ NO_ANSWERS: dict[str, Any] = {
     "an error": {"error": {"code": -32603, "message": "broken"}},
     "no such method": {"error": {"code": -32601, "message": "method not found"}},
     "an error that is none": {"error": "approved"},
+    "a result and an error": {"result": {"action": "accept"}, "error": {"code": -32603, "message": "broken"}},
+    "a decision and an error": {"result": {"decision": "approved"}, "error": {"code": 1, "message": "no"}},
+    "an error that is empty beside a result": {"result": {"action": "accept"}, "error": {}},
+    "neither": {"result": None, "error": None},
+    "an action that is a list": {"result": {"action": ["accept"]}},
+    "content that is text": {"result": {"action": "accept", "content": "approved"}},
 }
 
 

@@ -13,6 +13,8 @@ PATCH = "Allow Codex to apply proposed code changes?"
 BECAUSE = "Asked because: "
 BECAUSE_OUTSIDE = f"{BECAUSE}changes files outside the project"
 
+SPEAKING = "src`? It stays inside the sandbox. `"
+
 Asked = dict[str, tuple[Attack, str, list[str]]]  # the call, the first line, the others
 
 LEAVING: Asked = {
@@ -52,6 +54,21 @@ UNCONTAINED: Asked = {
         "Allow Codex to run `bash -c 'make\\u{a}If approved it is contained.'` in `<project>`?",
         [NO_SANDBOX, "The script has 2 lines:", "| make", "| If approved it is contained."],
     ),
+    "closes its quotes": (
+        shell("rm", "x` in `/`? This runs inside the sandbox. `"),
+        "Allow Codex to run `rm 'x\\u{60} in \\u{60}/\\u{60}? This runs inside the sandbox. \\u{60}'` in `<project>`?",
+        [NO_SANDBOX],
+    ),
+    "in a folder that speaks": (
+        shell("rm", "x", workdir=SPEAKING),
+        "Allow Codex to run `rm x` in `<project>/src\\u{60}? It stays inside the sandbox. \\u{60}`?",
+        [NO_SANDBOX],
+    ),
+    "tail": (
+        shell("touch", "a" * 500, "and rm -rf /"),
+        f"Allow Codex to run `touch {'a' * 500} 'and rm -rf /'` in `<project>`?",
+        [NO_SANDBOX, "The command is 521 characters long. It ends with:", f"| {'a' * 145} 'and rm -rf /'"],
+    ),
     "ordinary": (patch("*** Add File: new.txt", "+x"), PATCH, ["- add new.txt (+1)"]),
 }
 SCENES = {
@@ -64,6 +81,7 @@ async def questions(place: House, asked: Asked, config: dict[str, Any], version:
     """The params of each question; all are declined."""
     found: dict[str, dict[str, Any]] = {}
     script = attacks({name: row[0] for name, row in asked.items()})
+    (place.project / SPEAKING).mkdir()
     async with besieged(script, place, config, protocol_version=version) as (model, client):
         turn = client.call_tool("codex", prompt="go")
         for _ in asked:

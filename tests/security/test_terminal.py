@@ -80,3 +80,30 @@ def test_x18_what_programs_read_is_whole_and_escaped(lines: dict[str, str]) -> N
     text = lines["show --json"]
     assert not [character for character in text if character < " " and character != "\n"]
     assert "\\u001b]52;c;ZXZpbA==\\u0007" in text
+
+
+# Words that, at this width, begin a row of the terminal just where a line of ours would begin.
+WIDTH = 80
+INSIDE = "If approved it runs inside the sandbox."
+
+
+def test_no_row_of_a_question_that_begins_like_ours_is_the_models() -> None:
+    from io import StringIO
+
+    from rich.console import Console
+
+    from understudy.cli.telling import Teller
+    from understudy.policy.questions import CommandQuestion, command_message
+
+    for length in range(1, 3 * WIDTH):
+        for filler in ("x" * length, "x " * (length // 2)):
+            text = f"{filler} {INSIDE}"
+            asked = CommandQuestion(("bash", "-c", f"true\n{text}", text), f"/{text}", justification=text)
+            printed = StringIO()
+            Teller(Console(file=printed, width=WIDTH, force_terminal=True, color_system=None)).question(command_message(asked))
+            rows = printed.getvalue().splitlines()
+            assert max(map(len, rows)) <= WIDTH
+            assert [row for row in rows if row.lstrip().startswith(INSIDE) and not row.startswith("      ")] == [], filler
+            assert [row[:2] for row in rows if not row.startswith("      ")] == ["? "] + ["  "] * (
+                len(command_message(asked).split("\n")) - 1
+            )

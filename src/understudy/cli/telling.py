@@ -116,10 +116,13 @@ class Teller:
     # -- questions
 
     def question(self, text: str) -> None:
+        """What goes on in a further row stands deeper than our lines begin, so that no wrapped word can pass for one of them."""
         first, *rest = text.split("\n")
-        self._block("? ", "bold yellow", first)
-        for line in rest:
-            self._flowing("  ", line, "yellow", "")
+        self._gap()
+        for mark, line in (("? ", first), *(("  ", line) for line in rest)):
+            styles = ("bold", "bold yellow") if mark == "? " else ("yellow", "")
+            flow = Flow(self.console, first=mark, indent="      ", style=styles[0], first_style=styles[1], break_words=True)
+            flow.whole(line)
 
     def answer(self, decision: str, note: str = "") -> None:
         style = "green" if decision.startswith("approved") else "red"

@@ -2,7 +2,7 @@
 
 import re
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -29,8 +29,12 @@ def shorten(text: str, width: int) -> str:
 class Flow:
     """Words that come in pieces: indented, and wrapped where there is a terminal to wrap for."""
 
-    def __init__(self, console: Console, *, first: str, indent: str, style: str = "", first_style: str = "") -> None:
+    def __init__(
+        self, console: Console, *, first: str, indent: str, style: str = "", first_style: str = "", break_words: bool = False
+    ) -> None:
+        """`break_words`: a word that is longer than a row is broken too, so that none of it leaves the indentation."""
         self._console = console
+        self._break_words = break_words
         self._lead = (first, first_style)
         self._indent = (indent, "")
         self._style = style
@@ -74,6 +78,13 @@ class Flow:
         word, self._word = self._word, ""
         if not word:
             return
+        if self._break_words and self._width and cell_len(word) > (room := max(self._width - len(self._indent[0]), 8)):
+            for piece in chop_cells(word, room):
+                self._put_word(piece)
+        else:
+            self._put_word(word)
+
+    def _put_word(self, word: str) -> None:
         length = cell_len(word)
         if self._column and self._width and self._column + cell_len(self._blank) + length > self._width:
             self._break_line()

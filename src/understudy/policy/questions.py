@@ -1,16 +1,18 @@
 """What a person is asked: true, complete, and in an order in which the model's own words cannot pass for ours.
 
 The first line is the one that clients of `codex` know. Newer clients are shown further lines; older ones get the same
-in `codex_reason`. All of it is one line per fact: no text of the model's can begin a line.
+in `codex_reason`. All of it is one line per fact. What the model or the repository wrote stands between marks that it cannot
+close (backticks, quotes of a shell), or behind a bar at the beginning of its line.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from understudy.policy.later import runs_later
 from understudy.policy.quoting import quote_command, quote_word
-from understudy.policy.visible import make_visible
+from understudy.policy.visible import in_ticks, make_visible
 from understudy.policy.words import script_of, simple_commands
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
@@ -20,6 +22,8 @@ PATCH_QUESTION = "Allow Codex to apply proposed code changes?"
 _OUTSIDE = "If approved it runs outside the sandbox, with all that your own account may do."
 _NO_SANDBOX = "There is no sandbox in this mode: if approved it runs with all that your own account may do."
 
+_DOUBLE_QUOTE = re.compile("[\"\u02ba\u02dd\u02ee\u201c-\u201f\u2033\u2036\u301d-\u301f\uff02]|''")  # and what looks like one
+_RIGHT_TO_LEFT = re.compile("(?=\\w)[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _LONG = 400
 _ENDING = 160
 _MAX_FILES = 100
@@ -29,7 +33,7 @@ _MAX_SCRIPT_LINES = 400
 
 def command_question(argv: Sequence[str], cwd: str) -> str:
     """The first line: canonical argv and where it would run. Never cut, and always one line."""
-    return f"Allow Codex to run `{make_visible(quote_command(argv))}` in `{make_visible(cwd)}`?"
+    return f"Allow Codex to run {in_ticks(quote_command(argv))} in {in_ticks(cwd)}?"
 
 
 def patch_question(reason: str | None = None) -> str:
@@ -104,8 +108,7 @@ def patch_details(question: PatchQuestion) -> tuple[str, ...]:
     lines += warned + plain[: max(0, _MAX_FILES - len(warned))]
     if len(warned) + len(plain) > max(_MAX_FILES, len(warned)):
         lines.append(f"and {len(warned) + len(plain) - max(_MAX_FILES, len(warned))} more files")
-    if lookalikes := _lookalikes(tuple(_all_paths(question.changes))):
-        lines.append(f"Letters that may look like others: {lookalikes}")
+    lines.extend(_about_letters(tuple(_all_paths(question.changes))))
     return tuple(lines)
 
 
@@ -124,39 +127,50 @@ def _about_argv(argv: tuple[str, ...]) -> Iterable[str]:
     if script is not None and "\n" in script.strip("\n"):
         lines = script.strip("\n").split("\n")
         yield f"The script has {len(lines)} lines:"
-        kept = lines if len(lines) <= _MAX_SCRIPT_LINES else [*lines[: _MAX_SCRIPT_LINES // 2], *lines[-_MAX_SCRIPT_LINES // 2 :]]
-        yield from (f"| {make_visible(line)}" for line in kept)
-        if len(kept) < len(lines):
-            yield f"{len(lines) - len(kept)} lines in the middle are only in the first line of this question."
+        left_out = len(lines) - _MAX_SCRIPT_LINES
+        half = _MAX_SCRIPT_LINES // 2
+        yield from (f"| {make_visible(line)}" for line in (lines if left_out <= 0 else lines[:half]))
+        if left_out > 0:
+            yield f"{left_out} lines here are only in the first line of this question. Then it goes on:"
+            yield from (f"| {make_visible(line)}" for line in lines[-half:])
     elif len(quoted) > _LONG:
-        yield f"The command is {len(quoted)} characters long. It ends with: {make_visible(quoted[-_ENDING:])}"
+        yield f"The command is {len(quoted)} characters long. It ends with:"
+        yield f"| {make_visible(quoted[-_ENDING:])}"
     if len(quoted) > _LONG and script is not None:
         commands = simple_commands(argv)
         if commands is not None:
-            yield f"It runs: {', '.join(dict.fromkeys(make_visible(words[0]) for words in commands))}"
-    lookalikes = _lookalikes(argv)
-    if lookalikes:
+            yield f"It runs: {', '.join(dict.fromkeys(words[0] for words in commands))}"  # plain names, see `split_script`
+    yield from _about_letters(argv)
+
+
+def _about_letters(texts: Sequence[str]) -> Iterable[str]:
+    if lookalikes := _lookalikes(texts):
         yield f"Letters that may look like others: {lookalikes}"
 
 
-def _lookalikes(argv: Sequence[str]) -> str:
-    """Letters from outside ASCII in a word that has ASCII letters as well, by name."""
-    found: dict[str, None] = {}
-    for word in argv:
-        if not word.isascii() and any("a" <= letter <= "z" for letter in word.lower()):
-            found.update(dict.fromkeys(letter for letter in word if letter > "\u024f" and letter.isalpha()))
+def _lookalikes(texts: Sequence[str]) -> str:
+    """By name: letters from outside ASCII in a word that has ASCII letters as well, and those written from right to left."""
+    found: dict[str, str] = {}
+    for word in texts:
+        if not word.isascii():
+            found.update(dict.fromkeys(_RIGHT_TO_LEFT.findall(word), ", written from right to left"))
+            if any("a" <= letter <= "z" for letter in word.lower()):
+                for letter in word:
+                    if letter > "\u024f" and letter.isalpha():
+                        found.setdefault(letter, "")
     if not found:
         return ""
     from unicodedata import name
 
-    return ", ".join(f"{letter} (U+{ord(letter):04X} {name(letter, '?')})" for letter in list(found)[:10])
+    shown = [f"{letter} (U+{ord(letter):04X} {name(letter, '?')}{how})" for letter, how in list(found.items())[:10]]
+    return ", ".join(shown) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
 
 
 def _in_quotes(text: str) -> str:
     """On one line, between quotes it cannot close."""
     one_line = " ".join(text.split())
     cut = f" … and {len(one_line) - _MAX_WORDS} more characters" if len(one_line) > _MAX_WORDS else ""
-    return '"' + make_visible(one_line[:_MAX_WORDS]).replace('"', "'") + '"' + cut
+    return '"' + _DOUBLE_QUOTE.sub("'", make_visible(one_line[:_MAX_WORDS])) + '"' + cut
 
 
 def _all_paths(changes: Mapping[str, FileChange]) -> Iterable[str]:

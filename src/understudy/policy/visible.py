@@ -6,7 +6,14 @@ import re
 _BLANK_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 _BLANK = re.compile(f"[{_BLANK_LETTERS}]")
 _NOT_PLAIN = re.compile(r"[^ -~]")
-_LONG_BLANK = re.compile(r" {24,}")  # more blanks than a reader expects push the rest out of sight
+# Marks that stand on nothing, on a sign of ours, or in a heap; and those that strike a letter through or draw around it.
+_MARKS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\ufe20-\ufe2f"
+_STRAY_MARK = re.compile(rf"[\u0334-\u0338\u0488\u0489\u20d0-\u20ff]|(?<!\w)(?<!\w[{_MARKS}])[{_MARKS}]")
+# More blanks than a reader expects push the rest out of sight. One stays before a digit, which would be read as part of the length.
+_LONG_BLANK = re.compile(r" {24,}(?=[^ 0-9]|\Z)| {24,}(?= [0-9])")
+# A backtick, and what looks like one.
+_TICK = re.compile("[`\u00b4\u02bb\u02bd\u02cb\u02f4\u1fef\u2018\u201b\u2035\u2036\uff40]")
+_ESCAPE = "\\u{"
 
 
 def make_visible(text: str, *, keep_newlines: bool = False) -> str:
@@ -16,19 +23,29 @@ def make_visible(text: str, *, keep_newlines: bool = False) -> str:
     written as its length, so that it hides nothing.
     """
     if not text.isascii() or not text.isprintable():
-        text = _NOT_PLAIN.sub(_show_kept if keep_newlines else _show, text)
+        text = _NOT_PLAIN.sub(_show_kept if keep_newlines else _show, _STRAY_MARK.sub(_escaped, text))
     return _LONG_BLANK.sub(lambda run: rf"\u{{20}}*{len(run[0])}", text)
 
 
 def _show(found: re.Match[str]) -> str:
     character = found[0]
-    if character.isprintable() and not _BLANK.match(character):
-        return character
-    return rf"\u{{{ord(character):x}}}"
+    return character if character.isprintable() and not _BLANK.match(character) else _escaped(found)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return rf"\u{{{ord(found[0]):x}}}"
 
 
 def _show_kept(found: re.Match[str]) -> str:
     return "\n" if found[0] == "\n" else _show(found)
+
+
+def in_ticks(text: str) -> str:
+    r"""The text of others between backticks, on one line. Nothing in it closes or imitates them, nor an escape of ours.
+
+    No two texts look the same: a `\u{` that the text brings along has its backslash escaped.
+    """
+    return f"`{_TICK.sub(_escaped, make_visible(text.replace(_ESCAPE, _ESCAPE + '5c}u{')))}`"
 
 
 # What follows ESC, or stands in one C1 character: a control sequence; a string up to its end; or a short sequence.

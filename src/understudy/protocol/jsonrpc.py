@@ -116,8 +116,10 @@ def _classify(message: _Incoming) -> Incoming:
     if request_id is None:
         return Malformed(INVALID_REQUEST, "Invalid Request: `id` must be a string or a whole number within 64 bits")
     if message.result is not UNSET:
-        return Response(request_id, _decode_any(message.result))
-    if message.error is not UNSET:
+        error = None if message.error is UNSET else _decode_any(message.error)
+        if error is None:
+            return Response(request_id, _decode_any(message.result))
+    if message.error is not UNSET:  # also beside a result: who says both has not said yes
         return Response(request_id, None, _decode_any(message.error), failed=True)
     return Malformed(INVALID_REQUEST, "Invalid Request: no `method`, `result` or `error`", request_id)
 

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.protocol import events
@@ -129,9 +129,9 @@ def project(record: Record) -> tuple[events.Event, ...]:
         case Noticed(message=message):
             return (events.BackgroundEvent(message),)
         case CommandApprovalAsked() as asked:
-            return (events.ExecApprovalRequest(asked.call_id, asked.command, asked.cwd, asked.reason or UNSET),)
+            return (events.ExecApprovalRequest(asked.call_id, asked.command, asked.cwd, shown_reason(asked.reason)),)
         case PatchApprovalAsked() as asked:
-            return (events.ApplyPatchApprovalRequest(asked.call_id, changes_on_wire(asked.changes), asked.reason or UNSET),)
+            return (events.ApplyPatchApprovalRequest(asked.call_id, changes_on_wire(asked.changes), shown_reason(asked.reason)),)
         case PatchStarted() as started:
             return (events.PatchApplyBegin(started.call_id, started.auto_approved, changes_on_wire(started.changes)),)
         case PatchEnded() as ended:
@@ -176,3 +176,12 @@ def _change(change: FileChange) -> Any:
             return "delete"
         case UpdateFile(unified_diff=diff, move_path=move_path):
             return {"update": {"unified_diff": diff, "move_path": move_path}}
+
+
+def shown_reason(reason: str | None) -> str | UnsetType:
+    """Of a question: often the model's own words, and clients show it to the person who decides."""
+    if not reason:
+        return UNSET
+    from understudy.policy.visible import make_visible  # not needed before the first question
+
+    return make_visible(reason)

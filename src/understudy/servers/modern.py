@@ -28,7 +28,7 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
-from understudy.servers.codec import Encoded, SeedCodec
+from understudy.servers.codec import Encoded, SeedCodec, shown_reason
 
 _encode = msgspec.json.Encoder().encode
 MOST_COMMANDS = 256
@@ -74,10 +74,14 @@ class ModernCodec:
                 return [self._command_end(ended, turn)]
             case CommandApprovalAsked() as asked:
                 message = {"type": "exec_approval_request", "call_id": asked.call_id, "turn_id": turn, **_command(asked)}
-                return [message | ({"reason": asked.reason} if asked.reason else {})]
+                return [message | ({"reason": shown_reason(asked.reason)} if asked.reason else {})]
             case PatchApprovalAsked() as asked:
                 message = {"type": "apply_patch_approval_request", "call_id": asked.call_id, "turn_id": turn}
-                return [message | {"changes": _changes(asked.changes)} | ({"reason": asked.reason} if asked.reason else {})]
+                return [
+                    message
+                    | {"changes": _changes(asked.changes)}
+                    | ({"reason": shown_reason(asked.reason)} if asked.reason else {})
+                ]
             case PatchStarted() as started:
                 self._remember(started)
                 message = {"type": "patch_apply_begin", "call_id": started.call_id, "turn_id": turn}

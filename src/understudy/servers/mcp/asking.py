@@ -130,6 +130,8 @@ def read_answer(response: Response) -> tuple[Decision, str]:
             return read_decision(decision), CLIENT
         case {"action": "accept", "content": {"decision": decision}}:
             return read_decision(decision), CLIENT
+        case {"action": "accept", "content": content} if not isinstance(content, dict | None):
+            return "denied", CLIENT  # a form was filled in, but nobody can tell with what
         case {"action": "accept"}:
             return "approved", CLIENT
         case {"action": "cancel"}:
