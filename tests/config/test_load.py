@@ -183,6 +183,11 @@ def test_network_is_off_until_configured_and_our_key_wins(
     assert load(config=given).sandbox.network == network
 
 
+@pytest.mark.parametrize(("given", "opened"), [({}, False), ({"understudy.sandbox.unix_sockets": True}, True)])
+def test_unix_sockets_are_refused_unless_the_user_opens_them(load: Load, given: dict[str, Any], opened: bool) -> None:
+    assert load(config=given).sandbox.unix_sockets is opened
+
+
 def test_mask_protect_and_limits_are_the_users_but_our_state_stays_guarded(load: Load, home: Path, work: Path) -> None:
     toml = """
     model = "m"

@@ -118,6 +118,7 @@ def _furnish(stage: Arena) -> None:
     (workspace / ".linked").symlink_to("nested/kept")
     for name in ("victim", "to-unlink", "to-rename"):
         (outside / name).write_text("untouched content")
+    os.mkfifo(outside / "pipe")
     (home / ".secrets" / "key").write_text("TOP SECRET")
     stage.facts |= {
         "workspace": str(workspace),
@@ -152,6 +153,8 @@ def _listen(stage: Arena, stack: ExitStack) -> None:
     stream.bind(str(stage.folder / "parent" / "outside" / "stream.sock"))
     datagram = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
     datagram.bind(str(stage.folder / "parent" / "outside" / "dgram.sock"))
+    reader = os.open(stage.folder / "parent" / "outside" / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    stack.callback(os.close, reader)
     for listener in (abstract, stream):
         listener.listen(64)
     answerer = threading.Thread(target=_answer, args=(udp,), daemon=True)

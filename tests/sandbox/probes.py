@@ -10,8 +10,10 @@ import errno
 import json
 import mmap
 import os
+import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -306,6 +308,42 @@ def setuid_file_in_ws(arena: Arena) -> str:
     return "made"
 
 
+@probe
+def setuid_file_by_open(arena: Arena) -> str:
+    path = os.path.join(arena["workspace"], "suid-open")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o4755))
+    return made_special(path)
+
+
+@probe
+def setgid_file_by_mknod(arena: Arena) -> str:
+    path = os.path.join(arena["workspace"], "sgid-mknod")
+    os.mknod(path, 0o100000 | 0o2755)
+    return made_special(path)
+
+
+@probe
+def setuid_file_by_tmpfile(arena: Arena) -> str:
+    path = os.path.join(arena["workspace"], "suid-tmpfile")
+    descriptor = os.open(arena["workspace"], os.O_WRONLY | os.O_TMPFILE, 0o4755)
+    os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
+    return made_special(path)
+
+
+@probe
+def setuid_file_by_openat2(arena: Arena) -> str:
+    path = os.path.join(arena["workspace"], "suid-openat2")
+    how = struct.pack("<QQQ", os.O_WRONLY | os.O_CREAT, 0o4755, 0)
+    os.close(syscall(437, -100, path.encode(), ctypes.create_string_buffer(how), 24))
+    return made_special(path)
+
+
+def made_special(path: str) -> str:
+    if not os.stat(path).st_mode & 0o6000:
+        raise Refused("the bits were dropped")
+    return "made"
+
+
 # Protected names
 
 
@@ -508,6 +546,35 @@ def unix_dgram_sendmsg(arena: Arena) -> str:
 
 
 @probe
+def unix_raw_sendto(arena: Arena) -> str:
+    sender, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)  # another word for datagrams
+    sender.sendto(b"x", arena["unix_dgram"])
+    return "sent"
+
+
+@probe
+def unix_raw_sendmsg(arena: Arena) -> str:
+    sender, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW | socket.SOCK_NONBLOCK)
+    sender.sendmsg([b"x"], [], 0, arena["unix_dgram"])
+    return "sent"
+
+
+@probe
+def unix_by_relative_path(arena: Arena) -> str:
+    os.chdir(os.path.dirname(arena["unix_stream"]))
+    socket.socket(socket.AF_UNIX).connect(os.path.basename(arena["unix_stream"]))
+    return "connected"
+
+
+@probe
+def fifo_outside(arena: Arena) -> str:
+    path = os.path.join(arena["outside"], "pipe")
+    writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    os.write(writer, b"x")
+    return "written"
+
+
+@probe
 def bash_dev_tcp(arena: Arena) -> str:
     subprocess.run(["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{arena['tcp4_port']}"], check=True, capture_output=True)
     return "connected"
@@ -585,6 +652,23 @@ def signal_victim(arena: Arena) -> str:
     os.kill(arena["victim_pid"], 0)
     os.kill(arena["victim_pid"], signal.SIGCONT)
     return "signalled"
+
+
+@probe
+def limits_of_victim(arena: Arena) -> str:
+    return lower_core_limit(arena["victim_pid"])
+
+
+@probe
+def limits_of_watcher(arena: Arena) -> str:
+    return lower_core_limit(WATCHER)
+
+
+def lower_core_limit(pid: int) -> str:
+    """A limit that hurts nobody: of core dumps."""
+    limits = struct.pack("<QQ", 0, 0)
+    syscall(302 if X86 else 261, pid, resource.RLIMIT_CORE, ctypes.create_string_buffer(limits), None)
+    return "set"
 
 
 @probe

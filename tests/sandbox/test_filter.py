@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.sandbox.cell import seccomp
-from understudy.sandbox.cell.syscalls import AUDIT_ARCH, MACHINES, NEWEST_KNOWN, numbers_for
+from understudy.sandbox.cell.syscalls import AUDIT_ARCH, MACHINES, NEWEST_KNOWN, NUMBERS, numbers_for
 
 HEADERS = {
     "x86_64": ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
@@ -19,14 +19,15 @@ ALLOWED, EPERM, ENOSYS, KILLED = "allowed", "EPERM", "ENOSYS", "killed"
 _NAMES = {0x7FFF0000: ALLOWED, 0x00050001: EPERM, 0x00050026: ENOSYS, 0x80000000: KILLED}
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_VSOCK = 1, 2, 10, 16, 17, 40
-STREAM, DATAGRAM, RAW = 1, 2, 3
+STREAM, DATAGRAM, RAW, SEQPACKET = 1, 2, 3, 5
+CREATE, TMPFILE = 0o100, 0o20200000
 
 
 class Filter:
     """Evaluates a program as the kernel does."""
 
-    def __init__(self, machine: str, *, network: str = "off", own_namespaces: bool = True) -> None:
-        code = seccomp.program(machine, network=network, own_namespaces=own_namespaces)
+    def __init__(self, machine: str, *, network: str = "off", own_namespaces: bool = True, unix_sockets: bool = False) -> None:
+        code = seccomp.program(machine, network=network, own_namespaces=own_namespaces, unix_sockets=unix_sockets)
         self._code = [struct.unpack_from("<HBBI", code, at) for at in range(0, len(code), 8)]
         self._machine = machine
         self._numbers = numbers_for(machine)
@@ -82,6 +83,8 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
         "only what is newer than the headers may be missing there"
     )
     assert max(ours.values()) <= NEWEST_KNOWN
+    absent = set(NUMBERS) - set(ours)
+    assert not absent & set(theirs), "what a machine has must be in its table, or the filter does not see it"
 
 
 def test_what_reaches_outside_is_refused(machine: str) -> None:
@@ -92,7 +95,7 @@ def test_what_reaches_outside_is_refused(machine: str) -> None:
             assert verdict(name) == EPERM, name
     for name in seccomp.ABSENT:
         assert verdict(name) == ENOSYS, name
-    for name in ("close_range", "landlock_create_ruleset", "prctl", "seccomp", "openat2", "pidfd_send_signal"):
+    for name in ("close_range", "landlock_create_ruleset", "prctl", "seccomp", "pidfd_send_signal"):
         assert verdict(name) == ALLOWED, name
 
 
@@ -131,6 +134,31 @@ def test_no_file_becomes_setuid(machine: str) -> None:
         assert verdict(name, *before, 0o755) == ALLOWED
 
 
+def test_no_file_is_made_setuid_or_setgid(machine: str) -> None:
+    verdict = Filter(machine)
+    for special in (0o4755, 0o2755, 0o6000):
+        assert verdict("mknodat", 3, 0x10, 0o100000 | special) == EPERM
+        for flags in (CREATE, CREATE | 2, TMPFILE | 1):
+            assert verdict("openat", 3, 0x10, flags, special) == EPERM
+        assert verdict("openat", 3, 0x10, 0, special) == ALLOWED  # without a file to make, the mode is whatever stood there
+    assert verdict("openat", 3, 0x10, CREATE, 0o1777) == ALLOWED
+    assert verdict("mknodat", 3, 0x10, 0o010644) == ALLOWED
+    assert verdict("openat2", 3, 0x10, 0x20, 24) == ENOSYS
+
+
+def test_what_watches_the_command_keeps_its_limits_and_its_priority(machine: str) -> None:
+    verdict = Filter(machine)
+    assert verdict("prlimit64", 1, 7, 0x10) == EPERM
+    assert verdict("prlimit64", 4321, 7, 0x7F0000000000) == EPERM
+    assert verdict("prlimit64", 1, 7, 0) == ALLOWED
+    assert verdict("prlimit64", 0, 7, 0x10) == ALLOWED
+    for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
+        assert (verdict(name, 1), verdict(name, 0), verdict(name, 77)) == (EPERM, ALLOWED, ALLOWED)
+    for name, process, user in (("setpriority", 0, 2), ("ioprio_set", 1, 3)):
+        assert (verdict(name, process, 1), verdict(name, process, 0), verdict(name, process, 77)) == (EPERM, ALLOWED, ALLOWED)
+        assert verdict(name, user, 0) == EPERM
+
+
 def test_without_a_network_there_are_only_nameless_pairs(machine: str) -> None:
     verdict = Filter(machine, network="off")
     for name in ("connect", "bind", "listen", "accept", "accept4", "sendmmsg"):
@@ -138,7 +166,10 @@ def test_without_a_network_there_are_only_nameless_pairs(machine: str) -> None:
     for family in (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_VSOCK):
         assert verdict("socket", family, STREAM) == EPERM
     assert verdict("socketpair", AF_UNIX, STREAM | 0o2000000) == ALLOWED
-    assert verdict("socketpair", AF_UNIX, DATAGRAM | 0o2000000) == EPERM
+    assert verdict("socketpair", AF_UNIX, SEQPACKET | 0o4000) == ALLOWED
+    for kind in set(range(16)) - {STREAM, SEQPACKET}:
+        for flags in (0, 0o4000, 0o2000000, 0o2004000, 1 << 32):
+            assert verdict("socketpair", AF_UNIX, kind | flags) == EPERM
     assert verdict("socketpair", AF_INET, STREAM) == EPERM
     assert verdict("sendto", 3, 1, 1, 0, 0) == ALLOWED
     assert verdict("sendto", 3, 1, 1, 0, 0x7F0000000000) == EPERM
@@ -150,13 +181,30 @@ def test_with_a_network_ordinary_sockets_are_allowed_and_odd_ones_are_not(machin
     verdict = Filter(machine, network=network)
     assert verdict("connect") == ALLOWED
     assert verdict("sendto", 3, 1, 1, 0, 0x10) == ALLOWED
-    for family in (AF_UNIX, AF_INET, AF_INET6):
+    for family in (AF_INET, AF_INET6):
         assert verdict("socket", family, STREAM | 0o4000) == ALLOWED
-    assert verdict("socket", AF_INET, RAW, 1) == EPERM
+        assert verdict("socket", family, DATAGRAM | 0o2000000, 17) == ALLOWED
+        assert verdict("socket", family, RAW, 1) == EPERM
+        assert verdict("socket", family, SEQPACKET, 132) == EPERM
+        assert verdict("socket", family, STREAM, 256) == EPERM
     assert verdict("socket", AF_NETLINK, RAW, 0) == ALLOWED
     assert verdict("socket", AF_NETLINK, RAW, 4) == EPERM
     for family in (AF_PACKET, AF_VSOCK, 38):
         assert verdict("socket", family, STREAM) == EPERM
+    assert verdict("socket", AF_UNIX, STREAM) == EPERM
+    assert verdict("socketpair", AF_UNIX, STREAM) == ALLOWED
+    assert verdict("socketpair", AF_UNIX, RAW) == EPERM
+
+
+@pytest.mark.parametrize("network", ["loopback", "on"])
+def test_unix_sockets_are_part_of_a_network_where_they_are_opened(machine: str, network: str) -> None:
+    verdict = Filter(machine, network=network, unix_sockets=True)
+    assert verdict("socket", AF_UNIX, STREAM | 0o4000) == ALLOWED
+    assert verdict("socketpair", AF_UNIX, DATAGRAM) == ALLOWED
+    assert verdict("socket", AF_INET, STREAM) == ALLOWED
+    assert verdict("socket", AF_NETLINK, RAW, 0) == ALLOWED
+    assert verdict("socket", AF_PACKET, RAW) == EPERM
+    assert Filter(machine, network="off", unix_sockets=True)("socket", AF_UNIX, STREAM) == EPERM
 
 
 def test_without_namespaces_shared_memory_and_attributes_are_refused(machine: str) -> None:
@@ -174,7 +222,11 @@ _NAMED = {
     }
     for name in MACHINES
 }
-_BY_ARGUMENT = ("ioctl", "clone", "unshare", "chmod", "fchmod", "fchmodat", "fchmodat2", "personality", "socketpair", "sendto")
+_BY_ARGUMENT = (
+    *("ioctl", "clone", "unshare", "chmod", "fchmod", "fchmodat", "fchmodat2", "personality", "socketpair", "sendto"),
+    *("open", "openat", "creat", "mknod", "mknodat", "prlimit64", "setpriority", "ioprio_set"),
+    *("sched_setparam", "sched_setscheduler", "sched_setattr", "sched_setaffinity"),
+)
 
 
 @given(

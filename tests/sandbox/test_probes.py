@@ -40,10 +40,15 @@ PROTECTED_NAMES = {
     *("git_write", "git_config_write", "git_rename_swap", "git_via_symlink", "protected_link_swap", "protected_ancestor_rename"),
     *PROTECTED_NAMES_MISSING,
 }
-OUTSIDE_SOCKETS = {"pathname_unix_outside", "unix_dgram_sendto", "unix_dgram_sendmsg", "scm_rights_out"}
+UNIX_SOCKETS = {"ok_unix_server_inside"}
+OUTSIDE_SOCKETS = {
+    *("pathname_unix_outside", "unix_by_relative_path", "unix_dgram_sendto", "unix_dgram_sendmsg", "scm_rights_out"),
+    *("unix_raw_sendto", "unix_raw_sendmsg"),
+}
 BUBBLEWRAP_OPEN = {
     *("protected_link_swap", "protected_ancestor_rename", *PROTECTED_NAMES_MISSING),
     "helper_proc_mem",  # of bubblewrap's own first process, which holds nothing but the command line
+    "fifo_outside",
 }
 NETWORK_ITSELF = {"tcp4", "tcp6", "tcp_bind_lan", "udp", "tcp_fastopen_sendto", "mptcp", "bash_dev_tcp"}
 
@@ -89,9 +94,16 @@ def test_a_command_of_root_on_another_users_workspace_can_do_none_of_it() -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", [pytest.param(0, marks=needs_root), PLAIN])
-def test_a_loopback_of_its_own_lets_all_ordinary_things_work_and_opens_nothing(server: int) -> None:
+def test_a_loopback_of_its_own_lets_all_ordinary_things_but_unix_servers_work_and_opens_nothing(server: int) -> None:
     with arena(server) as stage:
-        assert outcomes(stage, uid=server, network="loopback") == (set(), set())
+        assert outcomes(stage, uid=server, network="loopback") == (set(), UNIX_SOCKETS)
+
+
+@pytest.mark.slow
+def test_unix_sockets_work_where_they_are_opened_and_then_reach_outside() -> None:
+    with arena(PLAIN) as stage:
+        assert outcomes(stage, uid=PLAIN, network="loopback", unix_sockets=True) == (OUTSIDE_SOCKETS, set())
+        assert outcomes(stage, uid=PLAIN, network="off", unix_sockets=True) == (set(), NEED_SOCKETS)
 
 
 @pytest.mark.slow
@@ -100,7 +112,7 @@ def test_an_open_network_opens_the_network_and_nothing_else() -> None:
         worked, broken = outcomes(stage, uid=PLAIN, network="on")
     assert worked - NETWORK_ITSELF == set()
     assert {"tcp4", "udp"} <= worked
-    assert broken == set()
+    assert broken == UNIX_SOCKETS
 
 
 @pytest.mark.slow
@@ -124,6 +136,6 @@ def test_the_bubblewrap_rung_leaves_open_what_it_says(server: int) -> None:
 
 @needs_bubblewrap
 @pytest.mark.slow
-def test_the_bubblewrap_rung_with_loopback_lets_sockets_outside_be_reached() -> None:
+def test_the_bubblewrap_rung_with_loopback_opens_nothing_more() -> None:
     with arena(PLAIN) as stage:
-        assert outcomes(stage, uid=PLAIN, rung="bubblewrap", network="loopback") == (BUBBLEWRAP_OPEN | OUTSIDE_SOCKETS, set())
+        assert outcomes(stage, uid=PLAIN, rung="bubblewrap", network="loopback") == (BUBBLEWRAP_OPEN, UNIX_SOCKETS)

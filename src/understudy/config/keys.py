@@ -48,7 +48,7 @@ _TABLES: Tree = {
     "tools": _names("web_search web_search_request view_image"),
     "understudy": {
         **_names("wire events scripted_model rules"),
-        "sandbox": {**_names("network mask protect"), "limits": _names("seconds processes memory_mb file_mb")},
+        "sandbox": {**_names("network unix_sockets mask protect"), "limits": _names("seconds processes memory_mb file_mb")},
     },
 }
 _TOP: Tree = {**_USED, **_WITHOUT_EFFECT, **_TABLES}

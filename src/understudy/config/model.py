@@ -30,6 +30,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: SandboxMode
     writable_roots: tuple[Path, ...] = ()  # beside cwd; absolute
     network: NetworkMode = "off"  # what holds in this mode
+    unix_sockets: bool = False
     exclude_tmpdir_env_var: bool = False
     exclude_slash_tmp: bool = False
     mask: tuple[Path, ...] = ()  # absolute; unreadable for commands

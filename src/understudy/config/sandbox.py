@@ -27,6 +27,7 @@ def read_sandbox(read: Reader, chosen: SandboxMode | None, *, home: Path, cwd: P
             expand(root, base=cwd, env=env) for root in read.texts("sandbox_workspace_write.writable_roots") or () if root
         ),
         network=_read_network(read, mode),
+        unix_sockets=read.flag("understudy.sandbox.unix_sockets") or False,
         exclude_tmpdir_env_var=read.flag("sandbox_workspace_write.exclude_tmpdir_env_var") or False,
         exclude_slash_tmp=read.flag("sandbox_workspace_write.exclude_slash_tmp") or False,
         # our own things stay hidden and unwritten, whatever the lists say: the log, the credentials, and a configuration that may

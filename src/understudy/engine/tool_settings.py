@@ -27,6 +27,7 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
             mode=sandbox.mode,
             writable_roots=roots if sandbox.mode == "workspace-write" else (),
             network=sandbox.network,
+            unix_sockets=sandbox.unix_sockets,
             masked=tuple(str(path) for path in sandbox.mask),
             protected=sandbox.protect,
             private_tmp="",  # each conversation has its own

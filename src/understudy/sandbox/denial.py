@@ -42,7 +42,7 @@ def hint(result: CommandResult, output: str, containment: Containment | None, *,
     lines = ["The sandbox probably refused something this command tried.", f"- Writing: {_writing(containment)}"]
     if containment.protected and containment.mode == "workspace-write":
         lines.append(f"- Protected in there, not to be changed or created: {', '.join(containment.protected)}")
-    lines.append(f"- Network: {_NETWORK_SAYING[containment.network]}")
+    lines.append(f"- Network: {_network(containment)}")
     if result.signal == signal.SIGSYS or _mentions(output, ("operation not permitted",)):
         lines.append("- Also refused: tracing or inspecting other processes, mounting, new namespaces, kernel settings")
     otherwise = ", or ask for this one command to be run outside the sandbox and say why it is needed." if may_ask else "."
@@ -55,6 +55,11 @@ _NETWORK_SAYING = {
     "loopback": "only to servers that the same command starts on 127.0.0.1",
     "on": "allowed",
 }
+
+
+def _network(containment: Containment) -> str:
+    saying = _NETWORK_SAYING[containment.network]
+    return saying if containment.network == "off" or containment.unix_sockets else f"{saying}; no unix sockets"
 
 
 def _writing(containment: Containment) -> str:

@@ -110,6 +110,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         masked=_encode(containment.masked),
         protected=_encode(containment.protected),
         network=network,
+        unix_sockets=containment.unix_sockets,
         owner=owner,
         processes=limits.processes or 0,
         memory_mb=limits.memory_mb or 0,

@@ -23,12 +23,12 @@ _WEAKER: dict[RungName, tuple[str, ...]] = {
         "/tmp is not private: TMPDIR points to a folder of the conversation and /tmp is read-only",
         "/dev/shm is read-only, so named semaphores and Python's multiprocessing locks fail",
         'network mode "loopback" is treated as "off"',
-        "other processes are visible in /proc",
+        "other processes are visible in /proc, and their priority can be changed",
     ),
     "bubblewrap": (
         "there is no Landlock beneath the mounts",
         "missing protected names such as .codex can be created in writable roots",
-        "unix sockets outside /run and /tmp can be reached when the network is not off",
+        "named pipes outside the writable roots can be written to",
     ),
     "seatbelt": ("written for macOS from its documentation and not proven there",),
 }

@@ -129,7 +129,7 @@ class Sandbox:
         helper = self._ready()  # it may have died meanwhile
         if plan.shape != BUBBLEWRAP or command.containment is None:
             return helper.start(plan, on_output)
-        code = seccomp.program(syscalls.machine(), network=command.containment.network, own_namespaces=True)
+        code = seccomp.program(syscalls.machine(), network=plan.network, own_namespaces=True, unix_sockets=plan.unix_sockets)
         descriptor = as_file(code)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return helper.start(plan, on_output, (descriptor,))

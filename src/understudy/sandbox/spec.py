@@ -33,6 +33,7 @@ class Containment:
     mode: SandboxMode
     writable_roots: tuple[str, ...] = ()  # absolute; for workspace-write they include the workspace
     network: NetworkMode = "off"
+    unix_sockets: bool = False  # whether a network includes unix sockets; then those of other programs can be reached too
     masked: tuple[str, ...] = ()  # absolute; look empty
     protected: tuple[str, ...] = ()  # names inside every writable root, or absolute paths; cannot be changed or created
     private_tmp: str | None = None  # folder that is /tmp inside; made by the caller

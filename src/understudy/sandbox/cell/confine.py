@@ -10,14 +10,16 @@ from .roots import beneath_any, resolve_roots
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"ptmx")
 _MEGABYTE = 1 << 20
 
-_programs: dict[tuple[str, bool], bytes] = {}
+_programs: dict[tuple[str, bool, bool], bytes] = {}
 
 
-def filter_program(network: str, *, own_namespaces: bool) -> bytes:
+def filter_program(network: str, *, own_namespaces: bool, unix_sockets: bool = False) -> bytes:
     """The seccomp program, built once per kind (in the helper, so that its children find it ready)."""
-    key = (network, own_namespaces)
+    key = (network, own_namespaces, unix_sockets)
     if key not in _programs:
-        _programs[key] = seccomp.program(syscalls.machine(), network=network, own_namespaces=own_namespaces)
+        _programs[key] = seccomp.program(
+            syscalls.machine(), network=network, own_namespaces=own_namespaces, unix_sockets=unix_sockets
+        )
     return _programs[key]
 
 
@@ -70,7 +72,7 @@ def restrict(plan: Plan, abi: int) -> None:
     if not full:  # a cell has done so when it moved in
         kernel.drop_bounding_set()
     kernel.drop_capabilities()
-    kernel.install_filter(filter_program(plan.network, own_namespaces=full))
+    kernel.install_filter(filter_program(plan.network, own_namespaces=full, unix_sockets=plan.unix_sockets))
 
 
 def _restrict_files(plan: Plan, abi: int) -> None:

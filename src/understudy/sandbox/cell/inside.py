@@ -30,9 +30,8 @@ _MOST_TOLD = 1 << 15  # a pipe holds more: nobody reads the ledger before the en
 class Surroundings:
     """What the helper has open and knows, for all its children."""
 
-    def __init__(self, *, alive: int, unix_table: int) -> None:
+    def __init__(self, *, alive: int) -> None:
         self.alive = alive  # can be read once the helper is gone
-        self.unix_table = unix_table
         self.abi = landlock.version()
         self.machine = Machine()
 
@@ -126,7 +125,7 @@ class Cell:
 
     def _shed(self, kept: "set[int]") -> None:
         supervise.block_signals()
-        _close_all_but({*kept, self._around.alive, self._around.unix_table, self._gate})
+        _close_all_but({*kept, self._around.alive, self._gate})
 
     def _move_in(self) -> None:
         """Become who we are in our namespaces."""
@@ -177,7 +176,7 @@ class Cell:
             identity.become(*plan.owner)
         self._view = view
         try:
-            view.build([] if plan.network == "off" else _bound_sockets(self._around.unix_table))
+            view.build()
         finally:
             self._tell_placeholders(view.placeholders())
         if not view.own_proc:
@@ -350,20 +349,6 @@ def is_missing(path: bytes) -> bool:
     except OSError:
         pass  # whatever it is, executing it gives the right answer
     return False
-
-
-def _bound_sockets(table: int) -> "list[bytes]":
-    """Paths of unix sockets that are in use outside, as the kernel lists them."""
-    os.lseek(table, 0, os.SEEK_SET)
-    content = b""
-    while block := os.read(table, 65536):
-        content += block
-    paths: set[bytes] = set()
-    for line in content.splitlines()[1:]:
-        parts = line.split(None, 7)
-        if len(parts) == 8 and parts[7].startswith(b"/"):
-            paths.add(parts[7])
-    return sorted(paths)
 
 
 def _raise_loopback() -> None:

@@ -25,7 +25,6 @@ _KEEP_IN_RUN = (b"/run/current-system", b"/run/booted-system", b"/run/opengl-dri
 _BLANK = b"/dev/.blank"
 _EMPTY = b"/dev/.empty"
 _NO_SUID = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-_MOST_SOCKETS = 512
 
 
 class Machine:
@@ -66,8 +65,7 @@ class View:
         if self._plan.private_tmp and not self._real_tmp:
             self._private = kernel.open_tree(self._plan.private_tmp)
 
-    def build(self, sockets: "list[bytes]") -> None:
-        """`sockets`: paths of sockets that somebody outside listens on."""
+    def build(self) -> None:
         plan, machine = self._plan, self._machine
         masked = sorted({os.path.realpath(path) for path in plan.masked if os.path.lexists(path)}, key=len)
         trees = [(path, kernel.open_tree(path), _NO_SUID) for path in self.roots if path != b"/"]
@@ -87,9 +85,6 @@ class View:
         self._protector.protect(plan.protected)
         for path in masked:
             self._blank(path)
-        for path in sockets[:_MOST_SOCKETS]:
-            if not beneath_any(path, [*self.roots, *machine.covered]):
-                self._blank(path)
 
     def placeholders(self) -> "list[bytes]":
         return self._protector.placeholders

@@ -27,6 +27,7 @@ class Plan:
         masked: list[bytes] | None = None,
         protected: list[bytes] | None = None,
         network: str = "off",
+        unix_sockets: bool = False,
         owner: tuple[int, int] | None = None,
         processes: int = 0,
         memory_mb: int = 0,
@@ -46,6 +47,7 @@ class Plan:
         self.masked = masked or []
         self.protected = protected or []  # names inside every root, or absolute paths
         self.network = network
+        self.unix_sockets = unix_sockets
         self.owner = owner  # whose rights to take, where the helper is root and the workspace is not
         self.processes = processes  # limits: 0 is none
         self.memory_mb = memory_mb

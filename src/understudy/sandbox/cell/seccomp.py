@@ -30,7 +30,11 @@ _ARCH_AT = 4
 
 _NAMESPACES_CLONE = 0x7E020000  # CLONE_NEW*, but for NEWTIME, whose bit is part of the exit signal here
 _NAMESPACES_UNSHARE = 0x7E020080
-_SETUID_BIT = 0o4000
+_SETUID = 0o4000
+_SETUID_OR_SETGID = 0o6000
+_MAKES_A_FILE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE: only with these is there a mode among the arguments
+_PRIORITY_OF_A_USER = {"setpriority": 2, "ioprio_set": 3}  # PRIO_USER, IOPRIO_WHO_USER
+_FIRST_PROCESS = 1
 _TERMINAL_INJECTION = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
 _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)  # plain, 32 bit, old uname, no address randomisation, "tell me"
 
@@ -38,8 +42,12 @@ _AF_UNIX = 1
 _AF_INET = 2
 _AF_INET6 = 10
 _AF_NETLINK = 16
+_SOCK_STREAM = 1
 _SOCK_DGRAM = 2
-_SOCK_RAW = 3
+_SOCK_SEQPACKET = 5
+_SOCKET_TYPE = 0xF  # the rest of that argument are SOCK_NONBLOCK and SOCK_CLOEXEC
+_PROTOCOLS = (0, 1, 6, 17, 58, 262)  # default, ICMP, TCP, UDP, ICMPv6, MPTCP; others would load rarely used kernel modules
+_WHOLE = 0xFFFFFFFF
 
 REFUSED = (
     # other processes
@@ -54,8 +62,9 @@ REFUSED = (
     *("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "acct"),
     *("quotactl", "quotactl_fd", "settimeofday", "clock_settime", "sethostname", "setdomainname", "iopl", "ioperm", "syslog"),
 )
-# Answered as "this kernel has no such call", because programs then fall back by themselves.
-ABSENT = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+# Answered as "this kernel has no such call", because programs then fall back by themselves. `clone3` and `openat2` have their
+# arguments in memory, where a filter cannot see them.
+ABSENT = ("clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
 # Where there is no IPC namespace of its own.
 SHARED_IPC = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl"),
@@ -103,42 +112,69 @@ def _pointer_set(argument: int) -> Code:
     ]
 
 
+def _all_of(*conditions: "tuple[int, int, tuple[int, ...]]") -> Code:
+    """Allow what meets every condition: this argument, these of its bits, one of these values. Refuse the rest."""
+    code: Code = []
+    for argument, bits, values in conditions:
+        code += [(_LOAD, 0, 0, _argument_at(argument)), (_AND, 0, 0, bits)]
+        code += [(_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
+        code.append((_RETURN, 0, 0, _ERRNO | EPERM))
+    return [*code, (_RETURN, 0, 0, _ALLOW)]
+
+
 def _pairs_without_addresses() -> Code:
-    """socketpair: unix only, and no datagrams, because such a socket can still be sent to any address."""
+    """socketpair: only kinds that cannot be sent to an address. For unix sockets "raw" is another word for datagrams."""
+    return _all_of((0, _WHOLE, (_AF_UNIX,)), (1, _SOCKET_TYPE, (_SOCK_STREAM, _SOCK_SEQPACKET)))
+
+
+def _ordinary_sockets(*, unix: bool) -> Code:
+    """socket: internet (not raw), the netlink protocol that lists interfaces, and unix if wanted.
+
+    A unix socket can be connected to whatever path it is given, and nothing in a filter, a mount or this Landlock can tell a
+    socket of the outside from one that the command has made.
+    """
+    netlink = _all_of((2, _WHOLE, (0,)))
+    internet = _all_of((0, _WHOLE, (_AF_INET, _AF_INET6)), (1, _SOCKET_TYPE, (_SOCK_STREAM, _SOCK_DGRAM)), (2, _WHOLE, _PROTOCOLS))
+    permitted: Code = [(_EQUAL, 0, 1, _AF_UNIX), (_RETURN, 0, 0, _ALLOW)] if unix else []
+    family: Code = [(_LOAD, 0, 0, _argument_at(0)), *permitted, (_EQUAL, 0, len(netlink), _AF_NETLINK)]
+    return [*family, *netlink, *internet]
+
+
+def _plain_mode(flags: int, mode: int) -> Code:
+    """open and its like: no file is made setuid or setgid."""
     return [
-        (_LOAD, 0, 0, _argument_at(0)),
-        (_EQUAL, 0, 3, _AF_UNIX),
-        (_LOAD, 0, 0, _argument_at(1)),
-        (_AND, 0, 0, 0xF),
-        (_EQUAL, 0, 1, _SOCK_DGRAM),
+        (_LOAD, 0, 0, _argument_at(flags)),
+        (_ANY_BIT, 0, 3, _MAKES_A_FILE),
+        (_LOAD, 0, 0, _argument_at(mode)),
+        (_ANY_BIT, 0, 1, _SETUID_OR_SETGID),
         *_verdicts(_ERRNO | EPERM, _ALLOW),
     ]
 
 
-def _ordinary_sockets() -> Code:
-    """socket: unix, internet (not raw), and the netlink protocol that lists interfaces."""
-    refuse, allow = _ERRNO | EPERM, _ALLOW
+def _own_limits() -> Code:
+    """prlimit64: reading anybody's limits, setting only one's own. It could end the process that watches the command."""
+    return [(_LOAD, 0, 0, _argument_at(0)), (_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW), *_pointer_set(2)]
+
+
+def _priority(of_a_user: int) -> Code:
+    """Neither of all processes of the user, nor of the one that watches the command."""
     return [
         (_LOAD, 0, 0, _argument_at(0)),
-        (_EQUAL, 9, 0, _AF_UNIX),
-        (_EQUAL, 5, 0, _AF_NETLINK),
-        (_EQUAL, 1, 0, _AF_INET),
-        (_EQUAL, 0, 5, _AF_INET6),
+        (_EQUAL, 2, 0, of_a_user),
         (_LOAD, 0, 0, _argument_at(1)),
-        (_AND, 0, 0, 0xF),
-        (_EQUAL, 2, 3, _SOCK_RAW),
-        (_LOAD, 0, 0, _argument_at(2)),
-        (_EQUAL, 1, 0, 0),
-        (_RETURN, 0, 0, refuse),
-        (_RETURN, 0, 0, allow),
+        (_EQUAL, 0, 1, _FIRST_PROCESS),
+        *_verdicts(_ERRNO | EPERM, _ALLOW),
     ]
 
 
-def program(machine: str, *, network: str, own_namespaces: bool) -> bytes:
-    """The filter for one kind of command; `own_namespaces` says that mounts and IPC are already its own."""
+def program(machine: str, *, network: str, own_namespaces: bool, unix_sockets: bool = False) -> bytes:
+    """The filter for one kind of command; `own_namespaces` says that mounts and IPC are already its own.
+
+    `unix_sockets`: where there is a network, unix sockets are part of it.
+    """
     numbers = numbers_for(machine)
     verdicts: dict[int, Code] = {}
-    for name, code in _verdicts_by_name(network, own_namespaces=own_namespaces):
+    for name, code in _verdicts_by_name(network, own_namespaces=own_namespaces, unix_sockets=unix_sockets):
         if name in numbers:
             verdicts[numbers[name]] = code
     head: Code = [
@@ -165,27 +201,42 @@ def _search(verdicts: list[tuple[int, Code]]) -> Code:
     return [*code, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _verdicts_by_name(network: str, *, own_namespaces: bool) -> Iterable[tuple[str, Code]]:
+def _verdicts_by_name(network: str, *, own_namespaces: bool, unix_sockets: bool) -> Iterable[tuple[str, Code]]:
     for name in _refused(network, own_namespaces=own_namespaces):
         yield name, [(_RETURN, 0, 0, _ERRNO | EPERM)]
     for name in ABSENT:
         yield name, [(_RETURN, 0, 0, _ERRNO | ENOSYS)]
-    yield from _argument_rules(network)
+    yield from _argument_rules()
+    yield from _network_rules(network, unix_sockets=unix_sockets)
 
 
-def _argument_rules(network: str) -> Iterable[tuple[str, Code]]:
+def _argument_rules() -> Iterable[tuple[str, Code]]:
     yield "ioctl", _one_of(1, _TERMINAL_INJECTION, listed=_ERRNO | EPERM, others=_ALLOW)
     yield "clone", _any_bit(0, _NAMESPACES_CLONE)
     yield "unshare", _any_bit(0, _NAMESPACES_UNSHARE)
     for name, argument in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
-        yield name, _any_bit(argument, _SETUID_BIT)
+        yield name, _any_bit(argument, _SETUID)  # setgid is usual for folders, and cannot be told apart here
+    for name, argument in (("creat", 1), ("mknod", 1), ("mknodat", 2)):
+        yield name, _any_bit(argument, _SETUID_OR_SETGID)
+    yield "open", _plain_mode(1, 2)
+    yield "openat", _plain_mode(2, 3)
     yield "personality", _one_of(0, _PERSONALITIES, listed=_ALLOW, others=_ERRNO | EPERM)
+    yield "prlimit64", _own_limits()
+    for name, of_a_user in _PRIORITY_OF_A_USER.items():
+        yield name, _priority(of_a_user)
+    for name in ("sched_setparam", "sched_setscheduler", "sched_setattr", "sched_setaffinity"):
+        yield name, _one_of(0, (_FIRST_PROCESS,), listed=_ERRNO | EPERM, others=_ALLOW)
+
+
+def _network_rules(network: str, *, unix_sockets: bool) -> Iterable[tuple[str, Code]]:
     if network == "off":
-        yield "socketpair", _pairs_without_addresses()
         yield "sendto", _pointer_set(4)
     else:
+        yield "socket", _ordinary_sockets(unix=unix_sockets)
+    if network == "off" or not unix_sockets:
+        yield "socketpair", _pairs_without_addresses()
+    else:
         yield "socketpair", _one_of(0, (_AF_UNIX,), listed=_ALLOW, others=_ERRNO | EPERM)
-        yield "socket", _ordinary_sockets()
 
 
 def _refused(network: str, *, own_namespaces: bool) -> Iterable[str]:

@@ -26,11 +26,7 @@ class Helper:
     def __init__(self, control: int) -> None:
         self._control = _socket.socket(fileno=control)
         alive = os.pidfd_open(os.getpid())  # not a pipe: a cell that has just been forked would hold the other end open
-        try:
-            table = os.open(b"/proc/self/net/unix", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            table = os.open(b"/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        self._around = Surroundings(alive=alive, unix_table=table)
+        self._around = Surroundings(alive=alive)
         self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
         self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
         self._spare: spawn.Started | None = None  # the newest; the server may have used it already

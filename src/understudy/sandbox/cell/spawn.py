@@ -51,7 +51,7 @@ def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started
     """Fork the process that sets up, watches and ends the command. `descriptors`: stdout, stderr, status, then what to keep."""
     if plan.shape != FULL:
         return Started(*_fork(around, None, lambda cell: cell.run(plan, descriptors), descriptors[2]), None, -1)
-    confine.filter_program(plan.network, own_namespaces=True)
+    confine.filter_program(plan.network, own_namespaces=True, unix_sockets=plan.unix_sockets)
     with _Ledger() as ledger:
         pid, pidfd = _fork(around, plan.kind, lambda cell: cell.run(plan, descriptors, ledger.writer), descriptors[2])
         return Started(pid, pidfd, plan.kind, ledger.keep())
