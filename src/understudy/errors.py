@@ -19,7 +19,18 @@ AgentError                     anything we raise on purpose; its text is written
     └── ConversationBusy       another process runs a turn of it
 """
 
-from typing import ClassVar
+import os
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+
+def report_bug(logger: "Logger", error: BaseException, what: str, *details: object) -> str:
+    """Log an error that nobody foresaw, and return what the caller is told: not what went wrong, but where it can be read."""
+    number = os.urandom(4).hex()
+    logger.error(f"bug {number}: {what}", *details, exc_info=error)
+    return f"internal error\nThis is a bug in understudy. The server's log (standard error) says more: look for `bug {number}`."
 
 
 class AgentError(Exception):

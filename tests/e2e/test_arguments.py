@@ -130,3 +130,20 @@ async def test_a_configuration_folder_that_is_not_there_is_told(tmp_path: Path) 
         assert result["isError"] is True
         assert str(tmp_path / "nowhere") in text_of(result)
         assert await client.request("ping") == {}
+
+
+async def test_what_names_no_session_or_tool_is_told_what_would(tmp_path: Path) -> None:
+    async with McpProcess("http://127.0.0.1:9/v1", cwd=tmp_path) as client:
+        text = text_of(await client.call_tool("codex-reply", prompt="hi", threadId="the last one"))
+        assert "`threadId` of an earlier result" in text
+        assert "conversationsList" in text
+        text = text_of(await client.call_tool("codex-reply", prompt="hi", threadId=SOMEBODY))
+        assert "conversationsList" in text
+        for tool in ("conversationStream", "conversationInterrupt", "conversationDelete"):
+            assert "`threadId` of an earlier result" in text_of(await client.call_tool(tool, conversation_id="x")), tool
+        assert text_of(await client.call_tool("codex_replay", prompt="hi")) == (
+            "Unknown tool 'codex_replay'\nDid you mean `codex-reply`?"
+        )
+        assert text_of(await client.call_tool("zzz")) == "Unknown tool 'zzz'"
+        text = text_of(await client.call_tool("codex", {"prompt": "hi", "approval-policy": "untrustd"}))
+        assert text == f"{PARSE}unknown variant `untrustd`, {POLICIES}\nDid you mean `untrusted`?\nin `approval-policy`"

@@ -70,7 +70,7 @@ TABLE: dict[str, list[Difference]] = {
     ],
     "bad_arguments": [
         differs("the argument knows `on-request`", reword(("`on-failure`, `never`", "`on-failure`, `on-request`, `never`"))),
-        differs(HINTS, hints(2, 3, 4, 5, 6, 8)),
+        differs(HINTS, hints(2, 3, 4, 5, 6, 8, 9, 10)),
         differs("a bad conversation id is named; conversationsList lists", turns.conversation_tools_answer),
     ],
     "cancel_shell": [differs(INTERRUPTED, commands.end_interrupted, turns.keep_interrupted_call)],

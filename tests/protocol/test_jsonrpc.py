@@ -20,6 +20,7 @@ from understudy.protocol.jsonrpc import (
     read_line,
     request_line,
     result_line,
+    too_long,
 )
 
 DEEP = 100_000
@@ -107,23 +108,50 @@ def test_an_id_with_a_result_or_an_error_is_a_response(line: bytes, response: Re
         (b'{"id":1,"method":"ping"} {}', PARSE_ERROR, None),
         (b'{"id":1,"method":"ping",}', PARSE_ERROR, None),
         (b"{'id':1}", PARSE_ERROR, None),
-        (b'{"id":1,"method":"p\xff"}', PARSE_ERROR, None),
+        (b'{"id":1,"method":"p\xff"}', PARSE_ERROR, 1),
         (b'{"id":"\xff","method":"ping"}', PARSE_ERROR, None),
-        (b'{"id":1,"method":"m","params":{"a":"\xff"}}', PARSE_ERROR, None),
-        (b'{"id":1,"method":"m","params":{"a":"\xed\xa0\x80"}}', PARSE_ERROR, None),
+        (b'{"id":1,"method":"m","params":{"a":"\xff"}}', PARSE_ERROR, 1),
+        (b'{"id":1,"method":"m","params":{"a":"\xed\xa0\x80"}}', PARSE_ERROR, 1),
         (b'{"id":"\\ud800","method":"ping"}', PARSE_ERROR, None),
+        (b'{"id":"x\xff","method":"ping"}', PARSE_ERROR, None),  # the id itself cannot be read
+        (b'{"id":"a","method":"m","params":"\\ud83d"}', PARSE_ERROR, "a"),
+        (b'{"method":"m","params":{"a":"\\ud83d"},"jsonrpc":"2.0","id":8}', PARSE_ERROR, 8),
+        (b'{"method":"m","params":' + b"[" * DEEP + b"]" * DEEP + b',"jsonrpc":"2.0","id":8}', PARSE_ERROR, 8),
+        (b'{"id":0,"result":{"a":"\xff"}}', PARSE_ERROR, None),  # the id of a response is one of ours
+        (b'{"id":1' + b"0" * 6000 + b',"method":"m"}', PARSE_ERROR, None),
         (b"\x00", PARSE_ERROR, None),
         (b"\xff\xfe{\x00}\x00", PARSE_ERROR, None),
         (b"[" * DEEP, PARSE_ERROR, None),
-        (b'{"id":1,"method":"m","params":' + b"[" * DEEP + b"]" * DEEP + b"}", PARSE_ERROR, None),
+        (b'{"id":1,"method":"m","params":' + b"[" * DEEP + b"]" * DEEP + b"}", PARSE_ERROR, 1),
         (b'{"id":1,"result":' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}", PARSE_ERROR, None),
     ],
 )
-def test_anything_else_is_malformed_with_the_code_that_is_due(line: bytes, code: int, request_id: int | None) -> None:
+def test_anything_else_is_malformed_with_the_code_that_is_due(line: bytes, code: int, request_id: int | str | None) -> None:
     message = read_line(line)
     assert isinstance(message, Malformed)
     assert (message.code, message.id) == (code, request_id)
     assert message.reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"id":1,"method":"m","params":"\xff"}', "the text is not UTF-8 (byte 31)"),
+        (b'{"id":1,"method":"m","params":"\\ud83d"}', "half a character"),
+        (b'{"id":1,"method":"m","params":' + b"[" * DEEP + b"]" * DEEP + b"}", "nested too deeply"),
+    ],
+)
+def test_what_is_unreadable_is_said(line: bytes, reason: str) -> None:
+    message = read_line(line)
+    assert isinstance(message, Malformed)
+    assert reason in message.reason
+
+
+def test_of_a_line_that_is_too_long_the_sender_is_known_by_its_beginning() -> None:
+    told = too_long(b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"x":"yyyyyyy', 5)
+    assert told == Malformed(PARSE_ERROR, "Parse error: a line may have at most 5 bytes", "a")
+    assert too_long(b'{"id":1,"result":', 5).id is None
+    assert too_long(b"garbage", 5).id is None
 
 
 def test_a_batch_is_named_as_one() -> None:

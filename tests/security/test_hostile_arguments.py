@@ -15,6 +15,7 @@ CALLS: dict[str, tuple[Attack, str]] = {
     "no program": (shell(), "execution error: command args are empty"),
     "an empty program": (shell("", "x"), "execution error: command args are empty"),
     "more time than there is": (shell("echo", "x", timeout=10**30), '{"output":"x\\n"'),
+    "more time than a float can hold": (shell("echo", "x", timeout=10**400), '{"output":"x\\n"'),
     "no time at all": (shell("sleep", "9", timeout=0), '{"output":"command timed out after 0 milliseconds\\n"'),
     "time that runs backwards": (shell("echo", "x", timeout=-1), UNREAD),
     "a folder too long": (shell("echo", "x", workdir="a/" * 5000), "execution error: File name too long"),

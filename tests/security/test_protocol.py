@@ -19,16 +19,30 @@ def tool(request_id: object, name: str, arguments: str) -> str:
 
 # A line, and what answers it: the id and the code of an error, or `isError` for the result of a tool; None for no answer.
 LINES: dict[str, tuple[str, Any]] = {
-    "a deep argument": (tool(100, "codex", f'{{"prompt":{DEEP}}}'), (None, PARSE_ERROR)),
-    "a deep configuration": (tool(101, "codex", f'{{"prompt":"x","config":{{"a":{DEEP}}}}}'), (None, PARSE_ERROR)),
+    "a deep argument": (tool(100, "codex", f'{{"prompt":{DEEP}}}'), (100, PARSE_ERROR)),
+    "a deep configuration": (tool(101, "codex", f'{{"prompt":"x","config":{{"a":{DEEP}}}}}'), (101, PARSE_ERROR)),
     "a deep cancellation": (f'{{"method":"notifications/cancelled","params":{{"requestId":{DEEP}}}}}', (None, PARSE_ERROR)),
     "a deep answer": (f'{{"id":0,"result":{DEEP}}}', (None, PARSE_ERROR)),
     "a huge limit": (tool(102, "conversationsList", f'{{"limit":{HUGE}}}'), (102, True)),
     "a huge cursor": (tool(103, "conversationStream", f'{{"conversation_id":"{UNKNOWN}","after":{HUGE}}}'), (103, True)),
     "a huge id": (tool(HUGE, "codex", '{"prompt":"x"}'), (None, INVALID_REQUEST)),
     "a fraction for an id": (tool(1.5, "codex", '{"prompt":"x"}'), (None, INVALID_REQUEST)),
-    "half a character": (tool(104, "codex", '{"prompt":"\\ud800"}'), (None, PARSE_ERROR)),
-    "no number": (tool(105, "conversationsList", '{"limit":NaN}'), (None, PARSE_ERROR)),
+    "half a character": (tool(104, "codex", '{"prompt":"\\ud800"}'), (104, PARSE_ERROR)),
+    "no number": (tool(105, "conversationsList", '{"limit":NaN}'), (105, PARSE_ERROR)),
+    "a configuration too deep to walk": (
+        tool(114, "codex", f'{{"prompt":"x","config":{{"a":{"[" * 300 + "]" * 300}}}}}'),
+        (114, True),
+    ),
+    "a huge number in a configuration": (tool(115, "codex", f'{{"prompt":"x","config":{{"a":{HUGE}}}}}'), (115, True)),
+    "another, by the other door": (tool(116, "conversationCreate", f'{{"config":{{"a":[{HUGE}]}}}}'), (116, True)),
+    "a huge number in a message": (
+        tool(117, "conversationSendMessage", f'{{"conversation_id":"{UNKNOWN}","content":[{{"type":"text","text":{HUGE}}}]}}'),
+        (117, True),
+    ),
+    "a huge progress token": (
+        f'{{"id":118,"method":"tools/call","params":{{"name":"codex","arguments":{{}},"_meta":{{"progressToken":{HUGE}}}}}}}',
+        (118, -32602),
+    ),
     "NUL in the folder": (tool(106, "codex", '{"prompt":"x","cwd":"a\\u0000b"}'), (106, True)),
     "NUL in the session": (tool(107, "codex-reply", '{"prompt":"x","threadId":"a\\u0000b"}'), (107, True)),
     "NUL in the method": ('{"id":108,"method":"tools/call\\u0000"}', (108, NOT_FOUND)),

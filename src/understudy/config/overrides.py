@@ -52,13 +52,20 @@ def from_json(value: Any) -> Any:
         case bool():
             return value
         case int():
-            return value if _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER else float(value)
+            return value if _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER else _as_float(value)
         case list():
             return [from_json(item) for item in cast(list[Any], value)]
         case dict():
             return {key: from_json(item) for key, item in cast(dict[str, Any], value).items()}
         case _:
             return value
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ConfigError("a number in `config` is too large: TOML's whole numbers have 64 bits") from None
 
 
 def assignments(pairs: Iterable[tuple[str, Any]], origin: str) -> list[Assignment]:

@@ -18,7 +18,7 @@ from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
 from understudy.engine.tenure import Tenure
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
-from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation
+from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation, report_bug
 from understudy.protocol.choices import Decision
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
@@ -362,8 +362,8 @@ class Conversation:
             ended = _interrupted(turn)
         except AgentError as error:
             ended = TurnEnded("failed", str(error), turn.unfinished or None)
-        except Exception:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
-            logger.exception("bug in turn %s of %s", turn.turn_id, self.id)
+        except Exception as error:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
+            ended = TurnEnded("failed", report_bug(logger, error, "in turn %s of %s", turn.turn_id, self.id))
         finally:
             if not turn.closed:
                 self._task = self._turn = None

@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 messages: what a line is, and the bytes of an answer. No I/O."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -82,18 +82,76 @@ def read_line(line: bytes | bytearray) -> Incoming:
     except (msgspec.ValidationError, RecursionError):
         return _not_an_object(line)
     except (msgspec.DecodeError, UnicodeError) as error:
-        return Malformed(PARSE_ERROR, f"Parse error: {error}")
+        return _unreadable(line, error)
     try:
         return _classify(message)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return Malformed(PARSE_ERROR, f"Parse error: {error}")
+        return _unreadable(line, error)
+
+
+def too_long(beginning: bytes, limit: int) -> Malformed:
+    """What to answer to a line of which only the beginning was kept."""
+    return Malformed(PARSE_ERROR, f"Parse error: a line may have at most {limit} bytes", _id_by_sight(beginning))
+
+
+def _unreadable(line: bytes | bytearray, error: Exception) -> Malformed:
+    request_id = _id_of_unreadable(bytes(line))
+    match error:
+        case UnicodeDecodeError(start=start):
+            reason = f"the text is not UTF-8 (byte {start})"
+        case RecursionError():
+            reason = "it is nested too deeply"
+        case _ if request_id is not None and _has_surrogate(line):
+            reason = "a text has half a character: a surrogate (\\ud800 to \\udfff) without its other half"
+        case _:
+            reason = str(error)
+    return Malformed(PARSE_ERROR, f"Parse error: {reason}", request_id)
+
+
+def _has_surrogate(line: bytes | bytearray) -> bool:
+    import re
+
+    return re.search(rb"\\u[dD][89a-fA-F]", line) is not None
+
+
+def _id_of_unreadable(line: bytes) -> RequestId | None:
+    """The id of a request that is JSON but has text that we cannot take: whoever sent it would else wait for ever."""
+    if b'"method"' not in line:
+        return None  # a response, whose id is one of ours
+    import json  # here and not above: only what is malformed pays for it
+
+    try:
+        message: Any = json.loads(line.decode(errors="replace"), parse_int=lambda digits: int(digits) if len(digits) < 20 else None)
+    except RecursionError:
+        return _id_by_sight(line)
+    except ValueError:
+        return None
+    request_id = _usable_id(cast(dict[str, Any], message).get("id")) if isinstance(message, dict) else None
+    if isinstance(request_id, str) and any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in request_id):
+        return None  # what cannot be read is in the id itself
+    return request_id
+
+
+def _id_by_sight(line: bytes) -> RequestId | None:
+    """The id where clients write it: at the beginning of the line, or at its end."""
+    import re
+
+    value = rb'"id"\s*:\s*(-?\d{1,19}|"[^"\\]{0,200}")\s*'
+    first = re.match(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*' + value + rb"[,}]", line[:2000])
+    found = first or re.search(rb",\s*" + value + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$', line[-2000:])
+    if found is None or b'"method"' not in line:
+        return None
+    try:
+        return _usable_id(_decode_any(found[1]))
+    except (msgspec.DecodeError, UnicodeError):
+        return None
 
 
 def _not_an_object(line: bytes | bytearray) -> Malformed:
     try:
         value = _decode_any(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return Malformed(PARSE_ERROR, f"Parse error: {error}")
+        return _unreadable(line, error)
     if isinstance(value, list):
         return Malformed(INVALID_REQUEST, "Invalid Request: batches are not part of this protocol; send one message a line")
     return Malformed(INVALID_REQUEST, "Invalid Request: a message is a JSON object")
@@ -127,12 +185,15 @@ def _classify(message: _Incoming) -> Incoming:
 def _read_id(raw: Raw | UnsetType) -> tuple[RequestId | None, bool]:
     if raw is UNSET:
         return None, False
-    value = _decode_any(raw)
+    return _usable_id(_decode_any(raw)), True
+
+
+def _usable_id(value: object) -> RequestId | None:
     if isinstance(value, str):
-        return value, True
+        return value
     if isinstance(value, int) and not isinstance(value, bool) and -LARGEST_ID - 1 <= value <= LARGEST_ID:
-        return value, True
-    return None, True
+        return value
+    return None
 
 
 def result_line(request_id: RequestId, result: Any) -> bytes:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.errors import AgentError, BadRequest
+from understudy.errors import AgentError, BadRequest, report_bug
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RequestId, error_line
 
 logger = logging.getLogger(__name__)
@@ -36,15 +36,12 @@ def to_rpc_error(request_id: RequestId | None, error: BaseException) -> bytes:
         case AgentError():
             return error_line(request_id, AGENT_ERROR, str(error), {"kind": error.kind})
         case _:
-            logger.error("unhandled error in a request handler", exc_info=error)
-            return error_line(request_id, INTERNAL_ERROR, "internal error")  # the rest stays in our log
+            return error_line(request_id, INTERNAL_ERROR, report_bug(logger, error, "in handling request %r", request_id))
 
 
 def to_tool_result(error: BaseException, thread_id: str | None = None) -> dict[str, Any]:
     """A failed call is a result with `isError`; `error` beside it is for clients of the seed era."""
-    if not isinstance(error, AgentError):
-        logger.error("unhandled error in a tool call", exc_info=error)
-    text = str(error) if isinstance(error, AgentError) else "internal error"
+    text = str(error) if isinstance(error, AgentError) else report_bug(logger, error, "in a tool call")
     return failed_result(text, thread_id)
 
 

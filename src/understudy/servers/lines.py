@@ -1,6 +1,11 @@
 """Bytes to lines. Keeps what has not ended yet; a line may be very long, and is put together only once."""
 
-MOST_BYTES = 512 * 1024 * 1024
+MOST_BYTES = 128 * 1024 * 1024
+KEPT_OF_OVERLONG = 2000  # enough to see whom to tell
+
+
+class OverlongLine(bytes):
+    """The beginning of a line that had too many bytes; the rest was not kept."""
 
 
 class LineSplitter:
@@ -18,27 +23,30 @@ class LineSplitter:
             return []
         lines: list[bytes] = []
         self._keep(first)
-        self._emit(b"".join(self._pieces), lines)
+        if self._skipping:
+            lines.append(OverlongLine(b"".join(self._pieces)))
+        else:
+            self._emit(b"".join(self._pieces), lines)
         self._pieces.clear()
         self._length, self._skipping = 0, False
         for line in rest[:-1]:
-            self._emit(line, lines)
+            self._emit(line, lines)  # within one chunk, which is never too long
         self._keep(rest[-1])
         return lines
 
     def rest(self) -> bytes:
         """What came after the last line end: a last line without one, at the end of the input."""
-        return b"".join(self._pieces).strip()
+        rest = b"".join(self._pieces)
+        return OverlongLine(rest) if self._skipping else rest.strip()
 
     def _keep(self, piece: bytes) -> None:
         if not piece or self._skipping:
             return
         self._length += len(piece)
-        if self._length > self._limit:  # it would not end well: forget it, and go on with the next line
-            self._skipping = True
-            self._pieces = [b'"line too long']
-            return
         self._pieces.append(piece)
+        if self._length > self._limit:  # keep what tells whose it is, and go on with the next line
+            self._skipping = True
+            self._pieces = [b"".join(self._pieces)[:KEPT_OF_OVERLONG]]
 
     @staticmethod
     def _emit(line: bytes, lines: list[bytes]) -> None:

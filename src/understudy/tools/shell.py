@@ -25,6 +25,7 @@ from understudy.tools.output import DELTA_BYTES, EVENT_BYTES, LIVE_BYTES, ForMod
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
 from understudy.tools.tool import ToolContext, ToolOutput, ToolSettings
 
+_LONGEST_MS = 10**15  # more than any limit; a float cannot hold just any number
 KILLED = 137  # what a shell says of a command ended by SIGKILL
 CHANGED = "exec command rejected: its folder or a script that it names has changed since the user was asked"
 LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
@@ -88,7 +89,7 @@ class _Execution:
         self._context = context
         self._environment = settings.environment
         milliseconds = params.timeout if params.timeout is not None else params.timeout_ms
-        self._seconds = settings.default_timeout if milliseconds is None else milliseconds / 1000
+        self._seconds = settings.default_timeout if milliseconds is None else min(milliseconds, _LONGEST_MS) / 1000
         self._verdict = decide_command(
             CommandFacts(
                 self._argv,

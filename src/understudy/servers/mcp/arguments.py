@@ -5,7 +5,7 @@ mistyped policy must not be ignored. The first line of an error is the wire's; a
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from understudy.errors import InvalidArguments
@@ -14,6 +14,14 @@ from understudy.protocol.records import Overrides
 from understudy.protocol.serde import found, one_of, unknown_field, unknown_variant
 
 Check = Callable[[object], str | None]
+
+MOST_NESTED = 64  # levels of `config`; no key of ours is deeper than five
+
+WHAT_AN_ID_IS = (
+    "A session is named by the `threadId` of an earlier result (in its `structuredContent`), which looks like 67e55044-10b1-…; "
+    "conversationsList lists all of them."
+)
+WHERE_IDS_ARE = "conversationsList lists those that can be continued; they are kept in CODEX_HOME, so another one has others."
 
 
 def text(value: object) -> str | None:
@@ -25,7 +33,21 @@ def flag(value: object) -> str | None:
 
 
 def table(value: object) -> str | None:
-    return None if isinstance(value, dict) else f"invalid type: {found(value)}, expected a map"
+    if not isinstance(value, dict):
+        return f"invalid type: {found(value)}, expected a map"
+    return None if _is_shallow(cast(object, value)) else f"invalid value: more than {MOST_NESTED} levels, expected settings"
+
+
+def _is_shallow(value: object) -> bool:
+    """Whether whoever walks through it by calling himself gets to the end."""
+    level: list[Any] = [value]
+    for _ in range(MOST_NESTED):
+        lists = [cast(list[Any], one) for one in level if isinstance(one, list)]
+        tables = [list(cast(dict[str, Any], one).values()) for one in level if isinstance(one, dict)]
+        level = [item for items in (*lists, *tables) for item in items]
+        if not level:
+            return True
+    return False
 
 
 def sequence(value: object) -> str | None:
@@ -48,7 +70,7 @@ def one_in(variants: tuple[str, ...]) -> Check:
     def check(value: object) -> str | None:
         if not isinstance(value, str):
             return f"invalid type: {found(value)}, expected a string"
-        return None if value in variants else unknown_variant(value, variants)
+        return None if value in variants else unknown_variant(value, variants) + did_you_mean(value, variants)
 
     return check
 
@@ -74,7 +96,7 @@ class Arguments:
             if name is None:
                 if spelled == "_meta":
                     continue
-                raise InvalidArguments(unknown_field(spelled, tuple(self._members)) + self._nearest(spelled))
+                raise InvalidArguments(unknown_field(spelled, tuple(self._members)) + did_you_mean(spelled, self._members))
             if value is None and name not in self._required:
                 continue
             problem = self._members[name](value)
@@ -86,15 +108,18 @@ class Arguments:
                 raise InvalidArguments(f"missing field `{name}`{self._hint()}")
         return values
 
-    def _nearest(self, spelled: str) -> str:
-        from difflib import get_close_matches  # only a mistake pays for it
-
-        near = get_close_matches(_folded(spelled), list(self._canonical), n=1)
-        return f"\nDid you mean `{self._canonical[near[0]]}`?" if near else ""
-
     def _hint(self) -> str:
         needed = f"; {one_of(self._required)} is needed" if len(self._required) == 1 else ""
         return f"\nThe arguments are an object with the members {', '.join(f'`{name}`' for name in self._members)}{needed}."
+
+
+def did_you_mean(spelled: str, names: Iterable[str]) -> str:
+    """A line to add to an error, or nothing where no name is like it."""
+    from difflib import get_close_matches  # only a mistake pays for it
+
+    by_folded = {_folded(name): name for name in names}
+    near = get_close_matches(_folded(spelled[:100]), list(by_folded), n=1)
+    return f"\nDid you mean `{by_folded[near[0]]}`?" if near else ""
 
 
 def _folded(name: str) -> str:

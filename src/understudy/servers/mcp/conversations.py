@@ -23,6 +23,8 @@ from understudy.protocol.uuids import read_uuid
 from understudy.servers.codec import Codec
 from understudy.servers.mcp.arguments import (
     SESSION_MEMBERS,
+    WHAT_AN_ID_IS,
+    WHERE_IDS_ARE,
     Arguments,
     count,
     one_in,
@@ -270,7 +272,7 @@ class ConversationTools:
         try:
             return self._engine.find(conversation_id)
         except UnknownConversation:
-            raise UnknownConversation(f"Session does not exist: {conversation_id}") from None
+            raise UnknownConversation(f"Session does not exist: {conversation_id}\n{WHERE_IDS_ARE}") from None
 
 
 def _status_error(reason: str) -> dict[str, Any]:
@@ -281,7 +283,9 @@ def _uuid(spelled: str, name: str) -> str:
     try:
         return read_uuid(spelled)
     except ValueError as error:
-        raise InvalidArguments(f"Failed to parse {name}: {error}") from None
+        message_id = "It is the `messageId` in `_meta` of the result of sending a message."
+        hint = WHAT_AN_ID_IS if name == "conversation_id" else message_id
+        raise InvalidArguments(f"Failed to parse {name}: {error}\n{hint}") from None
 
 
 def _chooses(values: dict[str, Any]) -> bool:

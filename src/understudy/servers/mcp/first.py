@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_MOST_CHUNKS = 64  # a greeting is no longer than this; the server bounds the rest
+
+
 class Beginning:
     __slots__ = ("ended", "hello", "read")
 
@@ -25,14 +28,14 @@ class Beginning:
 def answer_first(read_fd: int = 0, write_fd: int = 1) -> Beginning:
     """Wait for the first line. If it is a plain `initialize`, answer it; else leave it to the server."""
     chunks: list[bytes] = []  # joined once: a line may be very long
-    while not chunks or b"\n" not in chunks[-1]:
+    while not chunks or (b"\n" not in chunks[-1] and len(chunks) < _MOST_CHUNKS):
         chunk = os.read(read_fd, 65536)
         if not chunk:
             return Beginning(None, b"".join(chunks), ended=True)
         chunks.append(chunk)
     buffer = b"".join(chunks)
-    line, _, rest = buffer.partition(b"\n")
-    answered = _answer(line)
+    line, ended, rest = buffer.partition(b"\n")
+    answered = _answer(line) if ended else None
     if answered is None:
         return Beginning(None, buffer, ended=False)
     hello, answer = answered

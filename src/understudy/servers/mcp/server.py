@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.jsonrpc import (
     INVALID_PARAMS,
+    LARGEST_ID,
     Malformed,
     Notification,
     Request,
@@ -23,10 +24,12 @@ from understudy.protocol.jsonrpc import (
     error_line,
     read_line,
     result_line,
+    too_long,
 )
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.codec import Codec, SeedCodec
 from understudy.servers.failures import InvalidRequest, MethodNotFound, failed_result, to_rpc_error, to_tool_result
+from understudy.servers.lines import MOST_BYTES, OverlongLine
 from understudy.servers.mcp import arguments, catalogue
 from understudy.servers.mcp.calls import CallReader
 from understudy.servers.mcp.client import Client
@@ -51,8 +54,11 @@ class _InitializeParams(msgspec.Struct, rename="camel"):
     client_info: _ClientInfo
 
 
+_Id = str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]  # what can be written back
+
+
 class _CallMeta(msgspec.Struct, rename="camel"):
-    progress_token: str | int | None = None
+    progress_token: _Id | None = None
 
 
 class _CallParams(msgspec.Struct, rename={"meta": "_meta"}):
@@ -62,7 +68,7 @@ class _CallParams(msgspec.Struct, rename={"meta": "_meta"}):
 
 
 class _CancelledParams(msgspec.Struct, rename="camel"):
-    request_id: str | int
+    request_id: _Id
     reason: str | None = None
 
 
@@ -90,7 +96,7 @@ class McpServer:
 
     def receive(self, line: bytes) -> None:
         """Handle one line. Never raises: what goes wrong is answered, or logged where there is nobody to answer."""
-        message = read_line(line)
+        message = read_line(line) if type(line) is not OverlongLine else too_long(line, MOST_BYTES)
         match message:
             case Request():
                 self._request(message)
@@ -158,7 +164,8 @@ class McpServer:
             self._conversations().handlers[params.name](request.id, params.arguments)
             return
         if tool is None:
-            self._outbox.send(result_line(request.id, failed_result(f"Unknown tool '{params.name}'")))
+            meant = arguments.did_you_mean(params.name, (tool["name"] for tool in catalogue.TOOLS))
+            self._outbox.send(result_line(request.id, failed_result(f"Unknown tool '{params.name}'{meant}")))
             return
         try:
             tool(request, params)
@@ -211,11 +218,11 @@ class McpServer:
         try:
             conversation_id = ConversationId(read_uuid(str(named)))
         except ValueError as error:
-            raise InvalidArguments(f"Failed to parse session_id: {error}") from None
+            raise InvalidArguments(f"Failed to parse session_id: {error}\n{arguments.WHAT_AN_ID_IS}") from None
         try:
             conversation = self._engine.find(conversation_id, to_send=True)
         except UnknownConversation:
-            raise UnknownConversation(f"Session not found for session_id: {conversation_id}") from None
+            raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
         self._begin(request, params, conversation, values["prompt"])
 
     @staticmethod
