@@ -20,7 +20,7 @@ OURS = "understudy"
 def machine() -> dict[str, Any]:
     return {
         "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "load": list(os.getloadavg()),

@@ -110,10 +110,10 @@ def test_a_users_tests_for_the_rules_hold_or_fail(program: Program) -> None:
 
 
 def test_folders_are_trusted_listed_and_trusted_no_more(program: Program) -> None:
-    (program.cwd / ".env").write_text("A=1")
-    assert program.call("trust", ".").out == f"trusted: {program.cwd} (.env)\n"
+    (program.cwd / ".mcp.json").write_text("{}")
+    assert program.call("trust", ".").out == f"trusted: {program.cwd} (.mcp.json)\n"
     assert program.call("trust", "--list").out == f"{program.cwd}\n"
-    (program.cwd / ".env").write_text("A=2")
+    (program.cwd / ".mcp.json").write_text("A=2")
     assert "have changed since" in program.call("trust", "--list").out
     assert program.call("trust", "--remove", str(program.cwd)).code == 0
     assert program.call("trust", "--list").out == ""

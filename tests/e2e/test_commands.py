@@ -32,6 +32,53 @@ async def test_a_command_that_takes_too_long_is_ended_with_its_children_and_keep
     assert told["output"] == "begun\ncommand timed out after 400 milliseconds\n"
 
 
+@pytest.mark.parametrize(
+    ("config", "own", "milliseconds"),
+    [
+        ({"understudy.commands.timeout_seconds": 1}, {}, 1000),
+        ({"understudy.commands.timeout_seconds": 1}, {"timeout": 300}, 300),
+        ({"understudy.commands.timeout_seconds": 1}, {"timeout_ms": 1400}, 1400),
+        ({"understudy.sandbox.limits.seconds": 1}, {}, 1000),
+        ({"understudy.sandbox.limits.seconds": 1}, {"timeout": 50_000}, 1000),
+    ],
+)
+async def test_the_limit_is_the_call_s_own_else_the_configured_one_and_never_beyond_the_cap(
+    tmp_path: Path, config: dict[str, Any], own: dict[str, Any], milliseconds: int
+) -> None:
+    settings = {"sandbox_mode": "workspace-write", **config}
+    script = [call("shell", command=["sleep", "60"], **own), say("ok")]
+    async with scene(script, tmp_path, config=settings) as (model, client):
+        await client.call_tool("codex", prompt="go")
+        told = json.loads(told_to_model(model.requests[1]))
+        assert (told["metadata"]["exit_code"], told["output"]) == (124, f"command timed out after {milliseconds} milliseconds\n")
+        assert milliseconds / 1000 <= told["metadata"]["duration_seconds"] < 30
+
+
+@pytest.mark.parametrize(("config", "milliseconds"), [({}, 60_000), ({"understudy.commands.timeout_seconds": 90}, 90_000)])
+async def test_the_model_is_told_how_long_a_command_has(tmp_path: Path, config: dict[str, Any], milliseconds: int) -> None:
+    async with scene([say("ok")], tmp_path, config=config) as (model, client):
+        await client.call_tool("codex", prompt="go")
+        shell = next(tool["function"] for tool in model.requests[0]["tools"] if tool["function"]["name"] == "shell")
+        assert shell["parameters"]["properties"]["timeout"]["description"].endswith(f"Default {milliseconds}.")
+
+
+@pytest.mark.slow
+async def test_a_command_without_a_limit_of_its_own_has_a_minute(tmp_path: Path) -> None:
+    async with scene([call("shell", command=["sh", "-c", "sleep 12; echo through"]), say("ok")], tmp_path) as (model, client):
+        result = client.call_tool("codex", prompt="go")
+        await client.event("exec_command_output_delta", result)
+        await result
+        assert json.loads(told_to_model(model.requests[1]))["output"] == "through\n"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 10**9, 1.5, "60"])
+async def test_a_limit_that_is_none_is_refused_by_name(tmp_path: Path, seconds: object) -> None:
+    async with scene([], tmp_path, config={"understudy.commands.timeout_seconds": seconds}) as (_, client):
+        result = await client.call_tool("codex", prompt="go")
+        assert result["isError"] is True
+        assert "`understudy.commands.timeout_seconds`" in text_of(result)
+
+
 async def test_a_grandchild_that_is_left_behind_does_not_keep_the_turn_waiting_nor_live_on(tmp_path: Path) -> None:
     run = ["sh", "-c", "sleep 60 & echo $! > child; echo done"]
     end, told = await outcome(tmp_path, command=run, timeout=20_000)

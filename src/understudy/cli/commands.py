@@ -180,7 +180,7 @@ def _add_policy(commands: Commands) -> None:
     test.add_argument("file", metavar="FILE")
     _overrides(test)
 
-    trust = _add(commands, "trust", "trust", "trust a folder's own .env, .codex/ and .mcp.json, as they are now")
+    trust = _add(commands, "trust", "trust", "let a folder's own .codex/config.toml count, as it is now")
     trust.add_argument("folder", nargs="?", metavar="DIR")
     trust.add_argument("--list", action="store_true", help="the folders that are trusted")
     trust.add_argument("--remove", action="store_true", help="trust DIR no more")

@@ -1,13 +1,17 @@
 """`understudy trust`: which folders' own files may change how we work."""
 
+import os
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 from understudy.cli.stored import store_folder
 from understudy.cli.terminal import one_line
+from understudy.config.home import find_home
+from understudy.config.own_files import OWN_FILES
+from understudy.config.project import read_project_layer
+from understudy.config.trust import TrustStore
 from understudy.errors import BadRequest
-from understudy.policy.trust import OWN_FILES, TrustStore
 
 
 def run(options: Namespace) -> int:
@@ -28,7 +32,9 @@ def run(options: Namespace) -> int:
         print(f"not trusted any more: {one_line(str(folder))}")
         return 0
     real = store.trust(folder)
+    for warning in read_project_layer(real, find_home(os.environ), {}).warnings:
+        print(one_line(warning), file=sys.stderr)
     there = [name for name in OWN_FILES if (real / name).exists()]
     print(f"trusted: {one_line(str(real))} ({', '.join(there) or 'none of ' + ', '.join(OWN_FILES) + ' is there'})")
-    print("If these files change, or one is added, trust it anew.", file=sys.stderr)
+    print("If these files change, or one is added, it is not trusted any more until you trust it again.", file=sys.stderr)
     return 0

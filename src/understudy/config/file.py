@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.config.keys import find_misspelt
 from understudy.config.schema import Tree
+from understudy.config.slips import Slip, find_slips
 from understudy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _Stamp = tuple[int, int, int]
 class ConfigFile(msgspec.Struct, frozen=True):
     path: Path
     tree: Tree  # shared between conversations: never changed in place
-    misspelt: tuple[tuple[str, str], ...]  # key as written, a word on what was meant
+    slips: tuple[Slip, ...]
 
 
 _read_files: dict[Path, tuple[_Stamp, ConfigFile]] = {}
@@ -39,8 +39,8 @@ def read_config_file(home: Path) -> ConfigFile:
     if known and known[0] == stamp:
         return known[1]
     stamp, text = _read(path)
-    tree = _parse(path, text)
-    file = ConfigFile(path, tree, tuple(find_misspelt(tree)))
+    tree = parse_toml(path, text)
+    file = ConfigFile(path, tree, tuple(find_slips(tree)))
     _read_files[path] = stamp, file
     return file
 
@@ -67,7 +67,8 @@ def _read(path: Path) -> tuple[_Stamp, str]:
         raise ConfigError(f"cannot read {path}: it is not UTF-8 (byte {error.start})") from None
 
 
-def _parse(path: Path, text: str) -> Tree:
+def parse_toml(path: Path, text: str) -> Tree:
+    """Raises `ConfigError`, which shows the line with a slip."""
     import tomllib
 
     try:

@@ -1,7 +1,6 @@
-"""The keys that may stand in config.toml, ours and those of `codex` that we do not use, and a word for a misspelt one."""
+"""The keys that may stand in config.toml: those we use, those of `codex` that we do not, and those that guard something."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from understudy.config.schema import Tree
 
@@ -27,18 +26,20 @@ _USED = _names("""
     notify project_doc_max_bytes profile hide_agent_reasoning show_raw_agent_reasoning openai_base_url
     experimental_instructions_file developer_instructions compact_prompt
 """)
-_WITHOUT_EFFECT = _names("""
+_PASSED_OVER = _names("""
     model_max_output_tokens model_auto_compact_token_limit model_catalog_json model_instructions_file
     file_opener tui chatgpt_base_url experimental_resume experimental_use_exec_command_tool instructions
     preferred_auth_method internal_originator responses_originator_header_internal_override
     disable_paste_burst features permissions default_permissions web_search approvals_reviewer review_model
     include_plan_tool include_apply_patch_tool project_doc_fallback_filenames project_root_markers
+    sandbox_permissions
 """)
 _TABLES: Tree = {
     "model_providers": {"*": _PROVIDER},
     "mcp_servers": {"*": _MCP_SERVER},
     "projects": {"*": _names("trust_level")},
     "history": _names("persistence max_bytes"),
+    "policy": _names("rules"),
     "sandbox_workspace_write": _names("""
         writable_roots network_access exclude_tmpdir_env_var exclude_slash_tmp include_default_writable_roots
     """),
@@ -47,53 +48,63 @@ _TABLES: Tree = {
     """),
     "tools": _names("web_search web_search_request view_image"),
     "understudy": {
-        **_names("wire events scripted_model rules"),
+        **_names("wire events scripted_model"),
+        "commands": _names("timeout_seconds"),
         "sandbox": {**_names("network unix_sockets mask protect"), "limits": _names("seconds processes memory_mb file_mb")},
     },
 }
-_TOP: Tree = {**_USED, **_WITHOUT_EFFECT, **_TABLES}
-KNOWN_KEYS: Tree = {**_TOP, "profiles": {"*": _TOP}}
+TOP_KEYS: Tree = {**_USED, **_PASSED_OVER, **_TABLES}
+KNOWN_KEYS: Tree = {**TOP_KEYS, "profiles": {"*": TOP_KEYS}}
 
-# What people write who have another name in mind; too far from the right one to be found by likeness.
-_ALIASES = {
-    "sandbox": "sandbox_mode",
-    "sandbox_policy": "sandbox_mode",
-    "approval": "approval_policy",
-    "approvals": "approval_policy",
-    "approval_mode": "approval_policy",
-    "ask_for_approval": "approval_policy",
-    "provider": "model_provider",
-    "providers": "model_providers",
-    "reasoning_effort": "model_reasoning_effort",
-    "network_access": "sandbox_workspace_write.network_access",
-    "writable_roots": "sandbox_workspace_write.writable_roots",
+# Keys that a user may count on and that do nothing here, with the reason. Whoever sets one is warned.
+WITHOUT_EFFECT = {
+    "mcp_servers": "tools of other MCP servers are not offered yet",
+    "notify": "no program is started at the end of a turn yet",
+    "compact_prompt": "long conversations are not summed up yet",
+    "model_context_window": "long conversations are not summed up yet",
+    "model_auto_compact_token_limit": "long conversations are not summed up yet",
+    "model_max_output_tokens": "the provider's own limit holds",
+    "model_instructions_file": "use `experimental_instructions_file`",
+    "instructions": "use `experimental_instructions_file` or an AGENTS.md file",
+    "permissions": "use `sandbox_mode`, `understudy.sandbox` and `policy.rules`",
+    "default_permissions": "use `sandbox_mode`, `understudy.sandbox` and `policy.rules`",
+    "sandbox_permissions": "use `sandbox_mode`, `understudy.sandbox` and `policy.rules`",
+    "approvals_reviewer": "questions go to the client",
+    "model_providers.*.experimental_bearer_token": "put the key into a variable and name it with `env_key`",
+    "sandbox_workspace_write.exclude_tmpdir_env_var": "commands have a private temporary folder in any case",
+    "sandbox_workspace_write.exclude_slash_tmp": "commands have a private `/tmp` in any case",
+    "sandbox_workspace_write.include_default_writable_roots": "the working directory is always writable in that mode",
+    "history.max_bytes": "nothing is deleted by itself",
 }
-_LIKENESS = 0.8
+
+# Where a slip would leave something open that the user meant to close.
+GUARDING = (
+    "approval_policy",
+    "sandbox_mode",
+    "sandbox_workspace_write",
+    "shell_environment_policy",
+    "policy",
+    "history",
+    "disable_response_storage",
+    "understudy.sandbox",
+)
+
+# What a project's own .codex/config.toml may set, once its folder is trusted: nothing that decides what may run, what may be
+# read, or where anything is sent.
+PROJECT_KEYS = frozenset({
+    "model",
+    "model_reasoning_effort",
+    "model_reasoning_summary",
+    "model_supports_reasoning_summaries",
+    "model_verbosity",
+    "hide_agent_reasoning",
+    "show_raw_agent_reasoning",
+    "developer_instructions",
+    "project_doc_max_bytes",
+    "understudy.commands.timeout_seconds",
+})  # fmt: skip
 
 
-def find_misspelt(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Each key that seems to be meant for a known one, with a word on what was meant."""
-    yield from _find(tree, KNOWN_KEYS, "")
-
-
-def _find(tree: Tree, known: Tree, prefix: str) -> Iterator[tuple[str, str]]:
-    for key, value in tree.items():
-        if key in known or "*" in known:
-            beneath = known.get(key, known.get("*"))
-            if isinstance(beneath, Mapping) and isinstance(value, Mapping):
-                yield from _find(cast(Tree, value), cast(Tree, beneath), f"{prefix}{key}.")
-        elif meant := _nearest(key, known):
-            yield prefix + key, f"did you mean `{meant if '.' in meant else prefix + meant}`?"
-        elif prefix.startswith("understudy."):  # nobody else adds keys to our tables
-            yield prefix + key, "it may hold " + ", ".join(f"`{name}`" for name in known)
-
-
-def _nearest(key: str, known: Tree) -> str | None:
-    plain = key.replace("-", "_").lower()
-    if (alias := _ALIASES.get(plain)) and alias.partition(".")[0] in known:
-        return alias
-    import difflib  # only for the few files that hold an unknown key
-
-    by_plain = {name.replace("_", ""): name for name in known}
-    near = difflib.get_close_matches(plain.replace("_", ""), by_plain, n=1, cutoff=_LIKENESS)
-    return by_plain[near[0]] if near else None
+def guards(key: str) -> bool:
+    """Whether the dotted key, as it stands at the top level, decides what is kept from the agent."""
+    return any(key == name or key.startswith(f"{name}.") for name in GUARDING)

@@ -1,6 +1,7 @@
 """From the file, a profile, `-c` flags and a call's arguments to one `Config`.
 
-Who wins, strongest first: a typed argument, the `config` argument, `-c`, the profile, the file, the default.
+Who wins, strongest first: a typed argument, the `config` argument, `-c`, the profile, the user's file, the file of a trusted
+project, the default.
 """
 
 import os
@@ -14,11 +15,13 @@ import msgspec
 
 from understudy.config.file import ConfigFile, read_config_file
 from understudy.config.home import expand, state_dir
-from understudy.config.keys import find_misspelt
+from understudy.config.keys import WITHOUT_EFFECT
 from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
 from understudy.config.overrides import Assignment, apply, assignments, merge
+from understudy.config.project import ProjectLayer, project_files, read_project_layer
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.config.slips import find_slips
 from understudy.config.tables import check_history, check_mcp_servers, check_providers
 from understudy.errors import ConfigError
 from understudy.protocol.choices import APPROVAL_POLICIES, ApprovalPolicy
@@ -28,6 +31,8 @@ T = TypeVar("T")
 
 BUILT_IN_PROVIDERS = ("openai", "oss", "scripted")
 PROJECT_DOC_MAX_BYTES = 32 * 1024
+COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
+MOST_COMMAND_SECONDS = 7 * 24 * 3600
 KEPT = 32  # configurations; most processes see one or two
 
 _encode = msgspec.json.Encoder().encode
@@ -50,11 +55,15 @@ def load_config(
     settings = [*assignments(cli, "`-c`"), *assignments((overrides.config or {}).items(), "the `config` argument")]
     laid_over = apply(file.tree, settings)
     profile = _choose_profile(overrides, laid_over, file)
-    tree = apply(merge(file.tree, profile.tree), settings) if profile.name else laid_over
+    warnings = _judge_keys(overrides, settings, profile, file)
+    cwd = _find_cwd(overrides.cwd, server_cwd, env)
+    project: ProjectLayer | None = None
     try:
-        return _build(home, Reader(tree), overrides, server_cwd, env, _warnings(file, settings))
+        project = read_project_layer(cwd, home, Reader(laid_over).named_tables("projects"))
+        tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
+        return _build(home, Reader(tree), overrides, cwd, env, (*warnings, *project.warnings))
     except Mismatch as slip:
-        origin = _find_origin(slip.key, settings, profile, file)
+        origin = _find_origin(slip.key, settings, profile, file, project)
         text = f"{slip.complaint}\nin `{slip.key}`\nThat value is set by {origin}; `{slip.key}` should be {slip.wanted}."
         raise ConfigError(text) from None
 
@@ -74,10 +83,12 @@ class Configs:
         known = self._known.get(key)
         if known is not None:
             file, folder, config = known
-            if read_config_file(home) is file and _folder_stamp(config.cwd) == folder:
+            if read_config_file(home) is file and _folder_stamp(config.cwd) == folder and not project_files(config.cwd, home):
                 return config
         file = read_config_file(home)
         config = load_config(home, overrides, cli=self._cli, server_cwd=self._server_cwd, env=self._env)
+        if known is not None and known[2] == config:
+            config = known[2]  # the same one, so that what was prepared from it is found
         folder = _folder_stamp(config.cwd)
         if folder is not None and read_config_file(home) is file and not _reads_more(config, overrides):
             self._known[key] = file, folder, config
@@ -126,12 +137,16 @@ def _choose_profile(overrides: Overrides, laid_over: Tree, file: ConfigFile) -> 
     return _Profile(name, cast(Tree, found))
 
 
-def _find_origin(key: str, settings: Sequence[Assignment], profile: _Profile, file: ConfigFile) -> str:
+def _find_origin(
+    key: str, settings: Sequence[Assignment], profile: _Profile, file: ConfigFile, project: ProjectLayer | None
+) -> str:
     for setting in reversed(settings):
         if setting.key == key or key.startswith(setting.key + ".") or setting.key.startswith(key + "."):
             return setting.origin
     if _holds(profile.tree, key):
         return f"profile `{profile.name}` in {file.path}"
+    if project is not None and not _holds(file.tree, key):
+        return next((path for path, tree in reversed(project.origins) if _holds(tree, key)), str(file.path))
     return str(file.path)
 
 
@@ -142,17 +157,23 @@ def _holds(tree: Tree, key: str) -> bool:
         return False
 
 
-def _warnings(file: ConfigFile, settings: Sequence[Assignment]) -> tuple[str, ...]:
-    found = [(key, meant, str(file.path)) for key, meant in file.misspelt]
+def _judge_keys(overrides: Overrides, settings: Sequence[Assignment], profile: _Profile, file: ConfigFile) -> tuple[str, ...]:
+    """What the user should know about keys that do not count. Raises `ConfigError` where one of them guards something."""
+    found = [(slip, str(file.path)) for slip in file.slips]
     for setting in settings:
-        found += [(key, meant, setting.origin) for key, meant in find_misspelt(apply({}, [setting]))]
-    return tuple(f"`{key}` in {where} has no effect, for it is not a key we know; {meant}" for key, meant, where in found)
+        found += [(slip, setting.origin) for slip in find_slips(apply({}, [setting]))]
+    for slip, where in found:
+        if slip.severe and (not slip.key.startswith("profiles.") or slip.key.startswith(f"profiles.{profile.name}.")):
+            raise ConfigError(
+                f"`{slip.key}` in {where} {slip.word}\nIt guards what the agent may do, so nothing runs until this is corrected."
+            )
+    warnings = [f"`{slip.key}` in {where} {slip.word}" for slip, where in found]
+    if overrides.compact_prompt is not None:
+        warnings.append(f"the argument `compact-prompt` has no effect: {WITHOUT_EFFECT['compact_prompt']}")
+    return tuple(warnings)
 
 
-def _build(
-    home: Path, read: Reader, overrides: Overrides, server_cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]
-) -> Config:
-    cwd = _find_cwd(overrides.cwd, server_cwd, env)
+def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]) -> Config:
     providers = check_providers(read)
     provider = _choose_provider(read, providers)
     check_history(read)
@@ -189,9 +210,19 @@ def _build(
         projects=read.named_tables("projects"),
         wire=cast(Wire, read.choice("understudy.wire", ("seed", "modern")) or "seed"),
         events=cast(EventMethods, read.choice("understudy.events", ("both", "codex/event", "none")) or "both"),
+        command_seconds=_read_command_seconds(read),
         scripted_model=expand(scripted_model, base=cwd, env=env) if scripted_model else None,
         warnings=warnings,
     )
+
+
+def _read_command_seconds(read: Reader) -> int:
+    key = "understudy.commands.timeout_seconds"
+    seconds = _first(read.count(key), COMMAND_SECONDS)
+    if not 1 <= seconds <= MOST_COMMAND_SECONDS:
+        complaint = f"invalid value: integer `{seconds}`"
+        raise read.mismatch(key, complaint, f"a whole number of seconds from 1 to {MOST_COMMAND_SECONDS}")
+    return seconds
 
 
 def _first(value: T | None, otherwise: T) -> T:

@@ -79,5 +79,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     projects: Mapping[str, Mapping[str, Any]]  # [projects] as written
     wire: Wire
     events: EventMethods
+    command_seconds: int  # for a command that the model gives no limit of its own
     scripted_model: Path | None
     warnings: tuple[str, ...]

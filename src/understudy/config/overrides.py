@@ -75,8 +75,13 @@ def assignments(pairs: Iterable[tuple[str, Any]], origin: str) -> list[Assignmen
 def apply(tree: Tree, settings: Iterable[Assignment]) -> Tree:
     """The tree with the settings made; `tree` itself, which may be shared, stays as it is."""
     for setting in settings:
-        tree = _with_value(tree, setting.key.split("."), setting.value)
+        tree = apply_key(tree, setting.key, setting.value)
     return tree
+
+
+def apply_key(tree: Tree, key: str, value: Any) -> Tree:
+    """The tree with one dotted key set."""
+    return _with_value(tree, key.split("."), value)
 
 
 def _with_value(tree: object, path: list[str], value: Any) -> Tree:

@@ -18,7 +18,7 @@ from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings
 from understudy.models.providers import SCRIPTED, Provider, find_provider
 from understudy.protocol.items import InputText, Message
-from understudy.tools.registry import find_tool, offered
+from understudy.tools.registry import Offer, find_tool, offered
 
 if TYPE_CHECKING:
     from understudy.tools.tool import ToolSettings
@@ -61,7 +61,7 @@ def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSe
         instructions=config.base_instructions if config.base_instructions is not None else default_instructions(),
         preamble=(),
         find_tool=find_tool,
-        offered=offered(config.approval_policy, config.sandbox.mode, with_plan=config.include_plan_tool),
+        offered=offered(Offer(config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds)),
         settings=_settings_later(config, provider, env),
         stream_retries=provider.stream_max_retries,
         show_raw_reasoning=config.show_raw_agent_reasoning,

@@ -45,6 +45,7 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
         rules=_rules(config.policy_rules, config.home, home),
         protected=sandbox.protect,
         home=home,
+        default_timeout=float(config.command_seconds),
     )
 
 

@@ -1,9 +1,12 @@
 """The tools there are, and how they are offered to a model. The descriptions are ours, beside this file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
@@ -11,43 +14,64 @@ from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 if TYPE_CHECKING:
     from understudy.tools.tool import Tool
 
-NAMES = ("shell", "container.exec", "apply_patch", "update_plan")
+
+class Offer(msgspec.Struct, frozen=True):
+    """What decides how tools are offered to a model."""
+
+    policy: ApprovalPolicy
+    mode: SandboxMode
+    with_plan: bool
+    command_seconds: int
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One tool. Its module is imported when a model is at work, not before: it may need policy and sandbox."""
+
+    names: tuple[str, ...]  # the first is offered; a model may use the others too
+    module: str
+    class_name: str
+    spec: Callable[[Offer], ToolSpec | None]  # None: not offered
+
+
+def _shell(offer: Offer) -> ToolSpec:
+    escalation = offer.policy == "on-request" and offer.mode != "danger-full-access"
+    return ToolSpec("shell", _text("shell_escalation" if escalation else "shell"), _shell_parameters(offer, escalation))
+
+
+def _update_plan(offer: Offer) -> ToolSpec | None:
+    return ToolSpec("update_plan", _text("update_plan"), _PLAN) if offer.with_plan else None
+
+
+def _apply_patch(offer: Offer) -> ToolSpec:
+    return ToolSpec("apply_patch", _text("apply_patch"), _PATCH)
+
+
+# Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
+TOOLS = (
+    Entry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
+    Entry(("update_plan",), "understudy.tools.plan", "UpdatePlan", _update_plan),
+    Entry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
+)
 
 
 @lru_cache(maxsize=16)  # a model may make up any number of names
 def find_tool(name: str) -> "Tool | None":
     """The tool of that name, loaded when it is first asked for; None if there is none."""
-    match name:
-        case "shell" | "container.exec":
-            from understudy.tools.shell import Shell
-
-            return Shell(name)
-        case "apply_patch":
-            from understudy.tools.apply_patch import ApplyPatch
-
-            return ApplyPatch()
-        case "update_plan":
-            from understudy.tools.plan import UpdatePlan
-
-            return UpdatePlan()
-        case _:
-            return None
+    entry = next((entry for entry in TOOLS if name in entry.names), None)
+    return None if entry is None else getattr(import_module(entry.module), entry.class_name)()
 
 
 def load_tools() -> Iterator[None]:
     """Have them ready before a model calls one, one after the other."""
-    for name in NAMES:
-        find_tool(name)
+    for entry in TOOLS:
+        find_tool(entry.names[0])
         yield
 
 
-@cache
-def offered(policy: ApprovalPolicy, mode: SandboxMode, *, with_plan: bool) -> tuple[ToolSpec, ...]:
+@lru_cache(maxsize=32)
+def offered(offer: Offer) -> tuple[ToolSpec, ...]:
     """The same for every request of a session, so that a provider can keep the beginning of the prompt."""
-    escalation = policy == "on-request" and mode != "danger-full-access"
-    plan = (ToolSpec("update_plan", _text("update_plan"), _PLAN),) if with_plan else ()
-    shell = ToolSpec("shell", _text("shell_escalation" if escalation else "shell"), _shell_parameters(escalation))
-    return (shell, *plan, ToolSpec("apply_patch", _text("apply_patch"), _PATCH))
+    return tuple(spec for entry in TOOLS if (spec := entry.spec(offer)) is not None)
 
 
 @cache
@@ -63,7 +87,7 @@ def _text_property(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _shell_parameters(escalation: bool) -> dict[str, Any]:
+def _shell_parameters(offer: Offer, escalation: bool) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "command": {
             "type": "array",
@@ -71,7 +95,10 @@ def _shell_parameters(escalation: bool) -> dict[str, Any]:
             "description": 'Program and arguments, run as they stand. For shell syntax give ["bash", "-lc", "…"].',
         },
         "workdir": _text_property("Folder to run it in; a relative one starts at the working directory."),
-        "timeout": {"type": "number", "description": "Milliseconds after which it is ended. Default 10000."},
+        "timeout": {
+            "type": "number",
+            "description": f"Milliseconds after which it is ended. Default {offer.command_seconds * 1000}.",
+        },
     }
     if escalation:
         properties["with_escalated_permissions"] = {

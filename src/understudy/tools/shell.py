@@ -41,8 +41,7 @@ class ShellParams(msgspec.Struct, frozen=True):
 
 
 class Shell:
-    def __init__(self, name: str = "shell") -> None:
-        self.name = name
+    name = "shell"
 
     async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
         params = read_arguments(call.arguments, ShellParams, "ShellToolCallParams")
@@ -212,7 +211,8 @@ class _Finished:
         self._result = result
         self._may_ask = may_ask
         self._capture = capture
-        self._limit = seconds
+        cap = containment.limits.seconds if containment is not None else None
+        self._limit = min(seconds, cap) if cap else seconds
         self._containment = containment
         self._printed = f"{capture.stdout.text()}{capture.stderr.text()}"
         self.denied = likely_denied(result, self._printed, containment)

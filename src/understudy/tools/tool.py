@@ -47,7 +47,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     rules: "Rules"
     protected: tuple[str, ...]
     home: str = ""
-    default_timeout: float = 10.0
+    default_timeout: float = 60.0  # seconds
 
 
 class RunsCommands(Protocol):

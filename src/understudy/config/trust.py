@@ -1,10 +1,9 @@
-"""Which folders the user trusts. Until one is, its own `.env`, `.codex/` and `.mcp.json` change nothing. Reads and writes a file.
+"""Which folders the user trusts. Until one is, its own `.codex/` and `.mcp.json` change nothing. Reads and writes a file.
 
 Trust belongs to the real path of the one folder and to what its files said at the time: it is not inherited by folders
 below, does not follow a `.git` file to another repository, and ends when those files change.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Generator, Mapping
@@ -14,13 +13,15 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from understudy.config.own_files import OwnFiles, read_own_files
 from understudy.errors import ConfigError
 
 Standing = Literal["trusted", "changed", "unknown"]
 
-OWN_FILES = (".env", ".mcp.json", ".codex")
-_MAX_FILES = 2_000
-_MAX_BYTES = 16 * 1024 * 1024
+
+class Judged(msgspec.Struct, frozen=True):
+    standing: Standing  # `changed`: trusted once, but the folder's own files are not those any more
+    files: OwnFiles | None = None  # of a trusted folder: the very bytes that were judged
 
 
 class TrustStore(msgspec.Struct, frozen=True):
@@ -28,29 +29,34 @@ class TrustStore(msgspec.Struct, frozen=True):
 
     file: Path
 
-    def standing(self, folder: Path, projects: Mapping[str, Mapping[str, Any]] | None = None) -> Standing:
-        """`changed`: trusted once, but the folder's own files are not those any more.
-
-        `projects` is the table of the same name in the user's configuration, where `trust_level = "trusted"` counts as well;
-        it knows nothing of the files.
+    def judge(self, folder: Path, projects: Mapping[str, Mapping[str, Any]] | None = None) -> Judged:
+        """`projects` is the table of the same name in the user's configuration. `trust_level = "trusted"` there counts whatever
+        the files say; `"untrusted"` wins over everything.
         """
         real = os.path.realpath(folder)
+        level = _project_level(real, projects or {})
+        if level == "untrusted":
+            return Judged("unknown")
         trusted = self._read().get(real)
-        if trusted is not None:
-            return "trusted" if trusted == fingerprint(Path(real)) else "changed"
-        return "trusted" if _is_trusted_project(real, projects or {}) else "unknown"
+        if trusted is None and level is None:
+            return Judged("unknown")
+        try:
+            files = read_own_files(Path(real))
+        except ConfigError:
+            return Judged("changed")  # it could be read when it was trusted
+        return Judged("trusted", files) if level == "trusted" or files.digest == trusted else Judged("changed")
 
-    def is_trusted(self, folder: Path, projects: Mapping[str, Mapping[str, Any]] | None = None) -> bool:
-        return self.standing(folder, projects) == "trusted"
+    def standing(self, folder: Path, projects: Mapping[str, Mapping[str, Any]] | None = None) -> Standing:
+        return self.judge(folder, projects).standing
 
     def trust(self, folder: Path) -> Path:
         """Trust the folder as it is now; return its real path. Raises `ConfigError` where there is no such folder."""
         real = os.path.realpath(folder)
         if not os.path.isdir(real):
             raise ConfigError(f"cannot trust {folder}: it is not a folder")
-        print_of_files = fingerprint(Path(real))
+        digest = read_own_files(Path(real)).digest
         with _locked(self.file):
-            self._write({**self._read(), real: print_of_files})
+            self._write({**self._read(), real: digest})
         return Path(real)
 
     def distrust(self, folder: Path) -> bool:
@@ -98,49 +104,12 @@ class TrustStore(msgspec.Struct, frozen=True):
         os.replace(beside, self.file)
 
 
-def fingerprint(folder: Path) -> str:
-    """Of all that the folder's own files say, links by where they lead. Raises `ConfigError` where that is too much to read."""
-    digest = hashlib.sha256()
-    budget = _MAX_BYTES
-    for count, path in enumerate(_own_files(folder)):
-        content = _content(path)
-        budget -= len(content)
-        if count >= _MAX_FILES or budget < 0:
-            raise ConfigError(f"cannot trust {folder}: its {', '.join(OWN_FILES)} hold too much to check")
-        for part in (os.fsencode(path.relative_to(folder)), content):
-            digest.update(b"%d:" % len(part))
-            digest.update(part)
-    return digest.hexdigest()
-
-
-def _own_files(folder: Path) -> list[Path]:
-    found: list[Path] = []
-    for name in OWN_FILES:
-        path = folder / name
-        if path.is_symlink() or path.is_file():
-            found.append(path)
-        elif path.is_dir():
-            below = (Path(place) / name for place, folders, files in os.walk(path) for name in (*files, *folders))
-            found.extend(sorted(each for each in below if each.is_symlink() or each.is_file()))
-    return found
-
-
-def _content(path: Path) -> bytes:
-    try:
-        if path.is_symlink():
-            target = os.fsencode(os.path.realpath(path))
-            return b"link:" + target + b":" + (path.read_bytes()[: _MAX_BYTES + 1] if path.is_file() else b"")
-        with path.open("rb") as file:
-            return b"file:" + file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-
-
-def _is_trusted_project(real: str, projects: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any(
-        table.get("trust_level") == "trusted" and os.path.isabs(path) and os.path.realpath(path) == real
-        for path, table in projects.items()
-    )
+def _project_level(real: str, projects: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The strictest word of the user's table on this folder."""
+    levels = {
+        table.get("trust_level") for path, table in projects.items() if os.path.isabs(path) and os.path.realpath(path) == real
+    }
+    return next((level for level in ("untrusted", "trusted") if level in levels), None)
 
 
 @contextmanager

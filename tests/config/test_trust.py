@@ -1,12 +1,19 @@
 """Trust belongs to a real path and to what the folder's own files said when it was given."""
 
+import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from understudy.config.trust import TrustStore
 from understudy.errors import ConfigError
-from understudy.policy.trust import TrustStore
+
+
+def is_trusted(store: TrustStore, folder: Path, projects: Mapping[str, Mapping[str, Any]] | None = None) -> bool:
+    return store.standing(folder, projects) == "trusted"
 
 
 @pytest.fixture
@@ -19,6 +26,7 @@ def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     (folder / ".codex" / "deep").mkdir(parents=True)
     (folder / ".codex" / "config.toml").write_text("model = 'x'\n")
+    (folder / ".codex" / "notes").write_text("A=b\n")
     (folder / ".env").write_text("A=b\n")
     return folder
 
@@ -30,7 +38,7 @@ def test_a_folder_is_unknown_until_it_is_trusted(store: TrustStore, repository: 
     assert store.folders() == (str(repository.resolve()),)
     assert store.distrust(repository)
     assert not store.distrust(repository)
-    assert not store.is_trusted(repository)
+    assert not is_trusted(store, repository)
 
 
 def test_the_file_is_the_users_alone(store: TrustStore, repository: Path) -> None:
@@ -44,12 +52,12 @@ def test_trust_is_of_the_real_path(store: TrustStore, repository: Path, tmp_path
     link = tmp_path / "link"
     link.symlink_to(repository)
     store.trust(link)
-    assert store.is_trusted(repository)
+    assert is_trusted(store, repository)
     other = tmp_path / "other"
     other.mkdir()
     link.unlink()
     link.symlink_to(other)
-    assert not store.is_trusted(link)
+    assert not is_trusted(store, link)
 
 
 def test_trust_is_inherited_neither_by_folders_below_nor_through_a_git_file(
@@ -61,9 +69,9 @@ def test_trust_is_inherited_neither_by_folders_below_nor_through_a_git_file(
     forged = tmp_path / "forged"
     forged.mkdir()
     (forged / ".git").write_text(f"gitdir: {repository}/.git/worktrees/x\n")
-    assert not store.is_trusted(below)
-    assert not store.is_trusted(forged)
-    assert not store.is_trusted(repository.parent)
+    assert not is_trusted(store, below)
+    assert not is_trusted(store, forged)
+    assert not is_trusted(store, repository.parent)
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "link", "new-mcp"])
@@ -77,25 +85,25 @@ def test_trust_ends_when_the_folders_own_files_change(store: TrustStore, reposit
         case "add":
             (repository / ".codex" / "deep" / "hook.sh").write_text("evil\n")
         case "remove":
-            (repository / ".env").unlink()
+            (repository / ".codex" / "notes").unlink()
         case "link":
-            (repository / ".env").unlink()
-            (repository / ".env").symlink_to("/etc/hostname")
+            (repository / ".codex" / "notes").unlink()
+            (repository / ".codex" / "notes").symlink_to("/etc/hostname")
         case _:
             (repository / ".mcp.json").write_text("{}")
     assert store.standing(repository) == "changed"
-    assert not store.is_trusted(repository)
+    assert not is_trusted(store, repository)
     store.trust(repository)
-    assert store.is_trusted(repository)
+    assert is_trusted(store, repository)
 
 
 def test_the_users_own_table_of_projects_counts_by_real_path(store: TrustStore, repository: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(repository)
-    assert store.is_trusted(repository, {str(link): {"trust_level": "trusted"}})
-    assert not store.is_trusted(repository, {str(repository): {"trust_level": "untrusted"}})
-    assert not store.is_trusted(
-        repository, {"repository": {"trust_level": "trusted"}, str(repository / "x"): {"trust_level": "trusted"}}
+    assert is_trusted(store, repository, {str(link): {"trust_level": "trusted"}})
+    assert not is_trusted(store, repository, {str(repository): {"trust_level": "untrusted"}})
+    assert not is_trusted(
+        store, repository, {"repository": {"trust_level": "trusted"}, str(repository / "x"): {"trust_level": "trusted"}}
     )
 
 
@@ -118,3 +126,42 @@ def test_a_file_that_others_can_write_is_not_believed(store: TrustStore, reposit
 def test_only_a_folder_can_be_trusted(store: TrustStore, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="it is not a folder"):
         store.trust(tmp_path / "missing")
+
+
+def test_untrusted_in_the_users_own_table_wins(store: TrustStore, repository: Path, tmp_path: Path) -> None:
+    store.trust(repository)
+    assert store.standing(repository, {str(repository): {"trust_level": "untrusted"}}) == "unknown"
+    link = tmp_path / "link"
+    link.symlink_to(repository)
+    both = {str(link): {"trust_level": "trusted"}, str(repository): {"trust_level": "untrusted"}}
+    assert store.standing(repository, both) == "unknown"
+
+
+def test_an_env_file_has_no_part_in_it(store: TrustStore, repository: Path) -> None:
+    store.trust(repository)
+    (repository / ".env").write_text("A=changed\n")
+    assert store.standing(repository) == "trusted"
+
+
+def test_the_bytes_that_were_judged_are_handed_on_and_links_have_none(store: TrustStore, repository: Path) -> None:
+    (repository / ".codex" / "linked.toml").symlink_to("config.toml")
+    os.mkfifo(repository / ".codex" / "pipe")
+    store.trust(repository)
+    files = store.judge(repository).files
+    assert files is not None
+    assert files.contents == {".codex/config.toml": b"model = 'x'\n", ".codex/notes": b"A=b\n"}
+
+
+def test_a_folder_that_is_replaced_by_one_with_other_files_is_not_trusted(store: TrustStore, repository: Path) -> None:
+    store.trust(repository)
+    repository.rename(repository.with_name("moved"))
+    (repository / ".codex").mkdir(parents=True)
+    (repository / ".codex" / "config.toml").write_text("model = 'other'\n")
+    assert store.standing(repository) == "changed"
+    assert store.standing(repository.with_name("moved")) == "unknown"
+
+
+def test_a_tree_too_deep_or_too_large_to_check_is_not_trusted(store: TrustStore, repository: Path) -> None:
+    (repository / ".codex" / "/".join(["d"] * 40)).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="too much to check"):
+        store.trust(repository)

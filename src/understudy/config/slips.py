@@ -1,0 +1,155 @@
+"""Keys that were not meant as they were written: misspelt, in the wrong table, or without effect here.
+
+A slip in a key that guards something is an error: a rule that silently does not count is worse than none.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import cast
+
+import msgspec
+
+from understudy.config.keys import GUARDING, KNOWN_KEYS, TOP_KEYS, WITHOUT_EFFECT, guards
+from understudy.config.schema import Tree
+
+# What people write who have another name in mind; too far from the right one to be found by likeness.
+_ALIASES = {
+    "sandbox": "sandbox_mode",
+    "sandbox_policy": "sandbox_mode",
+    "approval": "approval_policy",
+    "approvals": "approval_policy",
+    "approval_mode": "approval_policy",
+    "ask_for_approval": "approval_policy",
+    "policies": "policy",
+    "polices": "policy",
+    "provider": "model_provider",
+    "providers": "model_providers",
+    "reasoning_effort": "model_reasoning_effort",
+    "network_access": "sandbox_workspace_write.network_access",
+    "writable_roots": "sandbox_workspace_write.writable_roots",
+}
+_LIKENESS = 0.8
+_LIKENESS_ELSEWHERE = 0.85
+
+
+class Slip(msgspec.Struct, frozen=True):
+    key: str  # dotted, as written
+    word: str  # what is wrong with it, as the end of a sentence that begins with the key and its place
+    severe: bool  # it would leave something open
+
+
+def find_slips(tree: Tree) -> Iterator[Slip]:
+    yield from _find(tree, KNOWN_KEYS, "", "")
+
+
+def _find(tree: Tree, known: Tree, written: str, prefix: str) -> Iterator[Slip]:
+    """`written` leads to the table as it stands in the file, `prefix` the same without the profile it may belong to."""
+    for key, value in tree.items():
+        if key in known or "*" in known:
+            yield from _known(value, known.get(key, known.get("*")), f"{written}{key}", f"{prefix}{key if key in known else '*'}")
+        else:
+            yield from _unknown(key, value, known, written, prefix)
+
+
+def _known(value: object, beneath: object, written: str, place: str) -> Iterator[Slip]:
+    if place.startswith("profiles.*"):
+        place = place.removeprefix("profiles.*").removeprefix(".")
+    if (reason := WITHOUT_EFFECT.get(place)) is not None:
+        yield Slip(written, f"has no effect: {reason}", severe=False)
+    elif isinstance(beneath, Mapping) and isinstance(value, Mapping):
+        yield from _find(cast(Tree, value), cast(Tree, beneath), f"{written}.", f"{place}." if place else "")
+    elif isinstance(value, Mapping) and "." not in place:  # somebody else's table: a key of ours below its header is a slip
+        yield from _strays(cast(Tree, value), written)
+
+
+def _unknown(key: str, value: object, known: Tree, written: str, prefix: str) -> Iterator[Slip]:
+    slip = _judge_unknown(key, known, written, prefix)
+    if slip is not None:
+        yield slip
+    if isinstance(value, Mapping):
+        yield from _strays(cast(Tree, value), written + key)
+
+
+def _judge_unknown(key: str, known: Tree, written: str, prefix: str) -> Slip | None:
+    profile = _profile_of(written)
+    if (meant := _nearest(key, known)) is not None:
+        place = meant if "." in meant else prefix + meant
+        shown = profile + meant if "." in meant else written + meant
+        return Slip(written + key, f"is not a key; did you mean `{shown}`?", guards(place))
+    if places := _elsewhere(key):
+        named = " or ".join(f"`{profile}{place}`" for place in places)
+        return Slip(written + key, f"is not a key there; it belongs at {named}", any(map(guards, places)))
+    if guards(prefix.rstrip(".")) or prefix.startswith("understudy."):
+        may = ", ".join(f"`{name}`" for name in known)
+        return Slip(written + key, f"is not a key; `{written.rstrip('.')}` may hold {may}", _is_ours_to_guard(prefix))
+    return None
+
+
+def _is_ours_to_guard(prefix: str) -> bool:
+    """Nobody else adds keys to these tables, so an unknown one is a slip for sure."""
+    return prefix.startswith(("understudy.sandbox.", "policy."))
+
+
+def _profile_of(written: str) -> str:
+    parts = written.split(".")
+    return f"profiles.{parts[1]}." if parts[0] == "profiles" and len(parts) > 2 else ""
+
+
+def _strays(table: Tree, written: str) -> Iterator[Slip]:
+    """In TOML a key belongs to the last header above it, so a guarding key easily lands in the table before."""
+    for key in table:
+        if key in _DISTINCT and (places := _elsewhere(key)):
+            yield Slip(f"{written}.{key}", f"is not a key there; it belongs at {' or '.join(f'`{at}`' for at in places)}", True)
+
+
+def _nearest(key: str, known: Tree) -> str | None:
+    plain = key.replace("-", "_").lower()
+    if (alias := _ALIASES.get(plain)) and alias.partition(".")[0] in known:
+        return alias
+    by_plain = {name.replace("_", ""): name for name in known}
+    near = _closest(plain.replace("_", ""), tuple(by_plain), _LIKENESS)
+    return by_plain[near] if near else None
+
+
+def _elsewhere(key: str) -> tuple[str, ...]:
+    """Where a key of this name, or a guarding one that is very like it, belongs."""
+    places = _places()
+    if key in places:
+        return places[key]
+    guarding = tuple(name for name, at in places.items() if any(map(guards, at)))
+    near = _closest(key.replace("-", "_").lower(), guarding, _LIKENESS_ELSEWHERE)
+    return places[near] if near else ()
+
+
+def _closest(word: str, among: tuple[str, ...], cutoff: float) -> str | None:
+    import difflib  # only for the few files that hold an unknown key
+
+    return next(iter(difflib.get_close_matches(word, among, n=1, cutoff=cutoff)), None)
+
+
+@cache
+def _places() -> dict[str, tuple[str, ...]]:
+    """Each name that stands somewhere in the tree of keys, with the places where it does."""
+    found: dict[str, list[str]] = {}
+
+    def walk(known: Tree, prefix: str) -> None:
+        for name, beneath in known.items():
+            if name != "*":
+                found.setdefault(name, []).append(prefix + name)
+            if isinstance(beneath, Mapping):
+                walk(cast(Tree, beneath), f"{prefix}{'NAME' if name == '*' else name}.")
+
+    walk(TOP_KEYS, "")
+    return {name: tuple(places) for name, places in found.items()}
+
+
+# Names that mean one thing wherever they stand.
+_DISTINCT = frozenset({
+    *(name for name in GUARDING if "." not in name and name != "history"),
+    "rules",
+    "mask",
+    "protect",
+    "writable_roots",
+    "network_access",
+    "ignore_default_excludes",
+})  # fmt: skip
