@@ -1,6 +1,7 @@
 """A turn that a crash cut off: whether it can go on, and the records that close it honestly when it cannot."""
 
 from understudy.engine.fold import State
+from understudy.engine.retelling import cut_off
 from understudy.engine.said import TEXT, finished_by
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCallOutput
@@ -53,4 +54,4 @@ def unfinished_text(log: EventLog, conversation_id: ConversationId) -> str | Non
     if said is None or not said.text:
         return None
     finished = any(TEXT in finished_by(entry.record) for entry in log.read(conversation_id, said.after))
-    return None if finished else said.text
+    return None if finished else cut_off(said.text)

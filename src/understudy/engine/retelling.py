@@ -1,17 +1,28 @@
 """Text that arrives in pieces, perhaps more than once: a retried answer is shown only beyond what was shown before."""
 
+from io import StringIO
+
+UNFINISHED_CHARACTERS = 1024 * 1024  # of an answer that was cut off; the model is sent them with every later request
+
+
+def cut_off(text: str) -> str:
+    """What is kept of an answer that will not be completed: all of it, unless it is huge."""
+    left_out = len(text) - UNFINISHED_CHARACTERS
+    return text if left_out <= 0 else f"{text[:UNFINISHED_CHARACTERS]}\n[... {left_out} more characters were cut off ...]"
+
 
 class Retelling:
     def __init__(self) -> None:
-        self._told: list[str] = []
-        self._expected = ""  # what was shown of an earlier attempt and has not come again yet
+        self._told = StringIO()  # not a list: a long answer has millions of small pieces
+        self._expected = ""  # what was shown of an earlier attempt
+        self._again = 0  # so many characters of it have come again
         self._strayed = False
         self.strayed_now = False  # true just after the piece with which it went another way
 
     @property
     def told(self) -> str:
         """What viewers have of an answer that is not complete."""
-        return "" if self._strayed else "".join(self._told)
+        return "" if self._strayed else self._told.getvalue()
 
     @property
     def falls_short(self) -> bool:
@@ -24,25 +35,26 @@ class Retelling:
         if self._strayed:
             return ""
         if not self._expected:
-            self._told.append(piece)
+            self._told.write(piece)
             return piece
-        if self._expected.startswith(piece):
-            self._expected = self._expected[len(piece) :]
+        known = min(len(piece), len(self._expected) - self._again)
+        if not self._expected.startswith(piece[:known], self._again):
+            self._strayed = self.strayed_now = True
             return ""
-        if piece.startswith(self._expected):
-            new = piece[len(self._expected) :]
+        self._again += known
+        if self._again == len(self._expected):
             self._expected = ""
-            self._told.append(new)
-            return new
-        self._strayed = self.strayed_now = True
-        return ""
+        new = piece[known:]
+        self._told.write(new)
+        return new
 
     def begin_again(self) -> None:
         """The answer broke off and is asked for anew."""
-        self._expected = "".join(self._told)
+        self._expected = self._told.getvalue()
+        self._again = 0
 
     def finish(self) -> None:
         """The item is complete: the next one starts from nothing."""
-        self._told.clear()
+        self._told = StringIO()
         self._expected = ""
         self._strayed = False

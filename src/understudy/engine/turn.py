@@ -12,7 +12,7 @@ import msgspec
 from understudy.config.model import EventMethods, Wire
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
-from understudy.engine.retelling import Retelling
+from understudy.engine.retelling import Retelling, cut_off
 from understudy.errors import AgentError, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, ItemDone, Model, ModelEvent
@@ -36,6 +36,7 @@ from understudy.tools.tool import Answer, Question, RunsCommands, Tool, ToolOutp
 if TYPE_CHECKING:
     from understudy.tools.patch.turn_diff import TurnDiff
 
+AT_ONCE = 64  # events of a model that are handled before others get their turn
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
 
 
@@ -88,7 +89,7 @@ class Turn:
     @property
     def unfinished(self) -> str:
         """What the model has said of an answer that is not complete."""
-        return self._text.told
+        return cut_off(self._text.told)
 
     async def run(self) -> TurnEnded:
         state = self._feed.state
@@ -134,11 +135,14 @@ class Turn:
         prompt = Prompt(self._setup.instructions, items, self._setup.offered, self._feed.conversation_id, state.requests - 1)
         async with self._setup.model.stream(prompt) as answer:
             while events := await self._listen(answer):
-                for event in events:
-                    if type(event) is TextDelta:  # nearly all of them: no coroutine for each
-                        self._hear_text(event)
-                    elif await self._hear(event):
-                        return
+                for start in range(0, len(events), AT_ONCE):
+                    if start:
+                        await asyncio.sleep(0)  # thousands may come at once; a ping is answered between them
+                    for event in events[start : start + AT_ONCE]:
+                        if type(event) is TextDelta:  # nearly all of them: no coroutine for each
+                            self._hear_text(event)
+                        elif await self._hear(event):
+                            return
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")
 
     async def _listen(self, answer: ModelAnswer) -> list[ModelEvent]:

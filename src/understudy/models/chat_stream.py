@@ -4,46 +4,38 @@ An answer that ends for want of room (`length`) or by a filter raises: its text 
 """
 
 import logging
+from io import StringIO
 from typing import Any
 
 import msgspec
 
 from understudy.errors import ModelRefused
+from understudy.models.chat_calls import CallDelta, ChatCalls
 from understudy.models.events import Completed, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
+from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
+from understudy.models.mending import Halves, read_loosely
 from understudy.models.usage import read_usage
-from understudy.models.wire import Sink, new_call_id, text_of
-from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, ReasoningText, Usage
+from understudy.models.wire import Sink, text_of
+from understudy.protocol.items import Message, OutputText, Reasoning, ReasoningText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
 logger = logging.getLogger(__name__)
-encode = msgspec.json.Encoder().encode
-
-
-class _Function(msgspec.Struct, gc=False):
-    name: str | None = None
-    arguments: str | dict[str, Any] | None = None
-
-
-class _CallDelta(msgspec.Struct, gc=False):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
 
 
 class _Delta(msgspec.Struct, gc=False):
-    content: str | list[Any] | None = None
-    tool_calls: list[_CallDelta] | None = None
+    content: Any = None  # a string, or parts of one
+    tool_calls: list[CallDelta] | None = None
     reasoning: Any = None
     reasoning_content: Any = None
     reasoning_details: Any = None
-    refusal: str | None = None
+    refusal: Any = None
 
 
 class _Choice(msgspec.Struct, gc=False):
     delta: _Delta | None = None
     message: _Delta | None = None  # from servers that answer in one piece
-    finish_reason: str | None = None
+    finish_reason: Any = None
 
 
 class _Chunk(msgspec.Struct, gc=False):
@@ -55,40 +47,45 @@ class _Chunk(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Chunk).decode
 
 
-class _OpenCall:
-    def __init__(self, index: int | None) -> None:
-        self.index = index
-        self.id = ""
-        self.name = ""
-        self.arguments: list[str] = []
-        self.given = False
+def _read(payload: bytes) -> _Chunk | None:
+    """A chunk whose text is broken; None: it is no chunk at all. Texts may end or begin with half a character."""
+    try:
+        return msgspec.convert(read_loosely(payload), _Chunk)
+    except ValueError:
+        return None
 
-    def add(self, part: _CallDelta) -> None:
-        self.id = self.id or part.id or ""
-        if part.function is None:
-            return
-        self.name = self.name or part.function.name or ""
-        match part.function.arguments:
-            case str(text):
-                self.arguments.append(text)
-            case dict(table):
-                self.arguments.append(encode(table).decode())
-            case None:
-                pass
 
-    def text(self) -> str:
-        return "".join(self.arguments)
+class _Text:
+    """A text that grows: without an object in memory for each of its pieces."""
 
-    def is_whole(self) -> bool:
-        try:
-            msgspec.json.decode(self.text())
-        except (msgspec.DecodeError, RecursionError):
-            return False
-        return True
+    __slots__ = ("_halves", "_pieces", "present", "write")
 
-    def item(self, call_id: str) -> FunctionCall:
-        arguments = self.text()
-        return FunctionCall(name=self.name, arguments=arguments if arguments.strip() else "{}", call_id=call_id)
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pieces = StringIO()
+        self.write = self._pieces.write  # for pieces that are whole, when those before them were
+        self._halves = Halves()
+        self.present = False
+
+    def add(self, piece: str) -> str:
+        """What can be shown of it now."""
+        self.present = True
+        piece = self._halves.join(piece)
+        self.write(piece)
+        return piece
+
+    def rest(self) -> str:
+        """What can be shown once no more will come."""
+        rest = self._halves.rest()
+        self.write(rest)
+        return rest
+
+    def take(self) -> str:
+        text = self._pieces.getvalue()
+        self._begin()
+        return text
 
 
 class ChatDecoder:
@@ -97,11 +94,12 @@ class ChatDecoder:
         self.nearly_ended = False
         self._expects_usage = expects_usage
         self._show_raw = show_raw
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._calls: list[_OpenCall] = []
-        self._ids: set[str] = set()
+        self._text = _Text()
+        self._reasoning = _Text()
+        self._sizes = Sizes()
+        self._calls = ChatCalls(self._sizes)
         self._usage: Usage | None = None
+        self._broken = False  # a chunk had to be mended: from then on, half a character may have been kept back
 
     def feed(self, payloads: list[bytes], sink: Sink) -> None:
         for payload in payloads:
@@ -113,8 +111,11 @@ class ChatDecoder:
                 return
             try:
                 chunk = _decode(payload)
-            except (msgspec.DecodeError, RecursionError):
-                logger.debug("skipped an event that is no chat chunk: %.200r", payload)
+            except (ValueError, RecursionError):
+                chunk = _read(payload)
+                self._broken = True
+            if chunk is None:
+                logger.warning("skipped an event that is no chat chunk: %.200r", payload)
                 continue
             self._take(chunk, sink)
 
@@ -143,62 +144,42 @@ class ChatDecoder:
         if delta.reasoning or delta.reasoning_content or delta.reasoning_details:
             self._take_reasoning(delta, sink)
         if content := delta.content:
-            if self._reasoning:
+            if self._reasoning.present:
                 self._give_reasoning(sink)
-            text = content if isinstance(content, str) else text_of(content)
-            self._text.append(text)
-            sink.append(TextDelta(text))
+            if type(content) is str and not self._broken:  # nearly all of them
+                sizes, text = self._sizes, self._text
+                sizes.text += len(content) if content.isascii() else size_of(content)
+                if sizes.text > ANSWER_TEXT:
+                    sizes.add_text("")
+                text.present = True
+                text.write(content)
+                sink.append(TextDelta(content))
+            else:
+                self._take_text(text_of(content), sink)
         if delta.refusal:
-            self._text.append(delta.refusal)
-            sink.append(TextDelta(delta.refusal))
+            self._take_text(text_of(delta.refusal), sink)
         if delta.tool_calls:
             self._give_reasoning(sink)
             self._give_text(sink)
             for part in delta.tool_calls:
-                self._take_call(part, sink)
+                for call in self._calls.take(part):
+                    sink.append(ItemDone(call))
+
+    def _take_text(self, text: str, sink: Sink) -> None:
+        self._sizes.add_text(text)
+        if text := self._text.add(text):
+            sink.append(TextDelta(text))
 
     def _take_reasoning(self, delta: _Delta, sink: Sink) -> None:
         # the same thought may come in several spellings at once
         thought = text_of(delta.reasoning) or text_of(delta.reasoning_content) or text_of(delta.reasoning_details)
         if thought:
-            self._reasoning.append(thought)
-            if self._show_raw:
+            self._sizes.add_thought(thought)
+            thought = self._reasoning.add(thought)
+            if thought and self._show_raw:
                 sink.append(ReasoningDelta(thought, raw=True))
 
-    def _take_call(self, part: _CallDelta, sink: Sink) -> None:
-        call = self._call_of(part)
-        if call is None:
-            self._give_whole_calls(sink)
-            call = _OpenCall(part.index)
-            self._calls.append(call)
-        if call.given:
-            logger.warning("a provider added to tool call %s after it had begun the next", call.id)
-            return
-        call.add(part)
-
-    def _give_whole_calls(self, sink: Sink) -> None:
-        """As the next call begins: those before it are whole, unless a provider writes several side by side."""
-        for call in self._calls:
-            if not call.given:
-                if not call.is_whole():
-                    return
-                self._give_call(call, sink)
-
-    def _call_of(self, part: _CallDelta) -> _OpenCall | None:
-        """The call that a fragment belongs to: by `index`, else by `id`, else the last; None: a new one."""
-        for call in reversed(self._calls):
-            if part.index is not None and call.index is not None:
-                if call.index == part.index:  # some providers number every call 0
-                    return None if part.id and call.id and part.id != call.id else call
-            elif part.id:
-                if part.id == call.id:
-                    return call
-            else:
-                begins = part.function is not None and part.function.name and call.arguments
-                return None if begins else call
-        return None
-
-    def _finish(self, reason: str, sink: Sink) -> None:
+    def _finish(self, reason: Any, sink: Sink) -> None:
         self.nearly_ended = True
         match reason:
             case "length":
@@ -217,25 +198,22 @@ class ChatDecoder:
     def _give_all(self, sink: Sink) -> None:
         self._give_reasoning(sink)
         self._give_text(sink)
-        for call in self._calls:
-            if not call.given:
-                self._give_call(call, sink)
+        for call in self._calls.rest():
+            sink.append(ItemDone(call))
 
     def _give_reasoning(self, sink: Sink) -> None:
-        if self._reasoning:
-            sink.append(ItemDone(Reasoning(content=(ReasoningText("".join(self._reasoning)),))))
-            self._reasoning.clear()
+        if self._reasoning.present:
+            if (rest := self._reasoning.rest()) and self._show_raw:
+                sink.append(ReasoningDelta(rest, raw=True))
+            self._sizes.add_item()
+            sink.append(ItemDone(Reasoning(content=(ReasoningText(self._reasoning.take()),))))
 
     def _give_text(self, sink: Sink) -> None:
-        if self._text:
-            sink.append(ItemDone(Message(role="assistant", content=(OutputText("".join(self._text)),))))
-            self._text.clear()
-
-    def _give_call(self, call: _OpenCall, sink: Sink) -> None:
-        call.given = True
-        call_id = call.id if call.id and call.id not in self._ids else new_call_id()
-        self._ids.add(call_id)
-        sink.append(ItemDone(call.item(call_id)))
+        if self._text.present:
+            if rest := self._text.rest():
+                sink.append(TextDelta(rest))
+            self._sizes.add_item()
+            sink.append(ItemDone(Message(role="assistant", content=(OutputText(self._text.take()),))))
 
     def _complete(self, sink: Sink) -> None:
         self.ended = True

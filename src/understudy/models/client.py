@@ -14,17 +14,17 @@ from understudy.models.events import Answer, Model, ModelEvent
 from understudy.models.faults import STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
 from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
+from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT
 from understudy.models.prompt import ModelSettings, Prompt
 from understudy.models.providers import SCRIPTED, Provider
 from understudy.models.retry import backoff, is_transient, retry_after
-from understudy.models.sse import EVENT_LIMIT, EventTooLarge, SseSplitter
+from understudy.models.sse import EventTooLarge, SseSplitter
 from understudy.models.wire import Wire
 
 logger = logging.getLogger(__name__)
 
 USAGE_SECONDS = 1.0  # how long a finished answer is held open for its token counts
 ERROR_BODY_SECONDS = 10.0
-ERROR_BODY_LIMIT = 64 * 1024
 
 
 def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: HttpClient) -> Model:
@@ -183,18 +183,16 @@ class _WholeBody:
     """Takes a body for a single event."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._body = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        self._pieces.append(chunk)
-        self._size += len(chunk)
-        if self._size > EVENT_LIMIT:
+        self._body += chunk
+        if len(self._body) > EVENT_LIMIT:
             raise EventTooLarge(f"an answer of more than {EVENT_LIMIT} bytes")
         return []
 
     def close(self) -> list[bytes]:
-        return [b"".join(self._pieces)]
+        return [bytes(self._body)]
 
 
 class HttpAnswer(Answer):
@@ -222,9 +220,15 @@ class HttpAnswer(Answer):
         decoder = self._decoder
         while not ready and not decoder.ended:
             if data := await self._read(self._response):
-                decoder.feed(self._split(data), ready)
+                payloads = self._split(data)
             else:
-                decoder.feed(self._splitter.close() if self._splitter else [], ready)
+                payloads = self._splitter.close() if self._splitter else []
+            try:
+                decoder.feed(payloads, ready)
+            except (ValueError, TypeError, RecursionError) as error:  # whatever else a provider may think of
+                logger.warning("an event of the model cannot be read: %s", error)
+                raise stream_lost("the provider sent an event that cannot be read") from None
+            if not data:
                 decoder.close(ready)
         return not decoder.ended
 

@@ -5,9 +5,11 @@ from typing import Any, cast
 import msgspec
 
 from understudy.errors import ModelError, ModelRefused, StreamLost
+from understudy.models.mending import mended, read_mended
 from understudy.models.retry import FINAL_CODES, LONGEST_WAIT, is_transient
 
 SHOWN_CHARACTERS = 4000
+LONGEST_RESET = 366 * 24 * 3600.0  # a later one is a mistake
 STREAM_CLOSED = "stream closed before response.completed"
 STREAM_IDLE = "idle timeout waiting for SSE"
 
@@ -31,7 +33,7 @@ def stream_lost(why: str, *, retry_after: float | None = None) -> StreamLost:
 
 def error_in_stream(value: Any) -> ModelError:
     """The error that a stream carries instead of an answer."""
-    fault = read_fault(value)
+    fault = read_fault(mended(value))
     if fault.final:
         return ModelRefused(described(fault))
     return stream_lost(clipped(fault.message), retry_after=wait_in_text(fault.message))
@@ -45,8 +47,8 @@ def described(fault: Fault) -> str:
 def fault_in_body(body: str) -> Fault:
     """Of the body of an error answer; the whole text where it has no shape we know."""
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+        value = read_mended(body.encode("utf-8", "replace"))
+    except ValueError:
         return Fault(body.strip())
     if isinstance(value, list) and value:
         value = cast(list[Any], value)[0]
@@ -64,13 +66,13 @@ def read_fault(value: Any) -> Fault:
     table = cast(dict[str, Any], value)
     message = table.get("message")
     codes = tuple(code for code in (table.get("code"), table.get("type")) if isinstance(code, str))
-    status = next((code for code in (table.get("status"), table.get("code")) if isinstance(code, int)), None)
+    status = next((code for code in (table.get("status"), table.get("code")) if type(code) is int), None)
     resets = table.get("resets_in_seconds")
     return Fault(
         message if isinstance(message, str) and message else _as_text(table),
         codes,
         status,
-        float(resets) if isinstance(resets, int | float) else None,
+        float(resets) if isinstance(resets, int | float) and 0 < resets < LONGEST_RESET else None,
     )
 
 

@@ -8,6 +8,8 @@ import msgspec
 from understudy.errors import ModelError, ModelRefused
 from understudy.models.events import Completed, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
+from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
+from understudy.models.mending import Halves, mended, read_loosely, read_mended
 from understudy.models.usage import read_usage
 from understudy.models.wire import Sink, new_call_id, text_of
 from understudy.protocol.items import FunctionCall, Message, ModelItem, OutputText, Reasoning, ReasoningText, SummaryText
@@ -16,15 +18,36 @@ from understudy.protocol.records import ReasoningDelta, TextDelta
 logger = logging.getLogger(__name__)
 
 
+Json = msgspec.Raw | Any  # not read yet, or read
+
+
 class _Event(msgspec.Struct, gc=False):
-    type: str = ""
+    type: Any = ""
     delta: Any = None
     item: msgspec.Raw = msgspec.Raw()
     response: msgspec.Raw = msgspec.Raw()
     error: msgspec.Raw = msgspec.Raw()
 
 
+class _MendedEvent(msgspec.Struct, gc=False):
+    """One whose text is broken. Its delta may begin or end with half a character."""
+
+    type: Any = ""
+    delta: Any = None
+    item: Any = None
+    response: Any = None
+    error: Any = None
+
+
 _decode = msgspec.json.Decoder(_Event).decode
+
+
+def _read(payload: bytes) -> _MendedEvent | None:
+    """None: it is no event at all."""
+    try:
+        return msgspec.convert(read_loosely(payload), _MendedEvent)
+    except ValueError:
+        return None
 
 
 class ResponsesDecoder:
@@ -33,19 +56,34 @@ class ResponsesDecoder:
         self.nearly_ended = False
         self._show_raw = show_raw
         self._gave_items = False
+        self._shown = Sizes()  # what was said in deltas, and again
+        self._given = Sizes()  # in items
+        self._broken = False  # an event had to be mended: from then on, half a character may have been kept back
+        self._halves = {kind: Halves() for kind in ("text", "reasoning", "raw")}
 
     def feed(self, payloads: list[bytes], sink: Sink) -> None:
         for payload in payloads:
             if self.ended:
                 return
+            event: _Event | _MendedEvent | None
             try:
                 event = _decode(payload)
-            except (msgspec.DecodeError, RecursionError):
-                logger.debug("skipped an event that is no response event: %.200r", payload)
-                continue
-            if event.type == "response.output_text.delta":
-                if event.delta and isinstance(event.delta, str):
-                    sink.append(TextDelta(event.delta))
+            except (ValueError, RecursionError):
+                event = _read(payload)
+                self._broken = True
+            if event is None:
+                logger.warning("skipped an event that is no response event: %.200r", payload)
+            elif event.type == "response.output_text.delta":
+                text = event.delta
+                if type(text) is str and not self._broken:  # nearly all of them
+                    sizes = self._shown
+                    sizes.text += len(text) if text.isascii() else size_of(text)
+                    if sizes.text > ANSWER_TEXT:
+                        sizes.add_text("")
+                    if text:
+                        sink.append(TextDelta(text))
+                else:
+                    self._give_text(text, sink)
             else:
                 self._take(event, payload, sink)
 
@@ -53,7 +91,7 @@ class ResponsesDecoder:
         if not self.ended:
             raise stream_lost(STREAM_CLOSED)
 
-    def _take(self, event: _Event, payload: bytes, sink: Sink) -> None:
+    def _take(self, event: _Event | _MendedEvent, payload: bytes, sink: Sink) -> None:
         match event.type:
             case "response.output_item.done":
                 self._give(_table(event.item), sink)
@@ -63,8 +101,7 @@ class ResponsesDecoder:
                 if self._show_raw:
                     self._give_thought(event.delta, sink, raw=True)
             case "response.refusal.delta":
-                if isinstance(event.delta, str) and event.delta:
-                    sink.append(TextDelta(event.delta))
+                self._give_text(event.delta, sink)
             case "response.completed" | "response.done":
                 self._complete(_table(event.response), sink)
             case "response.failed":
@@ -74,11 +111,11 @@ class ResponsesDecoder:
             case "error":
                 raise error_in_stream(_table(event.error) or _told(payload))
             case "":
-                self._take_untyped(event, payload, sink)
+                self._take_untyped(payload, sink)
             case _:
                 pass
 
-    def _take_untyped(self, event: _Event, payload: bytes, sink: Sink) -> None:
+    def _take_untyped(self, payload: bytes, sink: Sink) -> None:
         """What comes from servers that answer in one piece, and from gateways that speak for another."""
         whole = _table(msgspec.Raw(payload))
         if whole.get("error"):
@@ -89,14 +126,45 @@ class ResponsesDecoder:
             raise _incomplete(whole)
         self._complete(whole, sink)
 
-    def _give_thought(self, delta: Any, sink: Sink, *, raw: bool) -> None:
-        if isinstance(delta, str) and delta:
-            sink.append(ReasoningDelta(delta, raw=raw))
+    def _give_text(self, text: Any, sink: Sink) -> None:
+        if text and isinstance(text, str):
+            self._shown.add_text(text)
+            if text := self._halves["text"].join(text):
+                sink.append(TextDelta(text))
+
+    def _give_thought(self, text: Any, sink: Sink, *, raw: bool) -> None:
+        if text and isinstance(text, str):
+            self._shown.add_thought(text)
+            if text := self._halves["raw" if raw else "reasoning"].join(text):
+                sink.append(ReasoningDelta(text, raw=raw))
 
     def _give(self, item: dict[str, Any], sink: Sink) -> None:
         if (read := read_item(item)) is not None:
             self._gave_items = True
+            self._measure(read)
+            self._give_halves(read, sink)
             sink.append(ItemDone(read))
+
+    def _measure(self, item: ModelItem) -> None:
+        self._given.add_item()
+        self._given.add_arguments(item.id or "")
+        match item:
+            case Message():
+                self._given.add_text(item.text())
+            case Reasoning():
+                for part in (*item.summary, *(item.content or ())):
+                    self._given.add_thought(part.text)
+                self._given.add_thought(item.encrypted_content or "")
+            case FunctionCall():
+                for text in (item.name, item.call_id, item.arguments):
+                    self._given.add_arguments(text)
+
+    def _give_halves(self, item: ModelItem, sink: Sink) -> None:
+        """A delta that ended in half a character was the last of its item."""
+        kinds = ("text",) if isinstance(item, Message) else ("reasoning", "raw") if isinstance(item, Reasoning) else ()
+        for kind in kinds:
+            if rest := self._halves[kind].rest():
+                sink.append(TextDelta(rest) if kind == "text" else ReasoningDelta(rest, raw=kind == "raw"))
 
     def _complete(self, response: dict[str, Any], sink: Sink) -> None:
         if not self._gave_items:  # some servers tell of the items only here
@@ -153,9 +221,21 @@ def _told(payload: bytes) -> dict[str, Any]:
     return {key: table[key] for key in ("code", "message", "param") if table.get(key)}
 
 
-def _table(raw: msgspec.Raw) -> dict[str, Any]:
-    value = msgspec.json.decode(raw) if bytes(raw) else None
+def _table(value: Json) -> dict[str, Any]:
+    """Of an event's field or a whole event; empty where it is no object."""
+    value = _read_field(bytes(value)) if isinstance(value, msgspec.Raw) else mended(value)
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _read_field(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw) if raw else None
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return read_mended(raw)
+    except ValueError:
+        return None
 
 
 def _tables(value: Any) -> list[dict[str, Any]]:

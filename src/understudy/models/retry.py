@@ -62,5 +62,5 @@ def _until(date: str) -> float | None:
 
     try:
         return min(max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0), LONGEST_WAIT)
-    except ValueError:
+    except (ValueError, OverflowError, TypeError, IndexError):  # the standard library raises any of these for a bad date
         return None

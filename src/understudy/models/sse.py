@@ -1,6 +1,8 @@
 """Server-sent events: bytes in, `data` payloads out. No I/O; the same result for any way the bytes are cut into chunks."""
 
-EVENT_LIMIT = 32 * 1024 * 1024
+from understudy.models.limits import EVENT_LIMIT
+
+LINES_LIMIT = 1024 * 1024  # of one event
 BOM = b"\xef\xbb\xbf"
 
 
@@ -15,7 +17,7 @@ class SseSplitter:
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._limit = limit
-        self._partial: list[bytes] = []  # pieces of a line whose end has not come
+        self._partial = bytearray()  # of a line whose end has not come
         self._data: list[bytes] = []  # the data lines of an event whose end has not come
         self._held = 0  # upper bound of the bytes in both
         self._after_cr = False
@@ -34,18 +36,18 @@ class SseSplitter:
         self._after_cr = last == 13
         partial = b"" if last in (10, 13) else lines.pop()
         if lines and self._partial:
-            self._partial.append(lines[0])
-            lines[0] = b"".join(self._partial)
+            self._partial += lines[0]
+            lines[0] = bytes(self._partial)
             self._partial.clear()
         if partial:
-            self._partial.append(partial)
+            self._partial += partial
         payloads = self._take(lines) if lines else []
         self._count(len(chunk), fresh=bool(payloads))
         return payloads
 
     def close(self) -> list[bytes]:
         """At the end of the bytes: what is left, for servers that leave out the last blank line."""
-        line = b"".join(self._partial)
+        line = bytes(self._partial)
         self._partial.clear()
         return self._take([line, b""])
 
@@ -73,5 +75,5 @@ class SseSplitter:
             self._held = 0
             return
         self._held = size if fresh else self._held + size
-        if self._held > self._limit:
+        if self._held > self._limit or len(self._data) > LINES_LIMIT:
             raise EventTooLarge(f"an event of more than {self._limit} bytes")

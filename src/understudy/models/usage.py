@@ -4,6 +4,8 @@ from typing import Any, cast
 
 from understudy.protocol.items import Usage
 
+MOST_TOKENS = 10**12
+
 
 def read_usage(value: Any) -> Usage | None:
     """None where the numbers are missing."""
@@ -34,8 +36,9 @@ def _details(usage: dict[str, Any], keys: tuple[str, ...], name: str) -> int | N
 
 
 def _count(table: dict[str, Any], *names: str) -> int | None:
+    """A number that no answer can have is as good as none."""
     for name in names:
         value = table.get(name)
-        if isinstance(value, (int, float)):
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
             return int(value)
     return None

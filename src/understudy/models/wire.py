@@ -44,15 +44,18 @@ def new_call_id() -> str:
     return f"call_{os.urandom(12).hex()}"
 
 
-def text_of(value: Any) -> str:
+TEXT_KEYS = ("text", "content", "thinking", "summary")
+
+
+def text_of(value: Any, depth: int = 8) -> str:
     """The text in whatever shape a provider gives it: a string, an object with it under one of several names, a list of these."""
-    if not value:
+    if not value or not depth:
         return ""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "".join(text_of(part) for part in cast(list[Any], value))
+        return "".join([text_of(part, depth - 1) for part in cast(list[Any], value)])
     if isinstance(value, dict):
         table = cast(dict[str, Any], value)
-        return next((text for key in ("text", "content", "thinking", "summary") if (text := text_of(table.get(key)))), "")
+        return next((text for key in TEXT_KEYS if (text := text_of(table.get(key), depth - 1))), "")
     return ""

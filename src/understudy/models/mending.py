@@ -1,0 +1,69 @@
+"""Text that a provider broke: bytes that are not UTF-8, and characters cut in two.
+
+JSON spells a character outside the basic plane as two escapes, and some providers put one into each of two deltas. msgspec reads
+neither half, so such events are read here, the halves joined where they meet, and what stays broken becomes U+FFFD.
+"""
+
+from typing import Any, cast
+
+LOST = "\ufffd"
+DEEPEST = 64
+
+
+def read_loosely(payload: bytes) -> Any:
+    """JSON, whatever is wrong with its text or the size of its numbers. Raises ValueError where it is no JSON."""
+    import json  # only a broken event pays for it
+
+    try:
+        return json.loads(payload.decode("utf-8", "replace"), parse_int=_whole_number, strict=False)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read_mended(payload: bytes) -> Any:
+    """The same, with every text in it made whole."""
+    return mended(read_loosely(payload))
+
+
+def mended(value: Any, depth: int = DEEPEST) -> Any:
+    """What is nested more deeply than any answer of a model is left out."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list):
+        return [mended(entry, depth - 1) for entry in cast(list[Any], value)] if depth else None
+    if isinstance(value, dict):
+        table = cast(dict[str, Any], value)
+        return {whole(key): mended(entry, depth - 1) for key, entry in table.items()} if depth else None
+    return value
+
+
+def whole(text: str) -> str:
+    """Halves that stand side by side are joined; a half that stands alone is replaced."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class Halves:
+    """One text that arrives in pieces: keeps back half a character until the other half has come."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def join(self, piece: str) -> str:
+        text = self._held + piece
+        self._held = ""
+        if "\ud800" <= text[-1:] <= "\udbff":
+            text, self._held = text[:-1], text[-1]
+        return whole(text)
+
+    def rest(self) -> str:
+        """At the end of the text: what stands for a half whose other half never came."""
+        held, self._held = self._held, ""
+        return LOST if held else ""
+
+
+def _whole_number(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)
