@@ -7,6 +7,7 @@ import uuid
 from argparse import Namespace
 from pathlib import Path
 
+from understudy.cli.output_file import is_stdout, new_file
 from understudy.cli.stored import find, open_store, write
 from understudy.engine.fold import State, path_to
 from understudy.errors import BadRequest
@@ -32,19 +33,14 @@ def _export(options: Namespace) -> int:
         listed = find(log, options.id)
         entries = log.read(listed.conversation_id)
     lines = export_lines(listed, entries)
-    if options.output in (None, STDIO):
+    if is_stdout(options.output):
         if sys.stdout.isatty():
             raise BadRequest("an export is not for a terminal: give it a file with -o FILE, or a pipe")
         sys.stdout.buffer.writelines(lines)
         return 0
     target = Path(options.output)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.writelines(lines)
-        os.replace(beside, target)  # whole or not at all
-    except OSError as error:
-        raise BadRequest(f"cannot write {target}: {error.strerror}") from None
+    with new_file(target, may_replace=True) as part, open(part, "wb") as file:
+        file.writelines(lines)
     print(f"{len(entries)} records of {listed.conversation_id} are in {target}", file=sys.stderr)
     return 0
 

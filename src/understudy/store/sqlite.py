@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import errno
 import logging
 import math
 import os
@@ -228,9 +229,11 @@ class SqliteLog:
         return "\n".join(str(row[0]) for row in self._rows("PRAGMA integrity_check(20)"))
 
     def backup(self, target: Path) -> None:
-        """A whole, consistent copy, while others write."""
+        """A whole, consistent copy, while others write, into a new file or an empty one."""
         with self._explained():
-            os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            if os.path.getsize(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             copy = sqlite3.connect(target)
             try:
                 self._reader.backup(copy, pages=256)
