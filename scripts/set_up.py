@@ -17,6 +17,8 @@ EXPORTED = os.path.join(UV_HOME, "requirements.txt")
 
 
 def main():
+    if os.name == "nt":
+        stop("Windows is not supported: commands cannot be contained there. Set it up inside WSL 2.")
     use_new_enough_python()
     os.chdir(ROOT)
     uv = find_uv()
@@ -32,7 +34,7 @@ def use_new_enough_python():
         return
     for minor in range(20, OLDEST[1] - 1, -1):
         newer = shutil.which("python3.%d" % minor)  # noqa: UP031
-        if newer and works(newer):
+        if newer and works(newer, "-c", ""):
             os.execv(newer, [newer, os.path.abspath(__file__)])
     stop(
         "Python 3.11 or newer is needed, and this is %s. Install one (python.org, your package manager, pyenv), "  # noqa: UP031
@@ -40,8 +42,8 @@ def use_new_enough_python():
     )
 
 
-def works(python):
-    return subprocess.call([python, "-c", ""], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+def works(program, *words):
+    return subprocess.call([program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
 
 
 def find_uv():
@@ -50,7 +52,7 @@ def find_uv():
     if installed:
         return installed
     own = os.path.join(UV_HOME, "bin", "uv")
-    if not os.path.exists(own):
+    if not (os.path.exists(own) and works(own, "--version")):  # it may be left half-made by a run that was stopped
         say("fetching uv, which reads the lock file")
         make_venv(UV_HOME)
         run([os.path.join(UV_HOME, "bin", "python"), "-m", "pip", "install", "--quiet", "uv>=0.9"], "uv could not be installed")
@@ -117,4 +119,8 @@ def stop(text):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        say("stopped; run it again to go on")
+        sys.exit(130)

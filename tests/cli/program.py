@@ -21,6 +21,7 @@ from tests.support.waiting import WAIT_SECONDS
 from understudy.cli.commands import run as run_command
 
 CTRL_C = "\x03"
+CTRL_D = "\x04"
 LONGEST = 4 * WAIT_SECONDS
 
 

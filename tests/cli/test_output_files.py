@@ -1,5 +1,6 @@
 """Where `export` and `backup` write: to files only, whole or not at all, and nothing is left in the way of the next."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -15,9 +16,9 @@ from understudy.cli.output_file import new_file
 
 
 @pytest.fixture
-async def conversation(program: Program) -> str:
+def conversation(program: Program) -> str:
     program.script({"say": "Hello."})
-    return await program.begin("Greet me")
+    return asyncio.run(program.begin("Greet me"))
 
 
 def _write(program: Program, command: str, conversation: str, target: Path | str) -> tuple[int, str]:
@@ -28,7 +29,7 @@ def _write(program: Program, command: str, conversation: str, target: Path | str
 
 
 @pytest.mark.parametrize("command", ["export", "backup"])
-async def test_what_is_not_a_file_is_left_as_it_is(program: Program, tmp_path: Path, conversation: str, command: str) -> None:
+def test_what_is_not_a_file_is_left_as_it_is(program: Program, tmp_path: Path, conversation: str, command: str) -> None:
     there = tmp_path / "there"
     there.write_text("mine")
     os.mkfifo(tmp_path / "pipe")
@@ -68,7 +69,7 @@ def _names(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IFMT(path.lstat().st_mode) for path in folder.iterdir()}
 
 
-async def test_an_export_replaces_a_file_whole_and_reaches_standard_output_by_any_name(
+def test_an_export_replaces_a_file_whole_and_reaches_standard_output_by_any_name(
     program: Program, tmp_path: Path, conversation: str
 ) -> None:
     target = tmp_path / "out.jsonl"
@@ -92,7 +93,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 @pytest.mark.parametrize("command", ["export", "backup"])
-async def test_a_write_that_fails_leaves_nothing_behind(program: Program, tmp_path: Path, conversation: str, command: str) -> None:
+def test_a_write_that_fails_leaves_nothing_behind(program: Program, tmp_path: Path, conversation: str, command: str) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     words = ("export", conversation, "-o", str(folder / "x")) if command == "export" else ("backup", str(folder / "x"))
@@ -112,7 +113,7 @@ async def test_a_write_that_fails_leaves_nothing_behind(program: Program, tmp_pa
     assert _write(program, command, conversation, folder / "x")[0] == 0, "and nothing is in the way of the next"
 
 
-async def test_what_a_killed_backup_left_is_cleared_by_the_next(program: Program, tmp_path: Path, conversation: str) -> None:
+def test_what_a_killed_backup_left_is_cleared_by_the_next(program: Program, tmp_path: Path, conversation: str) -> None:
     left = tmp_path / ".copy.db.0123abcd.part"
     left.write_bytes(b"")
     left.with_name(left.name + "-journal").write_bytes(b"")

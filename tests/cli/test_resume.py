@@ -4,7 +4,9 @@ import asyncio
 import json
 import sys
 
-from tests.cli.program import CTRL_C, LONGEST, Program
+import pytest
+
+from tests.cli.program import CTRL_C, CTRL_D, LONGEST, Program
 from tests.support.mcp_client import McpProcess
 from tests.support.model_script import HOLD, deltas, say
 from tests.support.model_server import ScriptedModel
@@ -44,6 +46,80 @@ async def test_a_person_at_the_terminal_is_asked_and_may_say_yes(program: Progra
     assert '"to see it made"' in ended.out
     assert "It is made." in ended.out
     assert (program.cwd / "made.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "decision", "runs", "code"),
+    [
+        ("y", "approved", True, 0),
+        ("YES", "approved", True, 0),
+        ("a", "approved", True, 0),
+        ("s", "approved for session", True, 0),
+        ("session", "approved for session", True, 0),
+        ("n", "denied", False, 0),
+        ("no", "denied", False, 0),
+        ("d", "denied", False, 0),
+        ("q", "abort", False, 130),
+        ("abort", "abort", False, 130),
+    ],
+)
+async def test_a_question_is_put_once_and_answered_by_letter_or_word(
+    program: Program, typed: str, decision: str, runs: bool, code: int
+) -> None:
+    program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING}, {"say": "So be it."})
+    one = await program.begin("Greet me")
+    ended = program.at_terminal("resume", one, "Make a file", answers=[("uit the turn?", f"{typed}\n")])
+    assert ended.code == code, ended.out
+    assert ended.out.count("Allow Codex to run") == 1
+    assert ended.out.count("uit the turn?") == 1
+    assert f"└ {decision}" in ended.out
+    assert (program.cwd / "made.txt").exists() is runs
+
+
+async def test_what_is_no_answer_is_asked_again_and_approves_nothing(program: Program) -> None:
+    program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING}, {"say": "Then not."})
+    one = await program.begin("Greet me")
+    unclear = ("absolutely not", "", "yep?", "s\x00", "[bold]y")
+    answers = [("uit the turn?", f"{typed}\n") for typed in (*unclear, "n")]
+    ended = program.at_terminal("resume", one, "Make a file", answers=answers)
+    assert ended.code == 0, ended.out
+    assert ended.out.count("Please answer y, s, n or q.") == len(unclear)
+    assert ended.out.count("Allow Codex to run") == 1
+    assert not (program.cwd / "made.txt").exists()
+
+
+async def test_the_end_of_input_leaves_the_question_open_and_says_how_to_go_on(program: Program) -> None:
+    program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING}, {"say": "It is made."})
+    one = await program.begin("Greet me")
+    ended = program.at_terminal("resume", one, "Make a file", answers=[("uit the turn?", CTRL_D)])
+    assert ended.code == 1, ended.out
+    assert f"The question stays open; to be asked again: understudy resume {one}" in ended.out
+    assert program.json("conversations", "--json")[0]["status"] == "waiting"
+    refused = program.run("resume", one)
+    assert (refused.code, "standard input is not a terminal" in refused.err) == (1, True)
+    assert program.json("conversations", "--json")[0]["status"] == "waiting"
+    ended = program.at_terminal("resume", one, answers=[("uit the turn?", "y\n")])
+    assert ended.code == 0, ended.out
+    assert ended.out.count("Allow Codex to run") == 1
+    assert "It is made." in ended.out
+    assert (program.cwd / "made.txt").exists()
+    idle = program.run("resume", one)
+    assert (idle.code, idle.err) == (
+        1,
+        f'understudy: nothing is under way in {one}; say something: understudy resume {one} "…"\n',
+    )
+
+
+async def test_a_question_of_a_server_is_answered_from_the_terminal_without_saying_anything(program: Program) -> None:
+    program.script({"call": "shell", "arguments": ASKING}, {"say": "It is made."})
+    async with McpProcess(cwd=program.cwd, home=program.home) as client:
+        call = client.call_tool("codex", {"prompt": "Make a file", "cwd": str(program.cwd)})
+        await client.next_request("elicitation/create")
+        one = program.json("conversations", "--json")[0]["conversation_id"]
+        ended = await asyncio.to_thread(program.at_terminal, "resume", one, answers=[("uit the turn?", "y\n")])
+        assert ended.code == 0, ended.out
+        assert ended.out.count("Allow Codex to run") == 1
+        assert (await call)["structuredContent"]["content"] == "It is made."
 
 
 async def test_a_question_that_outlived_its_server_is_asked_again(program: Program) -> None:

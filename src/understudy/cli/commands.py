@@ -1,17 +1,17 @@
 """The commands and their arguments. Each command's work is in its own module, imported only when it is called."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol
 
 from understudy import __version__
+from understudy.cli.ending import INTERRUPTED
+from understudy.cli.streams import prepare_streams, silence
 from understudy.errors import AgentError
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES
 
-INTERRUPTED = 130
 TAKES_COMMAND = (["sandbox"], ["policy", "check"])  # what stands after `--` is another program's
 
 DESCRIPTION = "A coding agent that other programs call over MCP."
@@ -20,6 +20,8 @@ EPILOG = "Ids of conversations may be shortened as long as they are unique. `und
 
 def run(words: Sequence[str]) -> int:
     """Parse and carry out. The exit code: 0, 1 for a failure, 2 for a call that makes no sense."""
+    if list(words[:1]) not in (["mcp-server"], ["mcp"]):  # for which a stream that is closed is an error
+        prepare_streams()
     try:
         try:
             return _carry_out(list(words))
@@ -27,8 +29,13 @@ def run(words: Sequence[str]) -> int:
             if sys.stdout is not None and not sys.stdout.closed:  # pyright: ignore[reportUnnecessaryComparison]  # none at all: `>&-`
                 sys.stdout.flush()
     except BrokenPipeError:  # whoever read us has seen enough; nothing more may be written, at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        silence(1)
         return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:  # the disk, a folder or a stream does not do what any command needs
+        silence(1)
+        return _complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
 
 
 def _carry_out(words: list[str]) -> int:
@@ -42,12 +49,14 @@ def _carry_out(words: list[str]) -> int:
     try:
         return options.act(options)
     except AgentError as error:
-        from understudy.policy.visible import strip_terminal_escapes
+        return _complain(str(error))
 
-        print(f"understudy: {strip_terminal_escapes(str(error))}", file=sys.stderr)  # it may repeat what others wrote
-        return 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
+
+def _complain(text: str) -> int:
+    from understudy.policy.visible import strip_terminal_escapes
+
+    print(f"understudy: {strip_terminal_escapes(text)}", file=sys.stderr)  # it may repeat what others wrote
+    return 1
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
@@ -120,7 +129,12 @@ def _add_conversations(commands: Commands) -> None:
 
     resume = _add(commands, "resume", "resume", "go on with a conversation from here", more="Ctrl-C interrupts the turn.")
     resume.add_argument("id", metavar="ID")
-    resume.add_argument("prompt", metavar="PROMPT", help="what to say; - reads it from standard input")
+    resume.add_argument(
+        "prompt",
+        nargs="?",
+        metavar="PROMPT",
+        help="what to say; - reads it from standard input; without one, a turn that waits for an answer goes on",
+    )
     resume.add_argument("-m", "--model", help="go on with this model")
     _json(resume, "every event on a line as it comes")
     _overrides(resume, "set a key of config.toml for this conversation, from here on")

@@ -10,6 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from understudy.cli.ending import INTERRUPTED
 from understudy.cli.surroundings import configured, tool_settings
 from understudy.config.model import Config
 from understudy.errors import BadRequest
@@ -19,8 +20,6 @@ from understudy.protocol.choices import OutputStream
 from understudy.sandbox.runner import Sandbox
 from understudy.sandbox.spec import Command, CommandResult
 from understudy.store.place import prepare_folder
-
-INTERRUPTED = 130
 
 
 def run(options: Namespace) -> int:

@@ -11,8 +11,15 @@ from understudy.policy.visible import TerminalText, make_visible, strip_terminal
 _TOKEN = re.compile(r"\n|[^\S\n]+|\S+")
 
 
+class _Console(Console):
+    """Prints text as it is: brackets in it are never taken for styles, whoever wrote them."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError from None  # for `commands`, which ends every command alike; rich would end with exit code 1
+
+
 def open_console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     console.soft_wrap = not console.is_terminal  # a file or a pipe gets lines as they are
     return console
 

@@ -1,0 +1,74 @@
+"""Standard input, output and error as commands find them: perhaps closed, perhaps unable to write every character."""
+
+import codecs
+import os
+import sys
+from typing import TextIO
+
+_PLAIN = {
+    "…": "...",
+    "→": "->",
+    "←": "<-",
+    "❯": ">",
+    "●": "*",
+    "○": "o",
+    "│": "|",
+    "└": "`-",
+    "├": "|-",
+    "±": "+-",
+    "⚙": "#",
+    "≡": "=",
+    "✓": "+",
+    "✗": "x",
+    "·": "-",
+    "☑": "[x]",
+    "▸": "[>]",
+    "☐": "[ ]",
+    "×": "x",
+    "“": '"',
+    "”": '"',
+    "—": "-",
+}
+
+
+def prepare_streams() -> None:
+    """Open what is closed onto nothing, and let no character end the program that the encoding does not have."""
+    codecs.register_error("understudy.plain", _spell_out)
+    for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # else the next file opened would be taken for it: the store, say
+            _open_nothing(descriptor, flags)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (these stay open)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        _never_fail(stream)
+
+
+def silence(descriptor: int) -> None:
+    """Nothing more can be written there, and what Python still holds for it is to vanish at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _open_nothing(descriptor: int, flags: int) -> None:
+    null = os.open(os.devnull, flags)
+    if null != descriptor:
+        os.dup2(null, descriptor)
+        os.close(null)
+
+
+def _never_fail(stream: TextIO) -> None:
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="understudy.plain")
+
+
+def _spell_out(error: UnicodeError) -> tuple[str, int]:
+    """Our own marks have a plain form; any other character is written as its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character) or rf"\u{{{ord(character):x}}}" for character in missing), error.end
