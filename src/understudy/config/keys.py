@@ -26,7 +26,7 @@ _USED = _names("""
     notify project_doc_max_bytes profile hide_agent_reasoning show_raw_agent_reasoning openai_base_url
     experimental_instructions_file developer_instructions compact_prompt
 """)
-_PASSED_OVER = _names("""
+PASSED_OVER = _names("""
     model_max_output_tokens model_auto_compact_token_limit model_catalog_json model_instructions_file
     file_opener tui chatgpt_base_url experimental_resume experimental_use_exec_command_tool instructions
     preferred_auth_method internal_originator responses_originator_header_internal_override
@@ -53,7 +53,7 @@ _TABLES: Tree = {
         "sandbox": {**_names("network unix_sockets mask protect"), "limits": _names("seconds processes memory_mb file_mb")},
     },
 }
-TOP_KEYS: Tree = {**_USED, **_PASSED_OVER, **_TABLES}
+TOP_KEYS: Tree = {**_USED, **PASSED_OVER, **_TABLES}
 KNOWN_KEYS: Tree = {**TOP_KEYS, "profiles": {"*": TOP_KEYS}}
 
 # Keys that a user may count on and that do nothing here, with the reason. Whoever sets one is warned.

@@ -22,7 +22,7 @@ from understudy.config.project import ProjectLayer, project_files, read_project_
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Reader, Tree
 from understudy.config.slips import find_slips
-from understudy.config.tables import check_history, check_mcp_servers, check_providers
+from understudy.config.tables import check_history, check_mcp_servers, check_projects, check_providers
 from understudy.errors import ConfigError
 from understudy.protocol.choices import APPROVAL_POLICIES, ApprovalPolicy
 from understudy.protocol.records import Overrides
@@ -59,7 +59,7 @@ def load_config(
     cwd = _find_cwd(overrides.cwd, server_cwd, env)
     project: ProjectLayer | None = None
     try:
-        project = read_project_layer(cwd, home, Reader(laid_over).named_tables("projects"))
+        project = read_project_layer(cwd, home, check_projects(Reader(laid_over)))
         tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
         return _build(home, Reader(tree), overrides, cwd, env, (*warnings, *project.warnings))
     except Mismatch as slip:
@@ -207,7 +207,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         include_plan_tool=overrides.include_plan_tool or False,
         mcp_servers=check_mcp_servers(read),
         policy_rules=read.tables("policy.rules"),
-        projects=read.named_tables("projects"),
+        projects=check_projects(read),
         wire=cast(Wire, read.choice("understudy.wire", ("seed", "modern")) or "seed"),
         events=cast(EventMethods, read.choice("understudy.events", ("both", "codex/event", "none")) or "both"),
         command_seconds=_read_command_seconds(read),

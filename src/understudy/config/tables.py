@@ -34,6 +34,13 @@ def check_mcp_servers(read: Reader) -> Mapping[str, Tree]:
     return tables
 
 
+def check_projects(read: Reader) -> Mapping[str, Tree]:
+    tables = read.named_tables("projects")
+    for name, table in tables.items():
+        Reader(table, f'projects."{name}"').choice("trust_level", ("trusted", "untrusted"))
+    return tables
+
+
 def check_history(read: Reader) -> None:
     if read.table("history") is not None and read.text("history.persistence") is None:
         raise Mismatch("history", "missing field `persistence`", 'a table with `persistence = "save-all"` or `"none"`')

@@ -1,0 +1,396 @@
+"""Every key of docs/configuration.md does what the page says, in the real program.
+
+One server runs all of them: each key is set for one conversation, by the `config` argument of its call.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.docs.configuration_page import rows
+from tests.e2e.scenes import text_of
+from tests.support.mcp_client import Call, McpProcess
+from tests.support.model_script import Script, call, cut_after, hang, reasoning, say, status
+from tests.support.model_server import ReceivedRequest, ScriptedModel
+
+ENV = {"PLAIN": "plain", "MY_TOKEN": "t0ken-value", "THE_KEY": "k3y-of-the-provider", "FROM_ENV": "from the environment"}
+
+
+@dataclass
+class Seen:
+    received: list[ReceivedRequest]
+    result: dict[str, Any]
+    call: Call
+    client: McpProcess
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self.received[0].body
+
+    @property
+    def text(self) -> str:
+        return text_of(self.result)
+
+    @property
+    def printed(self) -> str:
+        """What the model was told of the command it called."""
+        outputs = [message["content"] for message in self.received[-1].body["messages"] if message["role"] == "tool"]
+        return str(outputs[-1])
+
+    @property
+    def output(self) -> str:
+        return str(json.loads(self.printed)["output"])
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event["type"] for event in self.client.events(self.call)]
+
+
+@dataclass
+class Stage:
+    client: McpProcess
+    home: Path
+    work: Path
+
+    async def turn(self, script: Script, /, *, wire: str = "chat", **settings: Any) -> Seen:
+        """One conversation with a model of its own, and `settings` (`__` for a dot) as the `config` argument."""
+        async with ScriptedModel(script) as model:
+            config = {
+                "model_providers.mock.base_url": model.url,
+                "model_providers.mock.wire_api": wire,
+                **{key.replace("__", "."): value for key, value in settings.items()},
+            }
+            if settings.get("model_provider") == "scripted":
+                config = {key: value for key, value in config.items() if "mock" not in key}
+            made = self.client.call_tool("codex", prompt="go", cwd=str(self.work), config=config)
+            result = await made
+        return Seen(model.received, result, made, self.client)
+
+    async def shell(self, script: str, /, **settings: Any) -> Seen:
+        """The same with one command, contained unless the settings say otherwise."""
+        answers = [call("shell", command=["sh", "-c", script]), say("ok")]
+        return await self.turn(answers, **{"sandbox_mode": "workspace-write", **settings})
+
+
+Effect = Callable[[Stage], Awaitable[None]]
+EFFECTS: dict[str, Effect] = {}
+
+
+def shows(*keys: str) -> Callable[[Effect], Effect]:
+    def keep(effect: Effect) -> Effect:
+        EFFECTS.update(dict.fromkeys(keys, effect))
+        return effect
+
+    return keep
+
+
+# -- the model
+
+
+@shows("model", "model_reasoning_effort", "model_reasoning_summary", "model_verbosity")
+async def _(stage: Stage) -> None:
+    settings = {"model": "gpt-5", "model_reasoning_effort": "low", "model_reasoning_summary": "detailed", "model_verbosity": "high"}
+    body = (await stage.turn([say("x")], wire="responses", **settings)).body
+    assert body["model"] == "gpt-5"
+    assert body["reasoning"] == {"effort": "low", "summary": "detailed"}
+    assert body["text"] == {"verbosity": "high"}
+
+
+@shows("model_supports_reasoning_summaries")
+async def _(stage: Stage) -> None:
+    assert (await stage.turn([say("x")], wire="responses")).body["reasoning"] is None
+    body = (await stage.turn([say("x")], wire="responses", model_supports_reasoning_summaries=True)).body
+    assert body["reasoning"] == {"effort": "medium", "summary": "auto"}
+
+
+@shows("disable_response_storage")
+async def _(stage: Stage) -> None:
+    for value in (True, False):
+        body = (await stage.turn([say("x")], wire="responses", disable_response_storage=value)).body
+        assert body["store"] is not value
+
+
+@shows("show_raw_agent_reasoning")
+async def _(stage: Stage) -> None:
+    script = [reasoning("raw thoughts", raw=True) + say("x")]
+    for value in (False, True):
+        seen = await stage.turn(script, wire="responses", show_raw_agent_reasoning=value)
+        assert any("raw" in kind for kind in seen.kinds) == value
+
+
+@shows("model_provider", "understudy.scripted_model")
+async def _(stage: Stage) -> None:
+    (stage.work / "answers.json").write_text(json.dumps([{"say": "from the script"}]))
+    seen = await stage.turn([], model_provider="scripted", understudy__scripted_model="answers.json")
+    assert seen.text == "from the script"
+
+
+@shows("openai_base_url", "model_providers.*.requires_openai_auth")
+async def _(stage: Stage) -> None:
+    async with ScriptedModel([say("x")]) as model:
+        config = {"model_provider": "openai", "openai_base_url": model.url}
+        result = await stage.client.call_tool("codex", prompt="go", config=config)
+        assert text_of(result) == "x"
+        assert model.received[0].headers["authorization"] == "Bearer sk-of-openai-itself"
+    seen = await stage.turn([say("x")], model_providers__mock__requires_openai_auth=True)
+    assert seen.received[0].headers["authorization"] == "Bearer sk-of-openai-itself"
+    assert "authorization" not in (await stage.turn([say("x")])).received[0].headers
+
+
+@shows("model_providers.*.base_url", "model_providers.*.wire_api")
+async def _(stage: Stage) -> None:
+    assert (await stage.turn([say("x")], wire="chat")).received[0].path == "/v1/chat/completions"
+    assert (await stage.turn([say("x")], wire="responses")).received[0].path == "/v1/responses"
+
+
+@shows("model_providers.*.env_key", "model_providers.*.env_key_instructions", "model_providers.*.name")
+async def _(stage: Stage) -> None:
+    seen = await stage.turn([say("x")], model_providers__mock__env_key="THE_KEY")
+    assert seen.received[0].headers["authorization"] == f"Bearer {ENV['THE_KEY']}"
+    missing = {"model_providers__mock__env_key": "NOT_SET", "model_providers__mock__env_key_instructions": "Ask Ann for one."}
+    seen = await stage.turn([], **missing, model_providers__mock__name="Ann's models")
+    assert seen.result["isError"] is True
+    assert "NOT_SET" in seen.text
+    assert "Ask Ann for one." in seen.text
+    refused = await stage.turn([status(401, "no")], model_providers__mock__name="Ann's models")
+    assert refused.result["isError"] is True
+
+
+@shows("model_providers.*.http_headers", "model_providers.*.env_http_headers", "model_providers.*.query_params")
+async def _(stage: Stage) -> None:
+    settings: dict[str, Any] = {
+        "model_providers__mock__http_headers": {"X-Fixed": "one"},
+        "model_providers__mock__env_http_headers": {"X-From-Env": "FROM_ENV"},
+        "model_providers__mock__query_params": {"api-version": "7"},
+    }
+    request = (await stage.turn([say("x")], **settings)).received[0]
+    assert (request.headers["x-fixed"], request.headers["x-from-env"]) == ("one", ENV["FROM_ENV"])
+    assert request.path.endswith("?api-version=7")
+
+
+@shows("model_providers.*.request_max_retries", "model_providers.*.stream_max_retries")
+async def _(stage: Stage) -> None:
+    none: dict[str, Any] = {"model_providers__mock__request_max_retries": 0, "model_providers__mock__stream_max_retries": 0}
+    for failing, key in (
+        (status(500, "no"), "model_providers__mock__request_max_retries"),
+        (cut_after(say("half")), "model_providers__mock__stream_max_retries"),
+    ):
+        assert len((await stage.turn([failing], **none)).received) == 1
+        retrying: dict[str, Any] = {**none, key: 1}
+        again = await stage.turn([failing, say("whole")], **retrying)
+        assert (len(again.received), again.text) == (2, "whole")
+
+
+@shows("model_providers.*.stream_idle_timeout_ms")
+async def _(stage: Stage) -> None:
+    seen = await stage.turn([hang()], model_providers__mock__stream_idle_timeout_ms=100)
+    assert seen.result["isError"] is True
+
+
+# -- what the agent may do
+
+
+@shows("approval_policy")
+async def _(stage: Stage) -> None:
+    answers = [call("shell", command=["touch", "asked"]), say("ok")]
+    async with ScriptedModel(answers) as model:
+        config = {"model_providers.mock.base_url": model.url, "approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
+        made = stage.client.call_tool("codex", prompt="go", cwd=str(stage.work), config=config)
+        await stage.client.respond(await stage.client.next_request("elicitation/create"), {"action": "decline"})
+        await made
+    assert not (stage.work / "asked").exists()
+
+
+@shows("sandbox_mode")
+async def _(stage: Stage) -> None:
+    for mode, made in (("read-only", False), ("workspace-write", True)):
+        await stage.shell(f"touch {mode}", sandbox_mode=mode)
+        assert (stage.work / mode).exists() == made
+
+
+@shows("sandbox_workspace_write.writable_roots")
+async def _(stage: Stage) -> None:
+    beside = stage.home.parent / "beside"
+    beside.mkdir()
+    for roots, made in (([], False), ([str(beside)], True)):
+        await stage.shell(f"touch {beside}/made", sandbox_workspace_write__writable_roots=roots)
+        assert (beside / "made").exists() == made
+
+
+INTERNET = "import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM).close(); print('reached')"
+UNIX = "import socket; socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).bind('s'); print('reached')"
+
+
+@shows("sandbox_workspace_write.network_access", "understudy.sandbox.network")
+async def _(stage: Stage) -> None:
+    for settings, reached in (
+        ({}, False),
+        ({"sandbox_workspace_write__network_access": True}, True),
+        ({"understudy__sandbox__network": "on"}, True),
+        ({"sandbox_workspace_write__network_access": True, "understudy__sandbox__network": "off"}, False),
+    ):
+        seen = await stage.shell(f'python3 -c "{INTERNET}"', **settings)
+        assert ("reached" in seen.output.splitlines()) == reached, settings
+
+
+@shows("understudy.sandbox.unix_sockets")
+async def _(stage: Stage) -> None:
+    for value in (False, True):
+        settings = {"understudy__sandbox__network": "loopback", "understudy__sandbox__unix_sockets": value}
+        seen = await stage.shell(f'rm -f s; python3 -c "{UNIX}"', **settings)
+        assert ("reached" in seen.output.splitlines()) == value
+
+
+@shows("understudy.sandbox.mask", "understudy.sandbox.protect")
+async def _(stage: Stage) -> None:
+    secret = stage.work / "secret"
+    secret.write_text("the secret\n")
+    assert (await stage.shell(f"cat {secret}")).output == "the secret\n"
+    assert "the secret" not in (await stage.shell(f"cat {secret}", understudy__sandbox__mask=[str(secret)])).output
+    (stage.work / "kept").write_text("as it was")
+    await stage.shell("echo changed > kept", understudy__sandbox__protect=["kept"])
+    assert (stage.work / "kept").read_text() == "as it was"
+    await stage.shell("echo changed > kept")
+    assert (stage.work / "kept").read_text() == "changed\n"
+
+
+@shows("understudy.sandbox.limits.seconds", "understudy.commands.timeout_seconds")
+async def _(stage: Stage) -> None:
+    for key in ("understudy__sandbox__limits__seconds", "understudy__commands__timeout_seconds"):
+        seen = await stage.shell("sleep 60", **{key: 1})
+        assert seen.output == "command timed out after 1000 milliseconds\n"
+
+
+# For root the kernel counts roughly: it keeps some 300 process numbers back.
+PROCESSES = "import os, time; [os.fork() or time.sleep(60) for _ in range(450)]; print('done')"
+
+
+@shows("understudy.sandbox.limits.processes", "understudy.sandbox.limits.memory_mb", "understudy.sandbox.limits.file_mb")
+async def _(stage: Stage) -> None:
+    large = "head -c 3000000 /dev/zero > large && echo done"
+    assert (await stage.shell(large)).output == "done\n"
+    assert "done" not in (await stage.shell(large, understudy__sandbox__limits__file_mb=1)).output
+    greedy = "python3 -c \"x = bytearray(300 * 2**20); print('done')\""
+    assert (await stage.shell(greedy)).output == "done\n"
+    assert "done" not in (await stage.shell(greedy, understudy__sandbox__limits__memory_mb=100)).output
+    many = f'python3 -c "{PROCESSES}"'
+    assert (await stage.shell(many)).output == "done\n"
+    assert "done" not in (await stage.shell(many, understudy__sandbox__limits__processes=20)).output
+
+
+@shows("policy.rules")
+async def _(stage: Stage) -> None:
+    rule = {"name": "never touch", "prefix": ["touch"], "decision": "deny", "reason": "because"}
+    seen = await stage.turn([call("shell", command=["touch", "ruled"]), say("ok")], policy__rules=[rule])
+    assert "because" in seen.printed
+    assert not (stage.work / "ruled").exists()
+
+
+@shows("shell_environment_policy.inherit", "shell_environment_policy.ignore_default_excludes")
+async def _(stage: Stage) -> None:
+    shown = "echo ${PLAIN-no} ${MY_TOKEN-no}"
+    for settings, printed in (
+        ({}, "plain no\n"),
+        ({"shell_environment_policy__inherit": "core"}, "no no\n"),
+        ({"shell_environment_policy__inherit": "none"}, "no no\n"),
+        ({"shell_environment_policy__ignore_default_excludes": True}, "plain t0ken-value\n"),
+    ):
+        assert (await stage.shell(shown, **settings)).output == printed
+
+
+@shows("shell_environment_policy.exclude", "shell_environment_policy.set", "shell_environment_policy.include_only")
+async def _(stage: Stage) -> None:
+    shown = "echo ${PLAIN-no} ${MADE-no}"
+    made = {"shell_environment_policy__set": {"MADE": "up"}}
+    assert (await stage.shell(shown, **made)).output == "plain up\n"
+    assert (await stage.shell(shown, **made, shell_environment_policy__exclude=["PLA*"])).output == "no up\n"
+    assert (await stage.shell(shown, **made, shell_environment_policy__include_only=["PATH", "PLAIN"])).output == "plain no\n"
+
+
+# -- what the model is told
+
+
+@shows("experimental_instructions_file", "developer_instructions")
+async def _(stage: Stage) -> None:
+    (stage.work / "told.md").write_text("Only this.")
+    settings = {"experimental_instructions_file": "told.md", "developer_instructions": "And that."}
+    messages = (await stage.turn([say("x")], **settings)).body["messages"]
+    assert messages[0] == {"role": "system", "content": "Only this."}
+    assert "And that." in str(messages[1])
+
+
+@shows("project_doc_max_bytes")
+async def _(stage: Stage) -> None:
+    (stage.work / "AGENTS.md").write_text("0123456789")
+    for limit, told in ((100, True), (4, False), (0, False)):
+        assert ("0123456789" in str((await stage.turn([say("x")], project_doc_max_bytes=limit)).body)) == told
+    (stage.work / "AGENTS.md").unlink()
+
+
+# -- the server
+
+
+@shows("profile")
+async def _(stage: Stage) -> None:
+    body = (await stage.turn([say("x")], profile="p", profiles__p__model="of-the-profile")).body
+    assert body["model"] == "of-the-profile"
+
+
+@shows("understudy.wire")
+async def _(stage: Stage) -> None:
+    assert "task_complete" in (await stage.turn([say("x")], understudy__wire="seed")).kinds
+    modern = await stage.turn([say("x")], understudy__wire="modern")
+    assert any("turn_id" in event for event in stage.client.events(modern.call))
+
+
+@shows("understudy.events")
+async def _(stage: Stage) -> None:
+    assert (await stage.turn([say("x")], understudy__events="none")).kinds == []
+    for value in ("both", "codex/event"):
+        before = len(stage.client.notifications("task_complete"))
+        assert "task_complete" in (await stage.turn([say("x")], understudy__events=value)).kinds
+        assert len(stage.client.notifications("task_complete")) - before == (1 if value == "both" else 0)
+
+
+@shows("projects.*.trust_level")
+async def _(stage: Stage) -> None:
+    (stage.work / ".codex").mkdir()
+    (stage.work / ".codex" / "config.toml").write_text('developer_instructions = "Of the project."')
+    for level in ("trusted", "untrusted"):
+        body = (await stage.turn([say("x")], projects={str(stage.work): {"trust_level": level}})).body
+        assert ("Of the project." in str(body)) == (level == "trusted")
+
+
+# Keys whose effect cannot be shown by the argument of a call; their tests stand elsewhere.
+ELSEWHERE = {
+    "hide_agent_reasoning": "",
+    "history.persistence": "",
+}
+
+
+def test_every_key_of_the_page_is_shown_to_have_its_effect() -> None:
+    assert sorted(row.key for row in rows()) == sorted([*EFFECTS, *ELSEWHERE])
+
+
+@asynccontextmanager
+async def a_stage(tmp_path: Path) -> AsyncGenerator[Stage]:
+    home, work = tmp_path / "user" / ".codex", tmp_path / "work"
+    home.mkdir(parents=True)
+    work.mkdir()
+    env = {**ENV, "OPENAI_API_KEY": "sk-of-openai-itself"}
+    async with McpProcess("http://127.0.0.1:9/v1", cwd=work, home=home, env=env) as client:
+        yield Stage(client, home, work)
+
+
+async def test_every_key_has_the_effect_that_the_page_states(tmp_path: Path) -> None:
+    failed: dict[str, str] = {}
+    async with a_stage(tmp_path) as stage:
+        for effect in dict.fromkeys(EFFECTS.values()):
+            try:
+                await effect(stage)
+            except AssertionError as error:
+                failed[", ".join(key for key, of in EFFECTS.items() if of is effect)] = f"{error}"
+    assert not failed
