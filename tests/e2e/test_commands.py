@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import is_alive, kinds, scene, text_of, told_to_model
+from tests.support.interpreter import PLAIN_PYTHON
 from tests.support.model_script import call, say
 
 MODES = pytest.mark.parametrize(
@@ -84,6 +85,20 @@ async def test_a_grandchild_that_is_left_behind_does_not_keep_the_turn_waiting_n
     end, told = await outcome(tmp_path, command=run, timeout=20_000)
     assert (end["exit_code"], told["output"]) == (0, "done\n")
     assert not is_alive(int((tmp_path / "child").read_text()))
+
+
+async def test_a_command_that_breaks_a_limit_keeps_its_output_and_the_model_is_told_why(tmp_path: Path) -> None:
+    eat = "import os, time\nprint('begun', flush=True)\nos.fork(); os.fork()\nx = bytearray(b'x') * (60 << 20)\ntime.sleep(9)"
+    config = {"sandbox_mode": "workspace-write", "understudy.sandbox.limits.memory_mb": 150}
+    run = call("shell", command=[PLAIN_PYTHON, "-c", eat], timeout=50_000)
+    async with scene([run, say("ok")], tmp_path, config=config) as (model, client):
+        call_ = client.call_tool("codex", prompt="go")
+        await call_
+        end = next(event for event in client.events(call_) if event["type"] == "exec_command_end")
+        told = json.loads(told_to_model(model.requests[1]))
+    reason = "The command was ended because it used more memory than the limit of the sandbox allows.\n"
+    assert (end["exit_code"], end["stdout"], end["stderr"]) == (137, "begun\n", reason)
+    assert told["output"] == f"begun\n{reason}"
 
 
 @MODES

@@ -193,7 +193,7 @@ async def test_killing_the_helper_ends_its_commands_and_the_next_one_gets_a_new_
     task, _ = await start(sandbox, either, "sh", "-c", script, cwd=workspace)
     os.kill(helper_pid(sandbox), signal.SIGKILL)
     await asyncio.wait([task], timeout=5)
-    assert task.result().setup_error == "the sandbox helper died while the command ran"
+    assert (task.result().lost, task.result().setup_error) == ("the sandbox helper died while the command ran", None)
     assert processes_with("daemon-70009") == []
     again, output = await run(sandbox, either, "echo", "again", cwd=workspace)
     assert (again.exit_code, output.text()) == (0, "again\n")
@@ -243,7 +243,7 @@ async def test_a_watching_process_that_is_killed_takes_everything_along(
     (watcher,) = children_of_helper(sandbox)
     os.kill(watcher, signal.SIGKILL)
     await asyncio.wait([task], timeout=5)
-    assert task.done()
+    assert (task.result().lost, task.result().setup_error) == ("the process that watched the command was killed", None)
     await until(lambda: processes_with("70011") == [])
 
 

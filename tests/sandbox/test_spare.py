@@ -288,7 +288,7 @@ class TestEnds:
             await asyncio.sleep(0)
             os.kill(spare, signal.SIGKILL)
             result = await asyncio.wait_for(task, 5)
-            assert result.setup_error == "the process that watched the command was killed"
+            assert result.lost == "the process that watched the command was killed"
             await asyncio.wait_for(ready.tidied(), 5)
             assert list(workspace.iterdir()) == []
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from understudy.sandbox import Command, CommandResult, Containment, bubblewrap, seatbelt
-from understudy.sandbox.denial import hint, likely_denied
+from understudy.sandbox.denial import hint, likely_denied, remark
 
 WRITING = Containment("workspace-write", ("/work",), protected=(".git", ".codex"))
 READING = Containment("read-only")
@@ -34,6 +34,7 @@ class TestDenial:
             (CommandResult(1, 0.1), "permission denied", Containment("danger-full-access")),
             (CommandResult(124, 0.1, timed_out=True), "permission denied", WRITING),
             (CommandResult(125, 0.1, setup_error="no sandbox"), "", WRITING),
+            (CommandResult(137, 0.1, signal=9, lost="the helper died"), "permission denied", WRITING),
             (CommandResult(127, 0.1, spawn_error="No such file or directory (os error 2)"), "", WRITING),
         ],
     )
@@ -49,6 +50,13 @@ class TestDenial:
         assert text is not None
         for words in ("/work", "/tmp", ".git, .codex", "Network: none", "outside the sandbox"):
             assert words in text
+
+    def test_a_remark_says_what_the_exit_code_does_not_tell(self) -> None:
+        assert remark(CommandResult(137, 0.1, signal=9)) is None
+        memory = remark(CommandResult(137, 0.1, signal=9, limit="memory"))
+        assert memory == "The command was ended because it used more memory than the limit of the sandbox allows."
+        lost = remark(CommandResult(137, 0.1, signal=9, lost="the helper died"))
+        assert lost == "How the command ended is not known, and nothing of it runs any more: the helper died."
 
     def test_the_hint_of_a_read_only_sandbox_names_no_roots(self) -> None:
         text = hint(CommandResult(1, 0.1), "Read-only file system", READING)

@@ -17,6 +17,7 @@ from understudy.errors import BadRequest
 from understudy.policy.environment import with_markers
 from understudy.policy.visible import TerminalText
 from understudy.protocol.choices import OutputStream
+from understudy.sandbox.denial import remark
 from understudy.sandbox.runner import Sandbox
 from understudy.sandbox.spec import Command, CommandResult
 from understudy.store.place import prepare_folder
@@ -38,6 +39,8 @@ def run(options: Namespace) -> int:
     reason = result.setup_error or result.spawn_error
     if reason is not None:
         print(f"understudy: {'the command was not run: ' if result.setup_error else ''}{reason}", file=sys.stderr)
+    elif (told := remark(result)) is not None:
+        print(f"understudy: {told}", file=sys.stderr)
     elif result.timed_out:
         print(f"understudy: ended after {result.duration:.1f} s", file=sys.stderr)
     return result.exit_code

@@ -2,7 +2,7 @@
 
 import signal
 
-from understudy.sandbox.spec import CommandResult, Containment
+from understudy.sandbox.spec import CommandResult, Containment, LimitName
 
 _WORDS = (
     "operation not permitted",
@@ -23,7 +23,7 @@ def likely_denied(result: CommandResult, output: str, containment: Containment |
     """A guess from the outcome of a contained command and the text it wrote."""
     if containment is None or containment.mode == "danger-full-access" or result.timed_out or result.exit_code == 0:
         return False
-    if result.setup_error is not None or result.spawn_error is not None or result.limit is not None:
+    if result.setup_error is not None or result.lost is not None or result.spawn_error is not None or result.limit is not None:
         return False
     if result.signal == signal.SIGSYS:
         return True
@@ -33,6 +33,20 @@ def likely_denied(result: CommandResult, output: str, containment: Containment |
 def _mentions(output: str, words: tuple[str, ...]) -> bool:
     text = output.lower()
     return any(word in text for word in words)
+
+
+_LIMIT_SAYING: dict[LimitName, str] = {
+    "memory": "it used more memory than the limit of the sandbox allows",
+    "disk": "it left too little room on a disk",
+    "processes": "it started more processes than the limit of the sandbox allows",
+}
+
+
+def remark(result: CommandResult) -> str | None:
+    """What the exit code does not tell about the end of a command that was run."""
+    if result.lost is not None:
+        return f"How the command ended is not known, and nothing of it runs any more: {result.lost}."
+    return f"The command was ended because {_LIMIT_SAYING[result.limit]}." if result.limit is not None else None
 
 
 def hint(result: CommandResult, output: str, containment: Containment | None, *, may_ask: bool = True) -> str | None:

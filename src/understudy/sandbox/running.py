@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import placeholder
+from understudy.sandbox.cell.orders import END, TERM
 from understudy.sandbox.cell.plan import FULL, Plan
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult, LimitName
 
@@ -23,6 +24,7 @@ _ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
 _LOST_SECONDS = 5.0  # in case somebody else holds the pipe
 _F_SETPIPE_SZ = 1031
+_LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes": "processes"}
 
 
 class Running:
@@ -42,7 +44,7 @@ class Running:
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[CommandResult] = loop.create_future()
         self.done.add_done_callback(_retrieve)
-        (out, out_writer), (err, err_writer), (self._status, status_writer) = _make_pipes(3)
+        (out, out_writer), (err, err_writer), (self._status, status_writer) = _make_channels()
         self.writers = [out_writer, err_writer, status_writer]
         self._report = b""
         self._closed = False
@@ -116,7 +118,7 @@ class Running:
         if self._pidfd < 0:
             self._killed = True  # `started` ends it
             return
-        self._signal(signal.SIGTERM)
+        self._order(TERM)
         self._timer = self._loop.call_later(_GRACE_SECONDS, self._kill)
 
     def _kill(self) -> None:
@@ -124,16 +126,18 @@ class Running:
             self._timer.cancel()
         # The watching process ends everything and tells when that is done: sooner than the kernel would have taken its
         # namespaces apart. Where it is number 1, killing it does the same, more slowly, and even if it does not answer.
-        self._signal(signal.SIGUSR1)
+        self._order(END)
         patience = _ANSWER_SECONDS if self.plan.shape == FULL else _SWEEP_SECONDS
-        self._timer = self._loop.call_later(patience, self._signal, signal.SIGKILL)
+        self._timer = self._loop.call_later(patience, self._kill_watcher)
 
-    def _signal(self, number: int) -> None:
+    def _order(self, order: bytes) -> None:
+        with suppress(OSError):  # then it has ended already
+            os.write(self._status, order)
+
+    def _kill_watcher(self) -> None:
         if self._pidfd >= 0:
-            try:
-                signal.pidfd_send_signal(self._pidfd, number)
-            except ProcessLookupError:
-                pass
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def _read(self, reader: int) -> None:
         for _ in range(_READS_PER_TURN):
@@ -162,6 +166,8 @@ class Running:
             block = os.read(self._status, 4096)
         except BlockingIOError:
             return
+        except ConnectionResetError:  # it has ended without reading our last order
+            block = b""
         self._report += block
         if not block:
             self._loop.remove_reader(self._status)  # the watching process is going; `_ended` follows
@@ -204,13 +210,13 @@ class Running:
         duration = self._loop.time() - self._began
         exit_code: int | None = None
         number: int | None = None
-        setup_error: str | None = None
         spawn_error: str | None = None
+        lost: str | None = None
         for line in report:
             word, _, rest = line.partition(" ")
             match word:
-                case "failed":
-                    setup_error = setup_error or f"the sandbox could not be set up: {rest}"
+                case "failed":  # said only where nothing was executed
+                    return CommandResult(NOT_RUN, duration, setup_error=f"the sandbox could not be set up: {rest}")
                 case "chdir" | "exec":
                     spawn_error = f"{os.strerror(int(rest))} (os error {rest})"
                     exit_code = NOT_RUN if word == "chdir" else NOT_FOUND if rest == "2" else NOT_EXECUTABLE
@@ -219,21 +225,20 @@ class Running:
                 case "signal":
                     number = int(rest)
                 case "limit":
-                    limit: LimitName = "disk" if rest == "disk" else "processes" if rest == "processes" else "memory"
-                    return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, limit=limit)
+                    return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, limit=_LIMITS[rest])
+                case "lost":
+                    lost = f"the process that watched the command failed: {rest}"
                 case _:
-                    setup_error = setup_error or "the sandbox helper died while the command ran"
+                    lost = "the sandbox helper died while the command ran"
         if self._timed_out:
             return CommandResult(TIMED_OUT, duration, timed_out=True, signal=number)
-        if setup_error is not None and exit_code in (None, NOT_RUN) and number is None and report[0].startswith("failed"):
-            return CommandResult(NOT_RUN, duration, setup_error=setup_error)
         if exit_code is None and number is None:
             number = signal.SIGKILL
-            if not self._killed and setup_error is None:
-                setup_error = "the process that watched the command was killed"
+            if not self._killed:
+                lost = lost or "the process that watched the command was killed"
         if number is not None:
-            return CommandResult(128 + number, duration, signal=number, setup_error=setup_error)
-        return CommandResult(exit_code or 0, duration, setup_error=setup_error, spawn_error=spawn_error)
+            return CommandResult(128 + number, duration, signal=number, lost=lost)
+        return CommandResult(exit_code or 0, duration, spawn_error=spawn_error)
 
     def _settle(self, result: CommandResult) -> None:
         if self._timer is not None:
@@ -272,7 +277,7 @@ def _retrieve(done: "asyncio.Future[CommandResult]") -> None:
 def _read_some(pipe: int) -> bytes:
     try:
         return os.read(pipe, 4096)
-    except BlockingIOError:
+    except (BlockingIOError, ConnectionResetError):
         return b""
 
 
@@ -284,16 +289,17 @@ def _is_final(report: bytes) -> bool:
     return last.startswith((b"exit ", b"signal ", b"limit ", b"orphaned"))
 
 
-def _make_pipes(count: int) -> list[tuple[int, int]]:
-    pipes: list[tuple[int, int]] = []
+def _make_channels() -> list[tuple[int, int]]:
+    """Pipes for stdout and stderr, and a pair of sockets to talk with the process above the command."""
+    channels: list[tuple[int, int]] = []
     try:
-        while len(pipes) < count:
-            pipes.append(os.pipe())
+        channels += [os.pipe(), os.pipe()]
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     except OSError:
-        for descriptor in (end for pipe in pipes for end in pipe):
+        for descriptor in (end for channel in channels for end in channel):
             os.close(descriptor)
         raise
-    return pipes
+    return [*channels, (ours.detach(), theirs.detach())]
 
 
 def _enlarge(pipe: int) -> None:

@@ -63,6 +63,7 @@ class CommandResult:
     duration: float
     timed_out: bool = False
     signal: int | None = None
-    setup_error: str | None = None  # why it was not run, or why it ended with the sandbox
+    setup_error: str | None = None  # why it was not run
+    lost: str | None = None  # why nobody can say how it ended; it has probably run, and nothing of it is left
     spawn_error: str | None = None  # why it could not be executed, in the words of the system
     limit: LimitName | None = None  # which limit ended it

@@ -16,7 +16,7 @@ from understudy.policy.verdicts import Verdict
 from understudy.protocol.choices import OutputStream
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
 from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, OutputDelta, ToolAnswered
-from understudy.sandbox.denial import hint, likely_denied
+from understudy.sandbox.denial import hint, likely_denied, remark
 from understudy.sandbox.spec import Command, CommandResult, Containment
 from understudy.tools.apply_patch import apply_patch
 from understudy.tools.arguments import read_arguments
@@ -225,12 +225,16 @@ class _Finished:
         return CommandEnded(
             call_id,
             self._capture.stdout.text(),
-            self._capture.stderr.text(),
+            self._stderr(),
             result.exit_code,
             result.duration,
             timed_out=result.timed_out,
             denied=self.denied,
         )
+
+    def _stderr(self) -> str:
+        text, told = self._capture.stderr.text(), remark(self._result)
+        return text if told is None else _with_line(text, told)
 
     def failure(self) -> str:
         stdout, stderr = self._capture.stdout.text(), self._capture.stderr.text()
@@ -245,10 +249,10 @@ class _Finished:
         if result.setup_error is not None:
             return ToolOutput(f"execution error: the command was not run: {result.setup_error}", success=False)
         text = self._capture.merged.text()
-        if result.timed_out:
-            text = _with_line(text, f"command timed out after {round(self._limit * 1000)} milliseconds")
-        elif (told := hint(result, self._printed, self._containment, may_ask=self._may_ask)) is not None:
-            text = _with_line(text, told)
+        late = f"command timed out after {round(self._limit * 1000)} milliseconds" if result.timed_out else None
+        refused = hint(result, self._printed, self._containment, may_ask=self._may_ask)
+        for line in (late, remark(result), refused):
+            text = text if line is None else _with_line(text, line)
         return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
 
 

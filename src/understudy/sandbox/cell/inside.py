@@ -15,6 +15,7 @@ from collections.abc import Callable
 from . import confine, identity, kernel, landlock, supervise
 from .guards import Guards
 from .mounts import Machine, View
+from .orders import Orders
 from .plan import FULL, LANDLOCK, PLAIN, Kind, Plan
 from .supervise import Descendants, Namespace, Watch
 
@@ -30,8 +31,9 @@ _MOST_TOLD = 1 << 15  # a pipe holds more: nobody reads the ledger before the en
 class Surroundings:
     """What the helper has open and knows, for all its children."""
 
-    def __init__(self, *, alive: int) -> None:
+    def __init__(self, *, alive: int, recall: int) -> None:
         self.alive = alive  # can be read once the helper is gone
+        self.recall = recall  # can be read once the helper wants everything to end
         self.abi = landlock.version()
         self.machine = Machine()
 
@@ -73,6 +75,7 @@ class Cell:
         self._leave: _socket.socket | None = None  # where leave to begin comes, if it is to be waited for
         self._view: View | None = None
         self._running = 0
+        self.begun = False  # whether the command is executed, so that what fails now does not mean that it was not
 
     def run(self, plan: Plan, descriptors: "list[int]", ledger: int = -1) -> None:
         self._shed({*descriptors, ledger})
@@ -82,7 +85,6 @@ class Cell:
             self._live()
         else:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-            self._die_with_helper()
             self._watch(self._spawn_plain() if plan.shape == PLAIN else self._fork_restricted(), Descendants())
 
     def wait(self, kind: Kind, orders: _socket.socket, ledger: int, rehearse: "Rehearse") -> None:
@@ -111,9 +113,11 @@ class Cell:
         """True once there is a message, False once the helper is gone, None if neither is so in time."""
         poll = select.poll()
         poll.register(orders.fileno(), select.POLLIN)
-        poll.register(self._around.alive, select.POLLIN)
+        leaving = (self._around.alive, self._around.recall)
+        for descriptor in leaving:
+            poll.register(descriptor, select.POLLIN)
         ready = [descriptor for descriptor, _ in poll.poll(milliseconds)]
-        return self._around.alive not in ready if ready else None
+        return not any(descriptor in ready for descriptor in leaving) if ready else None
 
     def _take(self, plan: Plan, descriptors: "list[int]", ledger: int) -> None:
         self._plan = plan
@@ -125,7 +129,7 @@ class Cell:
 
     def _shed(self, kept: "set[int]") -> None:
         supervise.block_signals()
-        _close_all_but({*kept, self._around.alive, self._gate})
+        _close_all_but({*kept, self._around.alive, self._around.recall, self._gate})
 
     def _move_in(self) -> None:
         """Become who we are in our namespaces."""
@@ -145,19 +149,19 @@ class Cell:
         """Everything that depends on the command and on the files as they are now."""
         identity.hide_memory(False)  # our own entries in /proc are needed
         self._build_view()
-        self._die_with_helper()
         identity.hide_memory(True)
         self._watch(self._spawn_restricted(), Namespace())
 
     def _watch(self, command: "int | None", everything: "Namespace | Descendants") -> None:
         if command is None:
             return
+        self.begun = True
         for descriptor in {self._out, self._err, *self._kept}:
             os.close(descriptor)
         view = self._view
         own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
         guards = Guards(self._plan, own_proc=own_proc, count_processes=count)
-        ended = Watch(command, everything, guards).run()
+        ended = Watch(command, everything, guards, self._orders()).run()
         if view is not None:
             view.release()
         report(self.status, ended)
@@ -195,13 +199,8 @@ class Cell:
             os.write(self._ledger, told)
         report(self.status, b"\n".join([word + path.hex().encode() for path in paths]))
 
-    def _die_with_helper(self) -> None:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, supervise.ORPHANED)
-        poll = select.poll()
-        poll.register(self._around.alive, select.POLLIN)
-        if poll.poll(0):
-            raise OSError(3, "the helper is gone")
-        os.close(self._around.alive)
+    def _orders(self) -> Orders:
+        return Orders(self.status, self._around.alive, self._around.recall)
 
     # Three ways from here to the command
 
@@ -255,8 +254,11 @@ class Cell:
 
     def _may_begin(self) -> bool:
         """Wait for leave, if we are to; False if the command is not to begin after all."""
-        allowed = self._leave is None or os.read(self._leave.fileno(), 1)
-        if allowed and not supervise.told_to_end():
+        orders = self._orders()
+        if self._leave is not None:
+            orders.also(self._leave.fileno())
+        told = orders.wait(0 if self._leave is None else None)
+        if told is None and (self._leave is None or os.read(self._leave.fileno(), 1)):
             return True
         report(self.status, b"signal %d" % supervise.KILL)
         return False

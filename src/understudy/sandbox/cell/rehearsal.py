@@ -14,6 +14,7 @@ from . import confine, kernel, landlock, placeholder, supervise
 from .guards import Guards
 from .inside import Surroundings, is_missing, receive
 from .mounts import View
+from .orders import Orders
 from .plan import FULL, Plan
 
 _NOTHING = b""
@@ -50,9 +51,10 @@ def _confine(around: Surroundings, plan: Plan) -> None:
 
 
 def _watch(around: Surroundings, plan: Plan) -> None:
-    supervise.told_to_end()
     guards = Guards(plan, own_proc=True, count_processes=False)
-    supervise.Watch(-1, supervise.Namespace(), guards).run()
+    orders = Orders(around.alive, around.alive, around.recall)
+    orders.wait(0)
+    supervise.Watch(-1, supervise.Namespace(), guards, orders).run()
 
 
 def _order() -> Plan:

@@ -26,7 +26,7 @@ class Helper:
     def __init__(self, control: int) -> None:
         self._control = _socket.socket(fileno=control)
         alive = os.pidfd_open(os.getpid())  # not a pipe: a cell that has just been forked would hold the other end open
-        self._around = Surroundings(alive=alive)
+        self._around = Surroundings(alive=alive, recall=os.eventfd(0))
         self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
         self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
         self._spare: spawn.Started | None = None  # the newest; the server may have used it already
@@ -121,7 +121,7 @@ class Helper:
         self._poll.unregister(started.pidfd)
         del self._running[started.pidfd]
         started.close()
-        if _is_killed(started.pid):
+        if _ended_badly(started.pid):
             self._end_orphans()
 
     def _prepare(self, kind: Kind) -> "_socket.socket | None":
@@ -158,8 +158,7 @@ class Helper:
 
     def _end_all(self) -> None:
         left = list(self._running.values())
-        for started in left:
-            supervise.send(started.pid, supervise.END)
+        os.eventfd_write(self._around.recall, 1)
         supervise.wait_until_gone([started.pid for started in left], 2.0)
         for started in left:
             supervise.send(started.pid, supervise.KILL)
@@ -201,9 +200,9 @@ class Helper:
         return ("" if "exit 0" in lines else failures[0] if failures else "the attempt died"), notes
 
 
-def _is_killed(pid: int) -> bool:
+def _ended_badly(pid: int) -> bool:
     try:
-        return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        return os.waitpid(pid, 0)[1] != 0
     except ChildProcessError:
         return False
 

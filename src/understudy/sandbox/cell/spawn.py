@@ -105,7 +105,7 @@ def _fork(around: Surroundings, kind: "Kind | None", live: "Callable[[Cell], Non
             live(cell)
             code = 0
         except BaseException as error:  # nothing may escape into the helper's own loop
-            report(cell.status, b"failed " + describe(error))
+            report(cell.status, (b"lost " if cell.begun else b"failed ") + describe(error))
         finally:
             os._exit(code)
     if owner is not None:

@@ -5,10 +5,12 @@ Elsewhere it adopts what the command leaves behind and ends that too.
 """
 
 import os
+import select
 import time
 from collections.abc import Callable
 
 from .guards import Guards
+from .orders import END, ORPHANED, TERM, Orders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,16 +18,14 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the module itself: `signal` wraps it in enums, which costs a tenth of the helper's start
 
-TERM = signal.SIGTERM  # ask everything to stop; the server follows up with an end
-END = signal.SIGUSR1  # end everything now
 KILL = signal.SIGKILL
-ORPHANED = signal.SIGHUP  # sent by the kernel when the helper has died
 FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, so to be reset for commands
-_LISTENED = (TERM, END, ORPHANED, signal.SIGCHLD)
+_MEANINGLESS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT)
 
 # A command that has ended leaves this long to what it started, e.g. the `tee` behind a redirection.
 LEFTOVER_SECONDS = 0.2
 _SWEEP_SECONDS = 2.0
+_REAPED_AT_ONCE = 256  # a command that forks without end shall not keep us from everything else
 
 
 Attempt = Callable[[bytes, "list[bytes]"], None]  # program and argv: execute or spawn it, raise OSError
@@ -37,8 +37,8 @@ def leave_interrupts_to_the_kernel() -> None:
 
 
 def block_signals() -> None:
-    """Before the command is forked: what is sent to us waits until we look."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _LISTENED)
+    """What is sent to us means nothing; see `orders`."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _MEANINGLESS)
 
 
 def unblock_signals() -> None:
@@ -48,72 +48,100 @@ def unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def told_to_end() -> bool:
-    """Whether the end has come before the beginning."""
-    return END in signal.sigpending()
-
-
 class Watch:
     """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken."""
 
-    def __init__(self, command: int, everything: "Namespace | Descendants", guards: Guards) -> None:
+    def __init__(self, command: int, everything: "Namespace | Descendants", guards: Guards, orders: Orders) -> None:
         self._command = command
         self._everything = everything
         self._guards = guards
+        self._orders = orders
         self.report = b""
 
     def run(self) -> bytes:
         """Returns how the command ended, once nothing of it is left: "exit N", "signal N", "limit NAME" or "orphaned"."""
-        deadline: float | None = None
-        while self._reap():
-            if self.report and deadline is None:
-                deadline = time.monotonic() + LEFTOVER_SECONDS
-            number = self._wait(deadline)
-            if number == TERM:
-                self._everything.signal(signal.SIGTERM)
-                continue
-            if number == ORPHANED:
-                self.report = self.report or b"orphaned"
-            elif not self.report and number == 0 and (broken := self._guards.broken()):
-                self.report = b"limit " + broken
-            elif number != END and (deadline is None or time.monotonic() < deadline):
-                continue
-            self._end()
-            break
+        with _ChildAlarm() as alarm:
+            self._orders.also(alarm.reader)
+            self._run(alarm)
         return self.report
 
-    def _wait(self, deadline: float | None) -> int:
-        """The next signal for us, 0 if none came in time."""
-        seconds = self._guards.interval
-        if deadline is not None:
-            seconds = max(0.0, min(seconds, deadline - time.monotonic()))
-        received = signal.sigtimedwait(_LISTENED, seconds)
-        if received is None:
-            return 0
-        number = received.si_signo
-        return number if number == signal.SIGCHLD or self._everything.is_outside(received.si_pid) else signal.SIGCHLD
+    def _run(self, alarm: "_ChildAlarm") -> None:
+        deadline: float | None = None
+        look = time.monotonic() + self._guards.interval  # by the clock: a command can wake us as often as it likes
+        while self._reap():
+            now = time.monotonic()
+            if self.report and deadline is None:
+                deadline = now + LEFTOVER_SECONDS
+            order = self._orders.wait(min(look, deadline or look) - now)
+            alarm.clear()
+            now = time.monotonic()
+            if order == TERM:
+                self._everything.signal(signal.SIGTERM)
+            elif order == ORPHANED:
+                self.report = self.report or b"orphaned"
+            if now >= look and not self.report:
+                if broken := self._guards.broken():
+                    self.report = b"limit " + broken
+                    order = END
+                look = time.monotonic() + self._guards.interval
+            if order in (END, ORPHANED) or (deadline is not None and now >= deadline):
+                self._end(alarm)
+                break
 
     def _reap(self) -> bool:
         """Collect what has ended; False when there are no children any more."""
-        while True:
+        for _ in range(_REAPED_AT_ONCE):
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
-                return True
+                break
             if pid == self._command and not self.report:
                 if os.WIFSIGNALED(status):
                     self.report = b"signal %d" % os.WTERMSIG(status)
                 else:
                     self.report = b"exit %d" % os.WEXITSTATUS(status)
+        return True
 
-    def _end(self) -> None:
+    def _end(self, alarm: "_ChildAlarm") -> None:
         limit = time.monotonic() + _SWEEP_SECONDS
         self._everything.end()
         while self._reap() and time.monotonic() < limit:
-            signal.sigtimedwait((signal.SIGCHLD,), 0.01)
+            alarm.wait(0.01)
             self._everything.end()
+
+
+class _ChildAlarm:
+    """A descriptor that can be read when a child may have ended."""
+
+    def __enter__(self) -> "_ChildAlarm":
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(self._writer, False)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _ignore)
+        return self
+
+    def clear(self) -> None:
+        try:
+            os.read(self.reader, 4096)
+        except BlockingIOError:
+            pass
+
+    def wait(self, seconds: float) -> None:
+        select.select([self.reader], [], [], seconds)
+        self.clear()
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        os.close(self.reader)
+        os.close(self._writer)
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Only a handler makes the kernel wake us."""
 
 
 class Namespace:
@@ -127,10 +155,6 @@ class Namespace:
 
     def end(self) -> None:
         self.signal(signal.SIGKILL)
-
-    def is_outside(self, sender: int) -> bool:
-        """Whoever has no number in here is outside. The command may send us signals too, which mean nothing."""
-        return sender == 0
 
 
 class Descendants:
@@ -152,9 +176,6 @@ class Descendants:
                 stopped.add(pid)
         for pid in stopped:
             send(pid, signal.SIGKILL)
-
-    def is_outside(self, sender: int) -> bool:
-        return True  # only Landlock keeps the command from signalling us
 
     def _all(self) -> "list[int]":
         found: list[int] = []

@@ -1,0 +1,44 @@
+"""What the server and the helper tell the process above a command.
+
+It comes over descriptors that the command does not have, and never by signals: a command can send those too, and forge
+who they are from.
+"""
+
+import os
+import select
+
+TERM = b"T"  # ask everything to stop; the server follows up with an end
+END = b"E"  # end everything now; so does the server by going away
+ORPHANED = b"O"  # the helper is gone
+
+
+class Orders:
+    def __init__(self, status: int, alive: int, recall: int) -> None:
+        """`status`: the socket to the server; `alive`, `recall`: can be read once the helper is gone, or wants us to end."""
+        self._status = status
+        self._alive = alive
+        self._recall = recall
+        self._poll = select.poll()
+        for descriptor in (status, alive, recall):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def also(self, descriptor: int) -> None:
+        """Wake up for this one as well."""
+        self._poll.register(descriptor, select.POLLIN)
+
+    def wait(self, seconds: "float | None") -> "bytes | None":
+        """The order that comes within this time, if one comes. May return sooner."""
+        ready = [descriptor for descriptor, _ in self._poll.poll(None if seconds is None else max(0.0, seconds * 1000))]
+        if self._recall in ready:
+            return END
+        if self._status in ready:
+            return _read_order(self._status)
+        return ORPHANED if self._alive in ready else None
+
+
+def _read_order(status: int) -> bytes:
+    try:
+        orders = os.read(status, 64)
+    except OSError:
+        orders = b""
+    return TERM if orders and END not in orders else END
