@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import LONGEST, Program
+from tests.cli.program import CTRL_D, LONGEST, Program
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +190,15 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> N
     assert process.stderr.read() == b""
     process.stderr.close()
     process.wait(LONGEST)
+
+
+@pytest.mark.parametrize("words", [("mcp-server",), ("mcp",), ("mcp-server", "-c", "model=m")])
+def test_a_server_at_a_terminal_says_what_it_is_and_how_to_connect(program: Program, words: tuple[str, ...]) -> None:
+    ended = program.at_terminal(*words, answers=[("Ctrl-D ends it.", CTRL_D)])
+    assert ended.code == 0, ended.out
+    assert ended.out.startswith("understudy: this is an MCP server.")
+    assert "claude mcp add codex -- understudy mcp-server" in ended.out
+    assert program.run(*words).err == "", "a client is told nothing"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -1,5 +1,6 @@
 """The command line. The server's path is kept short: it parses nothing that it need not."""
 
+import os
 import sys
 
 INTERRUPTED = 130
@@ -14,6 +15,10 @@ def main() -> int:
     words = sys.argv[1:]
     try:
         if words in (["mcp-server"], ["mcp"]):  # the usual call: straight to the server, before anything else is imported
+            if os.isatty(0):
+                from understudy.cli.greeting import greet_person
+
+                greet_person()
             from understudy.servers.mcp.first import serve
 
             return serve()

@@ -2,9 +2,12 @@
 
 from argparse import Namespace
 
+from understudy.cli.greeting import greet_person
 from understudy.cli.settings import read_overrides
 from understudy.servers.mcp.first import serve
 
 
 def run(options: Namespace) -> int:
-    return serve(read_overrides(options))
+    overrides = read_overrides(options)
+    greet_person()
+    return serve(overrides)

@@ -1,123 +1,152 @@
-"""A small MCP client: starts the server, asks one thing at a time, and passes on all that comes meanwhile."""
+"""A small MCP client: starts a server and speaks with it. What comes from several of them is read from one queue, in order."""
 
 import json
+import queue
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from understudy import __version__
 from understudy.errors import AgentError
 
 PROTOCOL = "2025-11-25"
-LONGEST_RUN = 120.0  # seconds: longer than any demo, so that a server that hangs is ended
+LONGEST_WAIT = 60.0  # seconds: a server that says nothing for so long hangs
 
 Direction = Literal["sent", "received"]
-OnNotification = Callable[[str, Mapping[str, Any]], None]
-OnRequest = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # the method and its params to the result
-OnLine = Callable[[Direction, str], None]
+OnMessage = Callable[["McpClient", Direction, dict[str, Any]], None]
 
 
 class ServerFailed(AgentError):
     kind = "server_failed"
 
 
+@dataclass(frozen=True, slots=True)
+class Came:
+    client: "McpClient"
+    message: dict[str, Any] | None  # None: the server has ended
+
+
+class Exchange:
+    """What comes from every client, one message at a time."""
+
+    def __init__(self, on_message: OnMessage) -> None:
+        self.on_message = on_message
+        self._inbox: queue.Queue[Came] = queue.Queue()
+
+    def put(self, came: Came) -> None:
+        self._inbox.put(came)
+
+    def next(self) -> tuple["McpClient", dict[str, Any]]:
+        """Raises `ServerFailed` when one is gone that nobody has ended, or says nothing."""
+        deadline = time.monotonic() + LONGEST_WAIT
+        while True:
+            try:
+                came = self._inbox.get(timeout=max(deadline - time.monotonic(), 0))
+            except queue.Empty:
+                raise ServerFailed(f"the server said nothing for {LONGEST_WAIT:.0f} seconds") from None
+            if came.client.ended:
+                continue  # what it had still said
+            if came.message is None:
+                raise came.client.gone()
+            self.on_message(came.client, "received", came.message)
+            return came.client, came.message
+
+
 class McpClient:
     def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        on_notification: OnNotification,
-        on_request: OnRequest,
-        on_line: OnLine | None = None,
+        self, name: str, exchange: Exchange, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], can_be_asked: bool
     ) -> None:
-        self._on_notification = on_notification
-        self._on_request = on_request
-        self._on_line = on_line
+        self.name = name
+        self.ended = False
+        self._exchange = exchange
+        self._can_be_asked = can_be_asked
         self._next_id = 0
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the client)
         self._process = subprocess.Popen(
-            command, cwd=cwd, env=dict(env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr
+            command,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,  # Ctrl-C is for the demo, which ends the server itself
         )
-        self._watchdog = threading.Timer(LONGEST_RUN, self._process.kill)
-        self._watchdog.daemon = True
-        self._watchdog.start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
-    def __enter__(self) -> "McpClient":
-        return self
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._watchdog.cancel()
+    def initialize_params(self) -> dict[str, Any]:
+        info = {"name": f"understudy-demo-{self.name}", "version": __version__}
+        capabilities: dict[str, Any] = {"elicitation": {}} if self._can_be_asked else {}
+        return {"protocolVersion": PROTOCOL, "capabilities": capabilities, "clientInfo": info}
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> int:
+        """Send a request; its id."""
+        self._next_id += 1
+        self._send({"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": dict(params)})
+        return self._next_id
+
+    def notify(self, method: str) -> None:
+        self._send({"jsonrpc": "2.0", "method": method})
+
+    def answer(self, request: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        self._send({"jsonrpc": "2.0", "id": request["id"], "result": dict(result)})
+
+    def kill(self) -> None:
+        """As `kill -9` would."""
+        self.ended = True
+        self._process.kill()
+        self._clear()
+
+    def close(self) -> None:
+        """The end of input ends the server."""
+        if self.ended:
+            return
+        self.ended = True
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            self._process.stdin.close()  # the end of input ends the server
+            self._process.stdin.close()
             self._process.wait(5)
         except (OSError, subprocess.TimeoutExpired):
             self._process.kill()
-            self._process.wait()
-        finally:
-            self._process.stdout.close()
-            self._stderr.close()
+        self._clear()
 
-    def initialize(self) -> dict[str, Any]:
-        info = {"name": "understudy-demo", "version": __version__}
-        params: dict[str, Any] = {"protocolVersion": PROTOCOL, "capabilities": {"elicitation": {}}, "clientInfo": info}
-        result = self.request("initialize", params)
-        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return result
-
-    def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return self.request("tools/call", {"name": name, "arguments": dict(arguments)})
-
-    def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Its result. Raises `ServerFailed` for an error, or when the server is gone."""
-        self._next_id += 1
-        number = self._next_id
-        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        while True:
-            message = self._receive()
-            if "method" in message:
-                self._take(message)
-            elif message.get("id") == number:
-                if "error" in message:
-                    raise ServerFailed(f"{method}: {message['error'].get('message')}")
-                return message["result"]
-
-    def _take(self, message: dict[str, Any]) -> None:
-        if "id" not in message:
-            self._on_notification(message["method"], message.get("params", {}))
-            return
-        result = self._on_request(message["method"], message.get("params", {}))
-        self._send({"jsonrpc": "2.0", "id": message["id"], "result": result})
-
-    def _send(self, message: Mapping[str, Any]) -> None:
-        line = json.dumps(message)
-        if self._on_line:
-            self._on_line("sent", line)
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line.encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError:
-            raise self._gone() from None
-
-    def _receive(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise self._gone()
-        if self._on_line:
-            self._on_line("received", line.decode().rstrip("\n"))
-        return json.loads(line)
-
-    def _gone(self) -> ServerFailed:
+    def gone(self) -> ServerFailed:
         code = self._process.wait()
         self._stderr.seek(0)
         said = self._stderr.read().decode(errors="replace").strip()
         return ServerFailed(f"the server ended with exit code {code}" + (f":\n{said}" if said else ""))
+
+    def _clear(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.wait()
+        self._reader.join(5)
+        for file in (self._process.stdin, self._process.stdout, self._stderr):
+            try:
+                file.close()
+            except OSError:
+                continue  # what was written last cannot get there any more
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._exchange.on_message(self, "sent", message)
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self.gone() from None
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._exchange.put(Came(self, json.loads(line)))
+        self._exchange.put(Came(self, None))

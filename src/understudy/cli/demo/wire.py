@@ -1,0 +1,109 @@
+"""What goes over the wire, for a person: a message a line, shortened, with text where bytes were.
+
+Deltas that follow each other are one line."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from understudy.cli.demo.client import Direction, McpClient
+from understudy.cli.terminal import one_line
+
+LONGEST_TEXT = 60
+MOST_ITEMS = 6
+_DELTAS = {"agent_message_delta": "delta", "agent_reasoning_delta": "delta", "exec_command_output_delta": "chunk"}
+
+Show = Callable[[Direction, str], None]
+
+
+class _Deltas:
+    """Of one kind, one after the other."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.text = ""
+        self.count = 0
+
+
+class WireLines:
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._held: dict[McpClient, _Deltas] = {}
+
+    def take(self, client: McpClient, direction: Direction, message: dict[str, Any]) -> None:
+        delta = _delta_of(message) if direction == "received" else None
+        if delta is None:
+            self._let_go(client)
+            self._show(direction, f"{client.name}  {line_of(message)}")
+            return
+        kind, text = delta
+        if client not in self._held or self._held[client].kind != kind:
+            self._let_go(client)
+            self._held[client] = _Deltas(kind)
+        self._held[client].text += text
+        self._held[client].count += 1
+
+    def _let_go(self, client: McpClient) -> None:
+        held = self._held.pop(client, None)
+        if held is not None:
+            times = f" × {held.count}" if held.count > 1 else ""
+            self._show("received", f"{client.name}  {_joined(held.kind + times, {'delta': held.text})}")
+
+
+def line_of(message: Mapping[str, Any]) -> str:
+    """What it is first, then what it holds as JSON: bytes are text, what is long is cut, what every message has is left out."""
+    params = message.get("params", {})
+    match message:
+        case {"method": str(method), "params": {"msg": {"type": str(kind), **rest}}}:
+            return _joined(kind if method == kind else f"{method} {kind}", rest)
+        case {"method": str(method), "id": number}:
+            return _joined(f"{method} #{number}", params)
+        case {"method": str(method)}:
+            return _joined(method, params)
+        case {"id": number, "error": error}:
+            return _joined(f"error of #{number}", error)
+        case _:
+            return _joined(f"result of #{message.get('id')}", message.get("result"))
+
+
+def _joined(what: str, held: object) -> str:
+    return one_line(f"{what} {json.dumps(_shortened(held), ensure_ascii=False)}" if held else what)
+
+
+def _delta_of(message: Mapping[str, Any]) -> tuple[str, str] | None:
+    match message:
+        case {"params": {"msg": {"type": str(kind)} as msg}} if kind in _DELTAS:
+            value = cast(dict[str, Any], msg).get(_DELTAS[kind], "")
+            return kind, str(value) if isinstance(value, str) else _decoded(value)
+        case _:
+            return None
+
+
+def _shortened(value: Any) -> Any:
+    match value:
+        case str():
+            return _short(value)
+        case dict():
+            return {name: _shortened(inner) for name, inner in cast(dict[str, Any], value).items()}
+        case list():
+            return _short_list(cast(list[Any], value))
+        case _:
+            return value
+
+
+def _short_list(items: list[Any]) -> Any:
+    if len(items) > MOST_ITEMS and all(isinstance(item, int) for item in items):
+        return _short(_decoded(items))
+    kept = [_shortened(item) for item in items[:MOST_ITEMS]]
+    return [*kept, f"… {len(items) - MOST_ITEMS} more"] if len(items) > MOST_ITEMS else kept
+
+
+def _decoded(numbers: object) -> str:
+    try:
+        return bytes(cast(list[int], numbers)).decode(errors="replace")
+    except (ValueError, TypeError):
+        return str(numbers)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
