@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-LAYERS = ("errors", "protocol", "config", "store", "policy", "sandbox", "models", "tools", "engine", "servers", "cli")
+LAYERS = ("errors", "protocol", "places", "config", "store", "policy", "sandbox", "models", "tools", "engine", "servers", "cli")
 PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
 
 

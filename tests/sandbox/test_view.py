@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.stage import ENV, Output, run
+from understudy.places.resolving import resolve_places
 from understudy.protocol.choices import NetworkMode, SandboxMode
 from understudy.sandbox import Command, Containment, Sandbox
 
@@ -73,9 +74,16 @@ class TestRoots:
         outside = workspace.parent / "outside"
         outside.mkdir()
         both = dataclasses.replace(contained, writable_roots=(str(workspace), str(workspace / "sub")))
-        assert await shell(sandbox, both, f"rmdir sub && ln -s {outside} sub && touch done") == (0, "")
-        code, _ = await shell(sandbox, both, "touch sub/escaped")
-        assert code != 0
+        before = resolve_places(both.writable_roots)
+        code, text = await shell(sandbox, both, f"rmdir sub && ln -s {outside} sub")
+        assert (code, "busy" in text) == (1, True)
+        (workspace / "sub").rmdir()
+        (workspace / "sub").symlink_to(outside)  # somebody else's hand
+        pinned = dataclasses.replace(both, pinned=tuple(before))
+        result, _ = await run(sandbox, pinned, "touch", "sub/escaped", cwd=workspace)
+        assert "did not begin with" in (result.setup_error or "")
+        result, _ = await run(sandbox, both, "touch", "sub/escaped", cwd=workspace)  # nor where nothing is pinned
+        assert result.setup_error is not None
         assert names(outside) == []
 
     async def test_a_root_that_does_not_exist_or_is_a_file_does_no_harm(

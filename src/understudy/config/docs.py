@@ -3,9 +3,12 @@
 import logging
 import os
 from pathlib import Path
-from stat import S_ISREG
 
 from understudy.config.model import Config
+from understudy.config.places import places_of
+from understudy.places.masks import Masks
+from understudy.places.places import Places
+from understudy.places.reading import NotForModels, read_for_model
 
 logger = logging.getLogger(__name__)
 
@@ -14,9 +17,10 @@ _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
 
 
-def user_instructions(config: Config) -> str | None:
+def user_instructions(config: Config, places: Places | None = None) -> str | None:
     """The user's AGENTS.md, then those of the project from its root down to cwd; None where there are none."""
-    parts = (global_doc(config.home), project_docs(config.cwd, config.project_doc_max_bytes))
+    places = places or places_of(config)
+    parts = (global_doc(config.home, places.masks), project_docs(places, config.project_doc_max_bytes))
     return _AFTER_GLOBAL.join(part for part in parts if part) or None
 
 
@@ -33,18 +37,21 @@ def environment_context(config: Config) -> str:
     )
 
 
-def global_doc(home: Path) -> str | None:
-    return _read(str(home / DOC_NAME), _GLOBAL_MAX_BYTES).decode(errors="replace").strip() or None
+def global_doc(home: Path, masks: Masks) -> str | None:
+    return _read(str(home / DOC_NAME), _GLOBAL_MAX_BYTES, masks).decode(errors="replace").strip() or None
 
 
-def project_docs(cwd: Path, max_bytes: int) -> str | None:
+def project_docs(places: Places, max_bytes: int) -> str | None:
     """Every AGENTS.md from the git root to cwd, within one budget of bytes. Without a git root only cwd's."""
-    folders = project_folders(str(cwd))
+    if (complaint := places.complaint()) is not None:
+        logger.warning("no AGENTS.md of the project was read: %s", complaint)
+        return None
+    folders = project_folders(places.pinned[0].path)
     parts: list[str] = []
     for folder in reversed(folders):
         if max_bytes <= 0:
             break
-        data = _read(os.path.join(folder, DOC_NAME), max_bytes, within=folders[-1])
+        data = _read(os.path.join(folder, DOC_NAME), max_bytes, places.masks, within=folders[-1])
         text = data.decode(errors="replace")
         if text.strip():
             parts.append(text)
@@ -66,21 +73,18 @@ def project_folders(cwd: str) -> list[str]:
     return folders
 
 
-def _read(path: str, max_bytes: int, within: str | None = None) -> bytes:
+def _read(path: str, max_bytes: int, masks: Masks, within: str = "/") -> bytes:
     """The head of a plain file; empty for anything else.
 
     A project's file may be a link, but only to a place in that project: it is sent to the model, so one that points at
     a secret elsewhere must not be followed.
     """
     try:
-        if not os.path.lexists(path):
-            return b""
-        if within and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
-            logger.warning("%s is a link to a place outside its project and was not read", path)
-            return b""
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a FIFO must not hold us up
-            return file.read(max_bytes) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+        return read_for_model(path, masks, max_bytes, within=within)
     except FileNotFoundError:
+        return b""
+    except NotForModels as error:
+        logger.warning("%s was not read: %s", path, error)
         return b""
     except OSError as error:
         logger.warning("%s was not read: %s", path, error.strerror)

@@ -22,7 +22,7 @@ from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownC
 from understudy.protocol.choices import Decision
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
-from understudy.protocol.records import Entry, Opened, Overrides, TurnEnded, TurnStarted, UserMessage
+from understudy.protocol.records import Entry, Opened, Overrides, Pins, TurnEnded, TurnStarted, UserMessage
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import DecideLetter, EventLog, InterruptLetter, Position, SendLetter
 from understudy.tools.tool import RunsCommands
@@ -56,7 +56,7 @@ class Conversation:
         conversation_id: ConversationId,
         log: EventLog,
         sandbox: RunsCommands,
-        prepare: Callable[[Overrides, ConversationId], TurnSetup],
+        prepare: Callable[[Overrides, ConversationId, Pins | None], TurnSetup],
         loop: asyncio.AbstractEventLoop,
         holding: Holding,
         on_turn_started: Callable[[], None],
@@ -101,11 +101,11 @@ class Conversation:
 
     # -- beginning
 
-    def open(self, overrides: Overrides, model: str, provider: str) -> None:
+    def open(self, overrides: Overrides, model: str, provider: str, pins: Pins | None = None) -> None:
         """The first record of a new conversation."""
         self._tenure.begin()
         self.feed.begin()
-        self.feed.append(Opened(self.id, model, overrides, provider), turn="0")
+        self.feed.append(Opened(self.id, model, overrides, provider, pins), turn="0")
         self.feed.when_committed(self._release_if_idle)
 
     def load(self) -> None:
@@ -125,16 +125,26 @@ class Conversation:
 
     # -- ops
 
-    def send(self, message: Message, overrides: Overrides | None = None, parent_message_id: str | None = None) -> Sent:
-        """Accept input: it joins the running turn, or begins one. Raises `AgentError` with nothing recorded."""
-        record = UserMessage(new_uuid(), message, overrides, parent_message_id)
+    def send(
+        self,
+        message: Message,
+        overrides: Overrides | None = None,
+        parent_message_id: str | None = None,
+        pins: Pins | None = None,
+    ) -> Sent:
+        """Accept input: it joins the running turn, or begins one. `pins`: the places that hold with these overrides.
+
+        Raises `AgentError` with nothing recorded.
+        """
+        record = UserMessage(new_uuid(), message, overrides, parent_message_id, pins)
         if self._task is not None:
             if self.feed.failure:
                 raise self.feed.failure
             if parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING)
             if overrides is not None:
-                self._prepare(merge(self.state.overrides, overrides), self.id)  # raises now; they hold from the next turn on
+                # raises now; they hold from the next turn on
+                self._prepare(merge(self.state.overrides, overrides), self.id, pins)
             assert self._turn is not None
             self.feed.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
@@ -161,7 +171,11 @@ class Conversation:
         try:
             if record.parent_message_id is not None:
                 self._fork(record.parent_message_id)
-            setup = self._setup_for(_chosen(self.state.overrides, *before, record))  # raises before anything of it is recorded
+            pins = next((each.pins for each in (record, *reversed(before)) if each.pins is not None), self.state.pins)
+            chosen = _chosen(self.state.overrides, *before, record)
+            setup = self._setup_for(chosen, pins)  # raises before anything of it is recorded
+            if setup.pins != pins:  # a log from before there were any, or roots that the configuration has got since
+                record = msgspec.structs.replace(record, pins=setup.pins)
             resumed = self._settle_cut_turn()
         except BaseException:
             self.feed.state = before_fork
@@ -185,7 +199,7 @@ class Conversation:
         try:
             resumed = self._settle_cut_turn()
             if resumed is not None:
-                self._setup_for(self.state.overrides)
+                self._setup_for(self.state.overrides, self.state.pins)
                 self._start(resumed)
         finally:
             self._release_if_idle()
@@ -333,11 +347,11 @@ class Conversation:
 
     def setup(self) -> TurnSetup:
         """What the next turn would run with. Raises `ConfigError`."""
-        return self._setup_for(self.state.overrides)
+        return self._setup_for(self.state.overrides, self.state.pins)
 
-    def _setup_for(self, overrides: Overrides) -> TurnSetup:
+    def _setup_for(self, overrides: Overrides, pins: Pins | None) -> TurnSetup:
         if self._setup is None or self._setup_of is not overrides:
-            self._setup, self._setup_of = self._prepare(overrides, self.id), overrides
+            self._setup, self._setup_of = self._prepare(overrides, self.id, pins), overrides
         return self._setup
 
     def use_setup(self, setup: TurnSetup, overrides: Overrides) -> None:

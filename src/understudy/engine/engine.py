@@ -10,6 +10,7 @@ from typing import Any
 from understudy.config.home import find_home, state_dir
 from understudy.config.load import Configs
 from understudy.config.model import Config
+from understudy.config.places import places_of
 from understudy.engine.commands import Commands
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.fold import merge
@@ -20,7 +21,7 @@ from understudy.engine.watch import Watch
 from understudy.models.http import HttpClient
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
-from understudy.protocol.records import Overrides
+from understudy.protocol.records import Overrides, Pins
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Listed, Page, Status
 from understudy.store.sqlite import SqliteLog
@@ -73,7 +74,7 @@ class Engine:
         conversation = self._make(conversation_id)
         stored = self._for_the_log(conversation_id, overrides, config)
         conversation.use_setup(setup, stored)
-        conversation.open(stored, config.model, config.model_provider)
+        conversation.open(stored, config.model, config.model_provider, setup.pins)
         self._remember(conversation)
         if self._warming is None:  # ready by the time a model has answered, and not in the way of asking it
             self._warming = self._loop.call_later(WARM_SECONDS, self._warm, self._commands.warm(), setup)
@@ -98,11 +99,13 @@ class Engine:
         parent_message_id: str | None = None,
     ) -> Sent:
         """A message, with what it changes from here on. Raises `AgentError`, with nothing recorded."""
+        pins = None
         if overrides is not None:
             before = _unpinned(conversation.state.overrides, overrides)
             config = self.configure(merge(before, overrides))
+            pins = places_of(config, conversation.state.pins).pins()
             overrides = self._for_the_log(conversation.id, overrides, config)
-        return conversation.send(message, overrides, parent_message_id)
+        return conversation.send(message, overrides, parent_message_id, pins)
 
     def watch(self) -> None:
         """A viewer has come."""
@@ -161,12 +164,12 @@ class Engine:
                 logger.warning("%s", warning)
         return config
 
-    def _prepare(self, overrides: Overrides, conversation_id: ConversationId) -> TurnSetup:
+    def _prepare(self, overrides: Overrides, conversation_id: ConversationId, pins: Pins | None) -> TurnSetup:
         secret = self._secret_overrides.get(conversation_id)
-        return self._prepare_from(self.configure(merge(overrides, secret) if secret else overrides), conversation_id)
+        return self._prepare_from(self.configure(merge(overrides, secret) if secret else overrides), conversation_id, pins)
 
-    def _prepare_from(self, config: Config, conversation_id: ConversationId) -> TurnSetup:
-        return self._setups.prepare(config, config.state_dir / "tmp" / conversation_id)
+    def _prepare_from(self, config: Config, conversation_id: ConversationId, pins: Pins | None = None) -> TurnSetup:
+        return self._setups.prepare(config, config.state_dir / "tmp" / conversation_id, pins)
 
     def _for_the_log(self, conversation_id: ConversationId, overrides: Overrides, config: Config) -> Overrides:
         """What goes on later must mean the same: the choices that the configuration made are written down with the caller's."""

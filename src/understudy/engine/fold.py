@@ -22,6 +22,7 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     PatchEnded,
     PatchStarted,
+    Pins,
     PlanUpdated,
     Record,
     RequestSent,
@@ -46,6 +47,7 @@ class State:
         self.last_seq = 0  # of the whole log
         self.head = 0  # the last record of the path that this state follows
         self.overrides = Overrides()
+        self.pins: Pins | None = None  # the places it began with, or was given since
         self.model = ""
         self.items: list[Item] = []
         self.waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
@@ -106,6 +108,8 @@ class State:
         self.title = self.title or title_from(record.message)
         if record.overrides is not None:
             self.overrides = merge(self.overrides, record.overrides)
+        if record.pins is not None:
+            self.pins = record.pins
 
     def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
         self.turn = record.turn_id
@@ -130,6 +134,7 @@ class State:
 
     def _opened(self, entry: Entry, record: Opened) -> None:
         self.overrides = record.overrides
+        self.pins = record.pins
         self.model = record.model
 
     def _counted(self, entry: Entry, record: TokensCounted) -> None:

@@ -11,13 +11,16 @@ import msgspec
 from understudy.config.docs import environment_context, user_instructions, user_instructions_message
 from understudy.config.instructions import default_instructions
 from understudy.config.model import Config
+from understudy.config.places import places_of
 from understudy.engine.turn import TurnSetup
 from understudy.models.auth import Credentials
 from understudy.models.client import open_model
 from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings
 from understudy.models.providers import SCRIPTED, Provider, find_provider
+from understudy.places.places import Places
 from understudy.protocol.items import InputText, Message
+from understudy.protocol.records import Pins
 from understudy.tools.registry import Offer, find_tool, offered
 
 if TYPE_CHECKING:
@@ -37,19 +40,24 @@ class Setups:
         self._env = env
         self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
 
-    def prepare(self, config: Config, private_tmp: Path) -> TurnSetup:
-        """Raises `ConfigError`. Nothing is sent and no key is looked for yet."""
+    def prepare(self, config: Config, private_tmp: Path, pins: Pins | None = None) -> TurnSetup:
+        """`pins`: the conversation's places, as far as they are known.
+
+        Raises `ConfigError`. Nothing is sent and no key is looked for yet.
+        """
+        places = places_of(config, pins)
         known = self._known.get(id(config))
         if known is None or config.model_provider == SCRIPTED:  # a script is read anew, and played from its beginning
             known = self._known[id(config)] = config, _prepare(config, self._http, self._env)
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         setup = known[1]
-        preamble = _preamble(config)
+        preamble = _preamble(config, places)
         if preamble != setup.preamble:
             setup = msgspec.structs.replace(setup, preamble=preamble)
             self._known[id(config)] = config, setup
-        return msgspec.structs.replace(setup, settings=_settings_in(private_tmp, setup.settings))
+        settings = _settings_in(private_tmp, places, setup.settings)
+        return msgspec.structs.replace(setup, settings=settings, pins=places.pins())
 
 
 def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
@@ -84,11 +92,11 @@ def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
     )
 
 
-def _preamble(config: Config) -> tuple[Message, ...]:
+def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
     messages = [Message("user", (InputText(environment_context(config)),))]
     if config.developer_instructions:
         messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
-    told = user_instructions(config)
+    told = user_instructions(config, places)
     if told is not None:
         messages.append(Message("user", (InputText(user_instructions_message(told)),)))
     return tuple(messages)
@@ -108,13 +116,13 @@ def _settings_later(config: Config, provider: Provider, env: Mapping[str, str]) 
     return settings
 
 
-def _settings_in(private_tmp: Path, shared: "Callable[[], ToolSettings]") -> "Callable[[], ToolSettings]":
+def _settings_in(private_tmp: Path, places: Places, shared: "Callable[[], ToolSettings]") -> "Callable[[], ToolSettings]":
     """A conversation's own."""
 
     @cache
     def settings() -> "ToolSettings":
-        from understudy.engine.tool_settings import with_private_tmp
+        from understudy.engine.tool_settings import of_conversation
 
-        return with_private_tmp(shared(), private_tmp)
+        return of_conversation(shared(), places, private_tmp)
 
     return settings

@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.model import Config
+from understudy.config.places import places_of
 from understudy.models.providers import Provider
+from understudy.places.places import Places
 from understudy.policy.environment import shell_environment
 from understudy.policy.rules import NO_RULES, Rules, parse_rules
 from understudy.policy.tables import Table
@@ -44,15 +46,18 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
         environment=shell_environment(config.shell_environment, env, provider_keys=key_variables),
         rules=_rules(config.policy_rules, config.home, home),
         protected=sandbox.protect,
+        places=places_of(config),  # each conversation has its own
         home=home,
         default_timeout=float(config.command_seconds),
     )
 
 
-def with_private_tmp(settings: ToolSettings, private_tmp: Path) -> ToolSettings:
-    if settings.containment is None:
-        return settings
-    return msgspec.structs.replace(settings, containment=replace(settings.containment, private_tmp=str(private_tmp)))
+def of_conversation(settings: ToolSettings, places: Places, private_tmp: Path) -> ToolSettings:
+    containment = settings.containment
+    if containment is not None:
+        containment = replace(containment, private_tmp=str(private_tmp), pinned=places.pinned)
+    roots = tuple(dict.fromkeys((*settings.roots, *places.roots)))  # as the user spells them, and where they really are
+    return msgspec.structs.replace(settings, containment=containment, places=places, roots=roots)
 
 
 def _rules(tables: Sequence[Table], config_home: Path, home: str) -> Rules:

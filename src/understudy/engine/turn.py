@@ -23,6 +23,7 @@ from understudy.protocol.records import (
     Delta,
     ItemReceived,
     Noticed,
+    Pins,
     ReasoningDelta,
     Record,
     RequestSent,
@@ -57,6 +58,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     show_raw_reasoning: bool
     wire: Wire  # how events look to clients
     events: EventMethods  # under which methods they are sent
+    pins: Pins | None = None  # the places it works on, for the log
 
 
 class Turn:

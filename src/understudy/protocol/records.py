@@ -27,6 +27,22 @@ class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     include_plan_tool: bool | None = None
 
 
+class Pin(msgspec.Struct, frozen=True, gc=False):
+    """A place that the user named, and what stood there when it was pinned; see `places`."""
+
+    spelled: str
+    path: str  # real
+    device: int
+    inode: int  # 0: nothing
+
+
+class Pins(msgspec.Struct, frozen=True, gc=False):
+    """What a conversation stands on: its working directory and the other writable roots."""
+
+    boot: str  # of the machine; device numbers hold for one
+    places: tuple[Pin, ...]
+
+
 class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     """The first record. `overrides` is filled in with what the configuration gave, so that going on later means the same."""
 
@@ -34,6 +50,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     model: str
     overrides: Overrides
     provider: str = ""
+    pins: Pins | None = None  # None in logs from before there were any
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
@@ -43,6 +60,7 @@ class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
     message: Message
     overrides: Overrides | None = None
     parent_message_id: str | None = None
+    pins: Pins | None = None  # from here on; None: as before
 
 
 class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started"):

@@ -16,7 +16,7 @@ from understudy.sandbox.running import OnOutput, Running
 
 logger = logging.getLogger(__name__)
 
-_BOOT = "import sys; sys.path.append(sys.argv[1]); from cell.serve import main; main(int(sys.argv[2]))"
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from understudy.sandbox.cell.serve import main; main(int(sys.argv[2]))"
 _INLINE = 32768  # what is longer goes by file: a message must fit the socket's buffer
 _OPEN_FILES = 8192
 _CLOSE_SECONDS = 5.0
@@ -296,7 +296,7 @@ def raise_open_files() -> int:
 
 def _start_process(theirs: socket.socket) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-E", "-c", _BOOT, str(Path(__file__).parent), str(theirs.fileno())],
+        [sys.executable, "-I", "-S", "-E", "-c", _BOOT, str(Path(__file__).parents[2]), str(theirs.fileno())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -3,9 +3,11 @@
 import os
 import pwd
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.errors import SandboxError
+from understudy.places.resolving import Place, resolve_places
 from understudy.sandbox import bubblewrap
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
 from understudy.sandbox.spec import Command, Containment
@@ -85,7 +87,8 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
     for path in (*containment.writable_roots, *containment.masked, containment.private_tmp or "/"):
         if not os.path.isabs(path):
             raise SandboxError(f"{path!r} is to be contained by its absolute path")
-    workspace = workspace_of(command, containment)
+    places = {place.spelled: place for place in places_of(command, containment)}
+    workspace = _real(workspace_of(command, containment), places)
     owner = owner_of(workspace)
     if shape == LANDLOCK and owner is None and os.geteuid() == 0:
         raise SandboxError(
@@ -103,9 +106,10 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         shape=shape,
         argv=_encode(command.argv),
         environment=_environments.encode(environment_for(command.env, private_tmp, shape, owner)),
-        cwd=os.fsencode(command.cwd),
+        cwd=os.fsencode(_real(command.cwd, places)),
         workspace=os.fsencode(workspace),
-        roots=_encode(writable_roots(containment)),
+        roots=_encode(tuple(dict.fromkeys(_real(root, places) for root in writable_roots(containment)))),
+        pins={os.fsencode(place.path): (place.device, place.inode) for place in places.values()},
         private_tmp=os.fsencode(private_tmp or ""),
         masked=_encode(containment.masked),
         protected=_encode(containment.protected),
@@ -126,10 +130,10 @@ def wrapped_plan(command: Command, containment: Containment, program: str, open_
     plan = contained_plan(command, containment, BUBBLEWRAP, open_files)
     words = bubblewrap.command_line(
         program,
-        command,
+        replace(command, cwd=os.fsdecode(plan.cwd)),
         containment,
-        roots=writable_roots(containment),
-        workspace=workspace_of(command, containment),
+        roots=tuple(os.fsdecode(root) for root in plan.roots),
+        workspace=os.fsdecode(plan.workspace),
         private_tmp=os.fsdecode(plan.private_tmp) or None,
         as_root=os.geteuid() == 0 and plan.owner is None,
         seccomp=4,
@@ -141,6 +145,16 @@ def wrapped_plan(command: Command, containment: Containment, program: str, open_
 
 def writable_roots(containment: Containment) -> tuple[str, ...]:
     return containment.writable_roots if containment.mode == "workspace-write" else ()
+
+
+def places_of(command: Command, containment: Containment) -> list[Place]:
+    """What the command stands on, as the conversation has pinned it; what it has not, as it is now."""
+    return resolve_places((workspace_of(command, containment), *writable_roots(containment)), containment.pinned)
+
+
+def _real(path: str, places: dict[str, Place]) -> str:
+    normal = os.path.normpath(path)
+    return places[normal].path if normal in places else path
 
 
 def workspace_of(command: Command, containment: Containment) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from understudy.places.resolving import Place
 from understudy.protocol.choices import NetworkMode, SandboxMode
 
 LimitName = Literal["memory", "disk", "processes"]
@@ -41,6 +42,7 @@ class Containment:
     # The conversation's folder: its owner's rights are the command's where the server is root, and it stays visible
     # where it lies in a folder that is covered. None: the first writable root, else the command's cwd.
     workspace: str | None = None
+    pinned: tuple[Place, ...] = ()  # what the conversation began with; a root or workspace that is not among them is looked up now
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,15 @@ from typing import TypeVar
 import msgspec
 
 from understudy.errors import PatchError
-from understudy.policy.decide import PatchFacts, decide_patch
+from understudy.places.judging import Placement
+from understudy.policy.decide import PROTECTED_REASON, PatchFacts, decide_patch
 from understudy.policy.verdicts import Verdict
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
 from understudy.tools.arguments import read_arguments
 from understudy.tools.output import model_text
-from understudy.tools.patch.placement import Placement, classify_targets
+from understudy.tools.patch.door import Masked
+from understudy.tools.patch.placement import classify_targets
 from understudy.tools.patch.plan import PatchPlan, apply_plan, plan_patch
 from understudy.tools.tool import ToolContext, ToolOutput
 
@@ -35,11 +37,15 @@ class ApplyPatch:
 
 async def apply_patch(call_id: str, body: str, base: str, context: ToolContext) -> ToolOutput:
     large = len(body) > LARGE_PATCH
+    if (complaint := context.settings.places.complaint()) is not None:
+        return ToolOutput(f"error: {complaint}", success=False)
     try:
-        plan = await _off_loop(large, lambda: plan_patch(body, base, context.settings.roots))
+        plan = await _off_loop(large, lambda: plan_patch(body, base, context.settings.places))
+    except Masked as error:
+        return ToolOutput(f"patch rejected: {PROTECTED_REASON}: {error}", success=False)
     except PatchError as error:
         return ToolOutput(f"error: {error}", success=False)
-    places = classify_targets(plan, context.settings.roots, context.settings.protected)
+    places = classify_targets(plan, context.settings.places)
     verdict = decide_patch(_facts(plan, places, context))
     if verdict.action == "deny":
         return ToolOutput(f"patch rejected: {verdict.reason}", success=False)
@@ -59,7 +65,7 @@ def _facts(plan: PatchPlan, places: tuple[Placement, ...], context: ToolContext)
         settings.approval_policy,
         settings.sandbox_mode,
         outside=any(place.place == "outside" for place in places),
-        protected=any(place.place == "protected" for place in places),
+        protected=any(place.place in ("protected", "masked") for place in places),
         empty=plan.is_empty,
         targets=plan.targets,
         project=settings.roots,

@@ -47,7 +47,9 @@ class Shell:
         params = read_arguments(call.arguments, ShellParams, "ShellToolCallParams")
         if any("\0" in word for word in (*params.command, params.workdir or "")):
             return ToolOutput("execution error: no program can be given a NUL character", success=False)
-        cwd = _place(context.settings.cwd, params.workdir)
+        if (complaint := context.settings.places.complaint()) is not None:
+            return ToolOutput(f"execution error: the command was not run: {complaint}", success=False)
+        cwd = _place(context.settings, params.workdir)
         if not any(params.command[:1]):
             return await _nothing_to_run(call.call_id, cwd, context)
         match recognise(params.command, cwd):
@@ -59,9 +61,10 @@ class Shell:
                 return await _Execution(call.call_id, params, cwd, context).run()
 
 
-def _place(cwd: str, workdir: str | None) -> str:
+def _place(settings: ToolSettings, workdir: str | None) -> str:
     """Where it runs. A folder that the model names is judged, asked about and used at the place that it really is."""
-    return os.path.realpath(os.path.join(cwd, workdir)) if workdir else cwd
+    cwd = settings.cwd
+    return os.path.realpath(os.path.join(settings.places.real(cwd), workdir)) if workdir else cwd
 
 
 async def _nothing_to_run(call_id: str, cwd: str, context: ToolContext) -> ToolOutput:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from understudy.places.places import Places
 from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import CommandApprovalAsked, Delta, PatchApprovalAsked, Record
@@ -46,6 +47,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     rules: "Rules"
     protected: tuple[str, ...]
+    places: Places
     home: str = ""
     default_timeout: float = 60.0  # seconds
 

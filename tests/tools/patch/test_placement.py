@@ -2,11 +2,15 @@
 
 import unicodedata
 from pathlib import Path
+from posixpath import normpath
 
 import pytest
 
 from understudy.errors import PatchError
-from understudy.tools.patch.placement import classify_targets, place_path
+from understudy.places.judging import Placement
+from understudy.places.places import Places
+from understudy.places.resolving import resolve_places
+from understudy.tools.patch.placement import classify_targets
 from understudy.tools.patch.plan import plan_patch
 
 from .tree import patch_text, write_files
@@ -22,7 +26,12 @@ def work(tmp_path: Path) -> Path:
 
 def places(work: Path, *lines: str, roots: list[str] | None = None, protected: tuple[str, ...] = PROTECTED) -> list[str]:
     plan = plan_patch(patch_text(*lines), str(work))
-    return [found.place for found in classify_targets(plan, roots if roots is not None else [str(work)], protected)]
+    pinned = resolve_places(roots if roots is not None else [str(work)])
+    return [found.place for found in classify_targets(plan, Places(pinned, protected=protected))]
+
+
+def place_path(path: str, roots: list[str], protected: tuple[str, ...]) -> Placement:
+    return Places(resolve_places(roots), protected=protected).judge.place(normpath(path))
 
 
 @pytest.mark.parametrize(

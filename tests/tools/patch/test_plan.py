@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from understudy.errors import PatchError
+from understudy.places.places import Places
+from understudy.places.resolving import resolve_places
 from understudy.protocol.changes import AddFile, DeleteFile, UpdateFile
 from understudy.tools.patch.plan import apply_plan, plan_patch
 
@@ -196,7 +198,8 @@ def test_a_working_directory_behind_a_link_is_shown_by_its_real_path(tmp_path: P
     for name in ("a", f"{tmp_path}/link/a", f"{tmp_path}/real/a"):
         plan = plan_patch(patch_text(f"*** Update File: {name}", "@@", "-1", "+2"), str(tmp_path / "link"))
         assert list(plan.changes) == list(plan.targets) == [f"{tmp_path}/real/a"]
-    further = plan_patch(patch_text(f"*** Delete File: {tmp_path}/link/a"), f"{tmp_path}/link/sub", anchors=[f"{tmp_path}/link"])
+    places = Places(resolve_places([f"{tmp_path}/link"]))
+    further = plan_patch(patch_text(f"*** Delete File: {tmp_path}/link/a"), f"{tmp_path}/link/sub", places)
     assert further.targets == (f"{tmp_path}/real/a",)
 
 

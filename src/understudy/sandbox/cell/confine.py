@@ -5,7 +5,7 @@ import resource
 
 from . import kernel, landlock, seccomp, syscalls
 from .plan import FULL, Plan
-from .roots import beneath_any, resolve_roots
+from .roots import beneath_any, open_pins
 
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"ptmx")
 _MEGABYTE = 1 << 20
@@ -88,9 +88,12 @@ def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
     reading = landlock.READ_FILE | landlock.EXECUTE
     rules = landlock.Ruleset(abi, reading=True, tcp=plan.network == "off")
     hidden = [os.path.realpath(path) for path in plan.masked if os.path.lexists(path)]
-    for path in resolve_roots(plan.roots):
-        if not beneath_any(path, hidden):
-            rules.allow(path, landlock.changes(abi))
+    opened = open_pins(plan)
+    for path in plan.roots:
+        if path in opened and not beneath_any(path, hidden):
+            rules.allow_opened(opened[path], landlock.changes(abi))
+    for descriptor in opened.values():
+        os.close(descriptor)
     if plan.private_tmp:  # usually inside our own masked state
         rules.allow(plan.private_tmp, landlock.changes(abi) | reading)
     for name in _DEVICES:  # and no others: the terminals of this user are among them

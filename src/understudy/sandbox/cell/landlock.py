@@ -76,12 +76,15 @@ class Ruleset:
             parent = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
         except OSError:
             return
+        self.allow_opened(parent, rights)
+        os.close(parent)
+
+    def allow_opened(self, parent: int, rights: int) -> None:
         kind = os.fstat(parent).st_mode & _KIND
         rights &= self._handled if kind == _FOLDER else self._handled & _FILE_RIGHTS
         if rights and kind != _LINK:
             rule = _PathBeneath(rights, parent)
             kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)
-        os.close(parent)
 
     def enforce(self) -> None:
         kernel.landlock_restrict_self(self._descriptor, 0)

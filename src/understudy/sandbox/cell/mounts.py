@@ -6,10 +6,12 @@ the harmless devices, /run is empty, masked paths are empty, protected names ins
 
 import os
 
+from understudy.places.walking import beneath, check, is_folder, open_plain, step
+
 from . import kernel
 from .plan import Plan
 from .protect import Protector
-from .roots import beneath, beneath_any, resolve_roots
+from .roots import beneath_any, open_pins, outermost
 
 _DEVICES = (b"null", b"zero", b"full", b"urandom", b"tty")
 _LINKS = (
@@ -25,6 +27,8 @@ _KEEP_IN_RUN = (b"/run/current-system", b"/run/booted-system", b"/run/opengl-dri
 _BLANK = b"/dev/.blank"
 _EMPTY = b"/dev/.empty"
 _NO_SUID = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+_OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = 0o040000
 
 
 class Machine:
@@ -52,12 +56,12 @@ class View:
         self._plan = plan
         self._machine = machine
         self._outer_root = outer_root  # the kernel does not apply RLIMIT_NPROC to the machine's root, whatever its name in here
-        self.roots = resolve_roots(plan.roots)
-        self._real_tmp = machine.tmp in self.roots or os.path.normpath(plan.workspace) == machine.tmp
+        self.roots = outermost(plan.roots)
+        self._real_tmp = machine.tmp in self.roots or plan.workspace == machine.tmp
         self._private = -1
         self.own_proc = True
         self.counts_processes = False  # whether nobody but us keeps the limit on processes
-        self._protector = Protector(self.roots, self._blank)
+        self._protector: Protector | None = None
 
     def open_private(self) -> None:
         """Take hold of what only the helper's own user may be able to reach, before its rights are given up."""
@@ -67,9 +71,14 @@ class View:
 
     def build(self) -> None:
         plan, machine = self._plan, self._machine
-        masked = sorted({os.path.realpath(path) for path in plan.masked if os.path.lexists(path)}, key=len)
-        trees = [(path, kernel.open_tree(path), _NO_SUID) for path in self.roots if path != b"/"]
-        trees += [(path, kernel.open_tree(path), _NO_SUID | kernel.MOUNT_ATTR_RDONLY) for path in self._shown()]
+        masked = sorted({os.path.realpath(path) for path in plan.masked}, key=len)
+        opened = open_pins(plan)
+        present = [path for path in plan.roots if path in opened]
+        self.roots = outermost(present)
+        trees = [(path, kernel.open_tree(b"", directory=opened[path]), _NO_SUID) for path in self.roots if path != b"/"]
+        for path in self._shown():
+            tree = kernel.open_tree(b"", directory=opened[path]) if path in opened else kernel.open_tree(path)
+            trees.append((path, tree, _NO_SUID | kernel.MOUNT_ATTR_RDONLY))
         devices = [(path, kernel.open_tree(path, recursive=False)) for path in machine.devices]
         read_only = 0 if b"/" in self.roots else kernel.MOUNT_ATTR_RDONLY
         kernel.set_mount(b"/", read_only | _NO_SUID)
@@ -81,22 +90,39 @@ class View:
             if beneath_any(path, machine.refilled) and path not in machine.refilled:
                 _make_stand(path, tree)
             kernel.set_mount(b"", attributes, directory=tree)
-            kernel.attach(tree, path)
-        self._protector.protect(plan.protected)
+            self._attach(tree, path)
+        mounts = {path: tree for path, tree, _ in trees}
+        roots = [(path, mounts[path] if path != b"/" else os.open(b"/", _OPEN)) for path in self.roots]
+        self._protector = protector = Protector(roots, {_FOLDER: _BLANK, 0: _EMPTY})
+        for path in present:
+            protector.pin(path)  # a root inside another one is the other's content, but nobody's to move away
+        protector.protect(plan.protected, present)
         for path in masked:
-            self._blank(path)
+            if not protector.hide(path):
+                self._blank(path)
+        for descriptor in opened.values():
+            os.close(descriptor)
+
+    def _attach(self, tree: int, path: bytes) -> None:
+        """Mount a root where it stands, whoever may be exchanging that meanwhile."""
+        target = open_plain(path)
+        if path in self._plan.pins and not beneath_any(path, self._machine.covered):
+            check(target, path, *self._plan.pins[path])
+        kernel.attach(tree, b"", directory=target)
+        os.close(target)
 
     def placeholders(self) -> "list[bytes]":
-        return self._protector.placeholders
+        return [] if self._protector is None else self._protector.placeholders
 
     def release(self) -> None:
         """Let go of the placeholders. The server removes them: here they are still mounted over."""
-        self._protector.release()
+        if self._protector is not None:
+            self._protector.release()
 
     def _shown(self) -> "list[bytes]":
         """What is under a covered folder and must be seen all the same, read-only."""
         paths = list(self._machine.shown)
-        workspace = os.path.realpath(self._plan.workspace)
+        workspace = self._plan.workspace
         covered = self._machine.covered
         if beneath_any(workspace, covered) and workspace not in covered and not beneath_any(workspace, self.roots):
             paths.append(workspace)
@@ -171,18 +197,39 @@ class View:
     def _blank(self, path: bytes) -> None:
         """Put something empty and read-only over `path`."""
         try:
-            kind = os.lstat(path).st_mode & 0o170000
+            found = open_plain(path)
         except OSError:
             return  # already out of sight
-        if kind != 0o120000:
-            kernel.attach(kernel.open_tree(_BLANK if kind == 0o040000 else _EMPTY, recursive=False), path)
+        kernel.attach(kernel.open_tree(_BLANK if is_folder(found) else _EMPTY, recursive=False), b"", directory=found)
+        os.close(found)
 
 
 def _make_stand(path: bytes, tree: int) -> None:
-    """Something for a mount to stand on, in a folder that now is empty."""
-    if os.path.isdir(b"/proc/self/fd/%d" % tree):
-        os.makedirs(path, 0o755, exist_ok=True)
-        return
-    os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-    if not os.path.lexists(path):
-        os.mknod(path, 0o100644)
+    """Something for a mount to stand on, in a folder that is the conversation's own: what is in the way there, it may have put."""
+    *folders, last = [name for name in path.split(b"/") if name]
+    current = os.open(b"/", _OPEN)
+    for name in folders:
+        following = _stand(current, name, folder=True)
+        os.close(current)
+        current = following
+    os.close(_stand(current, last, folder=is_folder(tree)))
+    os.close(current)
+
+
+def _stand(parent: int, name: bytes, *, folder: bool) -> int:
+    try:
+        found = step(parent, name, _OPEN)
+        if is_folder(found) == folder:
+            return found
+        os.close(found)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        os.unlink(name, dir_fd=parent)  # a link
+    else:
+        os.rename(name, b".moved-" + os.urandom(8).hex().encode(), src_dir_fd=parent, dst_dir_fd=parent)
+    if folder:
+        os.mkdir(name, 0o755, dir_fd=parent)
+    else:
+        os.mknod(name, 0o100644, dir_fd=parent)
+    return step(parent, name, _OPEN)

@@ -8,46 +8,57 @@ servers can share one, and what a crash left goes away with the next command the
 import fcntl
 import os
 
+from understudy.places.walking import open_plain
+
 _MODE = 0o1700  # given by mkdir itself, so there is no moment without it; nobody sets the sticky bit on a private folder
 _INHERITED = 0o2000  # the parent folder may hand down its group bit
 _TIME = 1_000_000_007  # for file systems that keep no modes: the folder is said to be of 2001
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def hold(path: bytes) -> int | None:
-    """Create or join the placeholder at `path`. Returns the descriptor that holds it, None if something real is there."""
+def hold(name: bytes, folder: int | None = None) -> int | None:
+    """Create or join the placeholder of that name in the open folder (a path needs none).
+
+    Returns the descriptor that holds it, None if something real is there.
+    """
     for _ in range(100):
         try:
-            os.mkdir(path, _MODE)
+            os.mkdir(name, _MODE, dir_fd=folder)
             created = True
         except FileExistsError:
             created = False
         try:
-            descriptor = os.open(path, _FLAGS)
+            descriptor = os.open(name, _FLAGS, dir_fd=folder)
         except FileNotFoundError:
             continue  # removed in between
         except OSError:
             return None
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         entry = os.fstat(descriptor)
-        if not _is_at(entry, path):
+        if not _is_at(entry, name, folder):
             os.close(descriptor)  # removed while we waited for the lock
-        elif _is_marked(entry) and (created or not os.listdir(path)):
+        elif _is_marked(entry) and (created or not os.listdir(descriptor)):
             return descriptor
         elif created:
-            os.utime(path, (_TIME, _TIME))
+            os.utime(descriptor, (_TIME, _TIME))
             return descriptor
         else:
             os.close(descriptor)
             return None
-    raise OSError(11, f"cannot hold {path.decode(errors='backslashreplace')}")
+    raise OSError(11, f"cannot hold {name.decode(errors='backslashreplace')}")
 
 
-def is_placeholder(path: bytes) -> bool:
+def is_placeholder(folder: int, name: bytes) -> bool:
     try:
-        return _is_marked(os.lstat(path)) and not os.listdir(path)
+        descriptor = os.open(name, _FLAGS, dir_fd=folder)
     except OSError:
         return False
+    try:
+        return _is_marked(os.fstat(descriptor)) and not os.listdir(descriptor)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _is_marked(entry: os.stat_result) -> bool:
@@ -55,9 +66,9 @@ def _is_marked(entry: os.stat_result) -> bool:
     return mode == 0o040000 | _MODE or (mode & 0o170000 == 0o040000 and entry.st_mtime_ns == _TIME * 1_000_000_000)
 
 
-def _is_at(entry: os.stat_result, path: bytes) -> bool:
+def _is_at(entry: os.stat_result, name: bytes, folder: int | None) -> bool:
     try:
-        return os.path.samestat(entry, os.lstat(path))
+        return os.path.samestat(entry, os.stat(name, dir_fd=folder, follow_symlinks=False))
     except OSError:
         return False
 
@@ -84,14 +95,21 @@ def remove(path: bytes) -> None:
     try:
         if not _is_marked(os.lstat(path)):
             return
-        descriptor = os.open(path, _FLAGS)
+        folder = open_plain(os.path.dirname(path))
     except OSError:
+        return
+    name = os.path.basename(path)
+    try:
+        descriptor = os.open(name, _FLAGS, dir_fd=folder)
+    except OSError:
+        os.close(folder)
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_at(os.fstat(descriptor), path):
-            os.rmdir(path)
+        if _is_marked(os.fstat(descriptor)) and _is_at(os.fstat(descriptor), name, folder):
+            os.rmdir(name, dir_fd=folder)
     except OSError:
         pass
     finally:
         os.close(descriptor)
+        os.close(folder)

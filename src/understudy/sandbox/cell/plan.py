@@ -23,6 +23,7 @@ class Plan:
         cwd: bytes,
         workspace: bytes = b"/",
         roots: list[bytes] | None = None,
+        pins: "dict[bytes, tuple[int, int]] | None" = None,
         private_tmp: bytes = b"",
         masked: list[bytes] | None = None,
         protected: list[bytes] | None = None,
@@ -42,7 +43,8 @@ class Plan:
         self.environment = environment
         self.cwd = cwd
         self.workspace = workspace
-        self.roots = roots or []
+        self.roots = roots or []  # real paths, also of roots inside others
+        self.pins = pins or {}  # device and inode of what has to stand at roots and workspace; see `places.walking`
         self.private_tmp = private_tmp
         self.masked = masked or []
         self.protected = protected or []  # names inside every root, or absolute paths

@@ -1,113 +1,192 @@
-"""Keeping protected names inside writable roots as they are: their content, their names, and their absence."""
+"""Keeping names inside writable roots as they are: protected ones with their content, masked ones out of sight, and the
+ways to both. Walks from the mounted roots by descriptor, so that nobody who renames things meanwhile can lead it astray."""
 
 import os
 from collections.abc import Callable
 
+from understudy.places.walking import ANYTHING, beneath
+
 from . import kernel
 from .placeholder import hold, is_placeholder
-from .roots import beneath
 
-_KIND, _LINK = 0o170000, 0o120000
+_KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
 _EROFS = 30
 _MOST_LINKS = 8
 _ATTEMPTS = 20
 
 
 class Protector:
-    def __init__(self, roots: "list[bytes]", blank: Callable[[bytes], None]) -> None:
-        """`blank` puts something empty and read-only over a path."""
+    """`roots`: the outermost ones, each with a descriptor of its mount."""
+
+    def __init__(self, roots: "list[tuple[bytes, int]]", blanks: "dict[int, bytes]") -> None:
+        """`blanks`: something empty and read-only to put over a folder and over anything else, by kind."""
         self._roots = roots
-        self._blank = blank
+        self._blanks = blanks
+        self._pinned: dict[bytes, int] = {}  # mounts over single names, by path
         self.placeholders: list[bytes] = []
         self._held: list[int] = []
 
-    def protect(self, names: "list[bytes]") -> None:
+    def protect(self, names: "list[bytes]", folders: "list[bytes]") -> None:
+        """Names inside every one of `folders`, or absolute paths; what is not in a root cannot be changed anyway."""
         for name in names:
-            if name.startswith(b"/"):
-                self._protect(os.path.normpath(name))
-                continue
-            for root in self._roots:
-                self._protect(os.path.normpath(os.path.join(root, name)))
+            for path in [name] if name.startswith(b"/") else [os.path.join(folder, name) for folder in folders]:
+                self._again(self._protect, os.path.normpath(path))
+
+    def pin(self, path: bytes) -> None:
+        """Neither the folder nor any on the way to it can be renamed, removed or replaced."""
+        self._again(self._pin_way, path)
+
+    def hide(self, path: bytes) -> bool:
+        """Cover a path in a root, or the place where it would appear; False if it is in no root."""
+        if self._root_of(path) is None:
+            return False
+        self._again(self._hide, path)
+        return True
 
     def release(self) -> None:
         for descriptor in self._held:
             os.close(descriptor)
 
-    def _protect(self, path: bytes, depth: int = 0) -> None:
+    def _again(self, step: Callable[[bytes], None], path: bytes) -> None:
         """A placeholder of a command that has just ended may be removed while we look: then look again."""
         vanished = FileNotFoundError()
         for _ in range(_ATTEMPTS):
             try:
-                self._protect_what_is_there(path, depth)
+                step(path)
             except FileNotFoundError as error:
                 vanished = error
+            except NotADirectoryError:
+                return  # a root that is a file has no names in it
             else:
                 return
         raise vanished
 
-    def _protect_what_is_there(self, path: bytes, depth: int) -> None:
-        root = next((root for root in self._roots if beneath(path, root) and path != root), None)
+    def _root_of(self, path: bytes) -> "tuple[bytes, int] | None":
+        return next((root for root in self._roots if beneath(path, root[0]) and path != root[0]), None)
+
+    def _protect(self, path: bytes, depth: int = 0) -> None:
+        root = self._root_of(path)
         if root is None or depth > _MOST_LINKS:
             return
-        at = root
-        names = path[len(root) :].strip(b"/").split(b"/")
+        at, folder = root
+        names = path[len(at) :].strip(b"/").split(b"/")
         for index, name in enumerate(names):
             at = os.path.join(at, name)
-            try:
-                kind = os.lstat(at).st_mode & _KIND
-            except FileNotFoundError:
-                self._cover(at)
+            found = _open(folder, name)
+            if found is None:
+                self._cover(folder, name, at)
                 return
-            except NotADirectoryError:
-                return  # a root that is a file has no names in it
+            kind = os.fstat(found).st_mode & _KIND
             if kind == _LINK:
-                self._pin(at)
+                self._pin(found, at)
+                os.close(found)
                 self._protect(os.path.realpath(os.path.join(at, *names[index + 1 :])), depth + 1)
                 return
             if index < len(names) - 1:
-                self._pin(at)
-        if is_placeholder(at):
-            self._cover(at)
-            return
-        self._freeze(at)
-        for folder in _git_folders(at):
-            self._protect(folder, depth + 1)
+                if kind != _FOLDER:
+                    os.close(found)
+                    return  # a file has no names in it
+                folder = self._pin(found, at)
+            elif is_placeholder(folder, name):
+                self._cover(folder, name, at)
+            else:
+                self._freeze(found)
+                for place in _git_folders(folder, name, at):
+                    self._protect(place, depth + 1)
+            os.close(found)
 
-    def _cover(self, path: bytes) -> None:
+    def _pin_way(self, path: bytes) -> None:
+        root = self._root_of(path)
+        if root is None:
+            return
+        at, folder = root
+        for name in path[len(at) :].strip(b"/").split(b"/"):
+            at = os.path.join(at, name)
+            found = _open(folder, name)
+            if found is None:
+                return
+            folder = self._pin(found, at)
+            is_folder = os.fstat(found).st_mode & _KIND == _FOLDER
+            os.close(found)
+            if not is_folder:
+                return
+
+    def _hide(self, path: bytes) -> None:
+        root = self._root_of(path)
+        assert root is not None
+        at, folder = root
+        names = path[len(at) :].strip(b"/").split(b"/")
+        for index, name in enumerate(names):
+            at = os.path.join(at, name)
+            found = _open(folder, name)
+            if found is None:
+                if index == len(names) - 1:
+                    self._cover(folder, name, at)
+                return
+            kind = os.fstat(found).st_mode & _KIND
+            if index == len(names) - 1:
+                if is_placeholder(folder, name):
+                    self._cover(folder, name, at)
+                elif kind == _LINK:
+                    self._pin(found, at)
+                else:
+                    self._blank(found, kind)
+            else:
+                folder = self._pin(found, at)
+            os.close(found)
+            if kind != _FOLDER:
+                return
+
+    def _cover(self, folder: int, name: bytes, path: bytes) -> None:
         try:
-            held = hold(path)
+            held = hold(name, folder)
         except PermissionError:
-            return  # the command has no right to create it either
+            return  # the folder belongs to somebody else: the command has no right to create it either
         except OSError as error:
             if error.errno == _EROFS:
                 return
             raise
+        found = os.open(name, ANYTHING, dir_fd=folder)
         if held is None:
-            self._freeze(path)
-            return
-        self._held.append(held)
-        self.placeholders.append(path)
-        self._blank(path)
+            self._freeze(found)
+        else:
+            self._held.append(held)
+            self.placeholders.append(path)
+            self._blank(found, _FOLDER)
+        os.close(found)
 
-    def _pin(self, path: bytes) -> None:
-        """Make a name a mount point, which cannot be renamed or removed; a link too."""
-        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        tree = kernel.open_tree(b"", directory=descriptor)
-        kernel.attach(tree, b"", directory=descriptor)
-        os.close(descriptor)
+    def _blank(self, found: int, kind: int) -> None:
+        blank = self._blanks[_FOLDER if kind == _FOLDER else 0]
+        kernel.attach(kernel.open_tree(blank, recursive=False), b"", directory=found)
 
-    def _freeze(self, path: bytes) -> None:
-        tree = kernel.open_tree(path, follow=False)
+    def _pin(self, found: int, path: bytes) -> int:
+        """Make a name a mount point, which cannot be renamed or removed; a link too. Returns the mount."""
+        if path not in self._pinned:
+            tree = kernel.open_tree(b"", directory=found)
+            kernel.attach(tree, b"", directory=found)
+            self._pinned[path] = tree
+        return self._pinned[path]
+
+    def _freeze(self, found: int) -> None:
+        tree = kernel.open_tree(b"", directory=found)
         kernel.set_mount(b"", kernel.MOUNT_ATTR_RDONLY, directory=tree)
-        kernel.attach(tree, path)
+        kernel.attach(tree, b"", directory=found)
+        os.close(tree)
 
 
-def _git_folders(path: bytes) -> "list[bytes]":
+def _open(folder: int, name: bytes) -> int | None:
+    try:
+        return os.open(name, ANYTHING, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+
+
+def _git_folders(parent: int, name: bytes, path: bytes) -> "list[bytes]":
     """Where the `.git` file of a worktree or submodule points to."""
-    if os.path.basename(path) != b".git":
+    if name != b".git":
         return []
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
         content = os.read(descriptor, 4096)
         os.close(descriptor)
     except OSError:
@@ -115,5 +194,5 @@ def _git_folders(path: bytes) -> "list[bytes]":
     if not content.startswith(b"gitdir:"):
         return []
     folder = os.path.realpath(os.path.join(os.path.dirname(path), content[7:].strip()))
-    parent = os.path.dirname(folder)
-    return [folder, os.path.dirname(parent)] if os.path.basename(parent) == b"worktrees" else [folder]
+    parent_path = os.path.dirname(folder)
+    return [folder, os.path.dirname(parent_path)] if os.path.basename(parent_path) == b"worktrees" else [folder]

@@ -1,45 +1,25 @@
-"""Paths of writable roots: which are real, which lie inside another."""
+"""Paths of writable roots: which of them are there, as they were pinned, and which lie inside another."""
 
-import os
+from understudy.places.walking import beneath, open_pinned
 
-
-def beneath(path: bytes, parent: bytes) -> bool:
-    return path == parent or parent == b"/" or path.startswith(parent + b"/")
+from .plan import Plan
 
 
 def beneath_any(path: bytes, parents: "list[bytes]") -> bool:
     return any(beneath(path, parent) for parent in parents)
 
 
-def resolve_roots(paths: "list[bytes]") -> "list[bytes]":
-    """The real paths of the roots that exist, outermost only.
-
-    A root inside another one adds nothing, and its name may have been turned into a link by an earlier command: so a
-    path is never followed once it has entered a root.
-    """
-    roots: list[bytes] = []
-    for path in sorted({os.path.normpath(path) for path in paths}, key=len):
-        real = _resolve_outside(path, roots)
-        if real is not None:
-            roots.append(real)
-    return [root for root in roots if not any(root != other and beneath(root, other) for other in roots)]
+def outermost(paths: "list[bytes]") -> "list[bytes]":
+    """Those that do not lie inside another one."""
+    return [path for path in paths if not any(path != other and beneath(path, other) for other in paths)]
 
 
-def _resolve_outside(path: bytes, roots: "list[bytes]", depth: int = 0) -> bytes | None:
-    at = b"/"
-    names = [name for name in path.split(b"/") if name]
-    while names:
-        if beneath_any(at, roots):
-            return None
-        step = os.path.join(at, names.pop(0))
+def open_pins(plan: Plan) -> "dict[bytes, int]":
+    """Every root and the workspace, opened; without those that are missing. Raises OSError where another thing stands."""
+    opened: dict[bytes, int] = {}
+    for path, (device, inode) in plan.pins.items():
         try:
-            target = os.readlink(step)
-        except OSError:
-            at = step
-            continue
-        if depth > 40:
-            return None
-        return _resolve_outside(os.path.normpath(os.path.join(at, target, *names)), roots, depth + 1)
-    if beneath_any(at, roots) or not os.path.lexists(at):
-        return None
-    return at
+            opened[path] = open_pinned(path, device, inode)
+        except FileNotFoundError:
+            pass
+    return opened

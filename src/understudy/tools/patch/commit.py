@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from understudy.errors import PatchError
+from understudy.places.places import Places
 
 from .door import Door, FileState, NotPlain, identity_of
 from .paths import Spot, os_text
@@ -45,9 +46,9 @@ class Change(msgspec.Struct, frozen=True):
         return f"Failed to {'remove original' if self.moved else 'delete file'} {self.spot.written}"
 
 
-def commit_changes(changes: Sequence[Change]) -> None:
+def commit_changes(changes: Sequence[Change], places: Places | None = None) -> None:
     """Raises `PatchError` with the reason on one line, and then nothing has changed."""
-    with Door() as door:
+    with Door(places) as door:
         work = _Transaction(door)
         try:
             for change in changes:

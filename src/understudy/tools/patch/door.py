@@ -13,6 +13,9 @@ from types import TracebackType
 import msgspec
 
 from understudy.errors import PatchError
+from understudy.places.masks import Identity
+from understudy.places.places import Places
+from understudy.places.walking import check
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 _MAX_OPEN_DIRECTORIES = 64  # a patch over many directories must not use up the descriptors of the whole server
@@ -24,6 +27,13 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 class NotPlain(PatchError):
     """The path leads through a link, or to something that is neither a regular file nor a directory."""
+
+
+class Masked(NotPlain):
+    """Neither the model nor a patch may know what is in it. No question is put: the question itself would show it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is masked: it can be neither read nor changed")
 
 
 class FileState(msgspec.Struct, frozen=True):
@@ -38,10 +48,16 @@ class FileState(msgspec.Struct, frozen=True):
 
 
 class Door:
-    """Holds directories open while a patch is read or written; use as a context manager."""
+    """Holds directories open while a patch is read or written; use as a context manager.
 
-    def __init__(self) -> None:
+    With `places`, a pinned directory has to be the one that was pinned, and what is masked is not opened, whatever its name.
+    """
+
+    def __init__(self, places: Places | None = None) -> None:
         self._open: dict[str, int] = {}
+        self._places = places
+        self._pinned = {} if places is None else {place.path: place for place in places.pinned}
+        self._hidden: set[Identity] = set() if places is None else places.masks.identities()
 
     def __enter__(self) -> "Door":
         return self
@@ -57,14 +73,14 @@ class Door:
         """
         try:
             directory, name = self.parent(real)
-            return _read_file(directory, name, real)
+            return self._read_file(directory, name, real)
         except FileNotFoundError:
             return None
 
     def open_file(self, real: str) -> int:
         """A descriptor of the regular file at the path, for reading. The caller closes it."""
         directory, name = self.parent(real)
-        return _open_regular(directory, name, real)
+        return self._open_regular(directory, name, real)
 
     def parent(self, real: str, *, on_created: Callable[[str], None] | None = None) -> tuple[int, str]:
         """The open directory that holds the path, and the name in it. With `on_created`, missing directories are made."""
@@ -75,24 +91,75 @@ class Door:
         """The directory, open; valid until many others have been asked for."""
         held = self._open.pop(path, None)
         if held is None:
-            held = _walk(path, on_created)
+            held = self._walk(path, on_created)
             if len(self._open) >= _MAX_OPEN_DIRECTORIES:
                 os.close(self._open.pop(next(iter(self._open))))
         self._open[path] = held
         return held
 
+    def _walk(self, path: str, on_created: Callable[[str], None] | None) -> int:
+        current = os.open("/", _DIRECTORY)
+        reached = ""
+        for name in path.split("/")[1:]:
+            reached = f"{reached}/{name}"
+            try:
+                following = _step(current, name, reached, on_created)
+            finally:
+                os.close(current)
+            current = following
+            try:
+                self._judge_directory(current, reached)
+            except BaseException:
+                os.close(current)
+                raise
+        return current
 
-def _walk(path: str, on_created: Callable[[str], None] | None) -> int:
-    current = os.open("/", _DIRECTORY)
-    reached = ""
-    for name in path.split("/")[1:]:
-        reached = f"{reached}/{name}"
+    def _judge_directory(self, descriptor: int, path: str) -> None:
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) in self._hidden:
+            raise Masked(path)
+        pinned = self._pinned.get(path)
+        if pinned is not None:
+            try:
+                check(descriptor, path, pinned.device, pinned.inode)
+            except OSError as error:
+                raise NotPlain(error.strerror) from None
+
+    def _read_file(self, directory: int, name: str, real: str) -> FileState:
+        info = _plain_stat(os.stat(name, dir_fd=directory, follow_symlinks=False), real)
+        self._judge_file(info, real)
+        if info.st_size > MAX_FILE_BYTES:
+            return FileState(None, stat.S_IMODE(info.st_mode), identity_of(info))
         try:
-            following = _step(current, name, reached, on_created)
+            descriptor = self._open_regular(directory, name, real)
+        except PermissionError:
+            return FileState(None, stat.S_IMODE(info.st_mode), identity_of(info))
+        try:
+            info = os.fstat(descriptor)
+            data = _read_all(descriptor, info.st_size)
         finally:
-            os.close(current)
-        current = following
-    return current
+            os.close(descriptor)
+        return FileState(data, stat.S_IMODE(info.st_mode), identity_of(info))
+
+    def _open_regular(self, directory: int, name: str, real: str) -> int:
+        # Looked at before it is opened too: opening some devices has effects.
+        _plain_stat(os.stat(name, dir_fd=directory, follow_symlinks=False), real)
+        try:
+            descriptor = os.open(name, _READ, dir_fd=directory)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise NotPlain(f"{real} is a symbolic link; a patch changes regular files only") from None
+            raise
+        try:
+            self._judge_file(_plain_stat(os.fstat(descriptor), real), real)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _judge_file(self, info: os.stat_result, real: str) -> None:
+        if self._places is not None and ((info.st_dev, info.st_ino) in self._hidden or self._places.masks.may_hold(info)):
+            raise Masked(real)
 
 
 def _step(directory: int, name: str, reached: str, on_created: Callable[[str], None] | None) -> int:
@@ -117,39 +184,6 @@ def _step(directory: int, name: str, reached: str, on_created: Callable[[str], N
 def _refuse_link(directory: int, name: str, reached: str) -> None:
     if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
         raise NotPlain(f"{reached} is a symbolic link; a patch does not go through links")
-
-
-def _read_file(directory: int, name: str, real: str) -> FileState:
-    info = _plain_stat(os.stat(name, dir_fd=directory, follow_symlinks=False), real)
-    if info.st_size > MAX_FILE_BYTES:
-        return FileState(None, stat.S_IMODE(info.st_mode), identity_of(info))
-    try:
-        descriptor = _open_regular(directory, name, real)
-    except PermissionError:
-        return FileState(None, stat.S_IMODE(info.st_mode), identity_of(info))
-    try:
-        info = os.fstat(descriptor)
-        data = _read_all(descriptor, info.st_size)
-    finally:
-        os.close(descriptor)
-    return FileState(data, stat.S_IMODE(info.st_mode), identity_of(info))
-
-
-def _open_regular(directory: int, name: str, real: str) -> int:
-    # Looked at before it is opened too: opening some devices has effects.
-    _plain_stat(os.stat(name, dir_fd=directory, follow_symlinks=False), real)
-    try:
-        descriptor = os.open(name, _READ, dir_fd=directory)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NotPlain(f"{real} is a symbolic link; a patch changes regular files only") from None
-        raise
-    try:
-        _plain_stat(os.fstat(descriptor), real)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _plain_stat(info: os.stat_result, real: str) -> os.stat_result:

@@ -5,11 +5,11 @@ The path that is shown is the path that is written: what cannot be shown faithfu
 
 import os
 import posixpath
-from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from understudy.errors import PatchError
+from understudy.places.places import Places
 
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_BYTES = 255
@@ -49,16 +49,15 @@ class Base(msgspec.Struct, frozen=True):
         return _without_system_link(written)
 
 
-def resolve_base(base: str, anchors: Iterable[str] = ()) -> Base:
-    """`anchors` are directories the user configured: they may lie behind links. Raises `PatchError` if `base` is no directory."""
-    real = os.path.realpath(base)
+def resolve_base(base: str, places: Places | None = None) -> Base:
+    """The folders of `places` may be written as the user spells them. Raises `PatchError` if `base` is no directory."""
+    pairs = {place.spelled: place.path for place in places.pinned} if places is not None else {}
+    spelled = os.path.abspath(base)
+    real = pairs.setdefault(spelled, os.path.realpath(base))
     try:
         os.stat(os.path.join(real, ""))
     except OSError as error:
         raise PatchError(f"Failed to enter {base}: {os_text(error)}") from None
-    pairs = {os.path.abspath(base): real}
-    for anchor in anchors:
-        pairs.setdefault(os.path.abspath(anchor), os.path.realpath(anchor))
     moved = [(spelled, target) for spelled, target in pairs.items() if spelled != target]
     return Base(real, tuple(sorted(moved, key=lambda pair: len(pair[0]), reverse=True)))
 
@@ -99,12 +98,3 @@ def _complaint(path: str) -> str | None:
 def _visible(path: str) -> str:
     shortened = path if len(path) <= 200 else path[:200] + "…"
     return "'" + "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in shortened) + "'"
-
-
-def is_within(path: str, directory: str) -> bool:
-    """Whether `path` is `directory` or beneath it; both real and absolute."""
-    return directory == "/" or path == directory or path.startswith(directory + "/")
-
-
-def any_within(path: str, directories: Sequence[str]) -> bool:
-    return any(is_within(path, directory) for directory in directories)

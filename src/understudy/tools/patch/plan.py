@@ -3,17 +3,17 @@
 The operations are played in order over a picture of the files they name, so the plan holds the net effect on each path.
 """
 
-from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from understudy.errors import PatchError
+from understudy.places.places import Places
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 
 from .commit import Change, commit_changes
 from .content import updated_text
-from .door import MAX_FILE_BYTES, Door, FileState
+from .door import MAX_FILE_BYTES, Door, FileState, Masked
 from .grammar import AddOperation, DeleteOperation, Operation, UpdateOperation, parse_patch
 from .paths import Base, Spot, os_text, resolve_base
 from .unified import unified_diff
@@ -44,6 +44,7 @@ class PatchPlan(msgspec.Struct, frozen=True):
     summary: str
     overwrites: tuple[str, ...]  # existing files that an addition or a move replaces
     failure: str | None
+    places: Places | None = None  # what it was checked against, and is written through
 
     @property
     def is_empty(self) -> bool:
@@ -55,17 +56,17 @@ class PatchPlan(msgspec.Struct, frozen=True):
         return tuple(edit.spot.real for edit in self.edits)
 
 
-def plan_patch(body: str, base: str, anchors: Iterable[str] = ()) -> PatchPlan:
+def plan_patch(body: str, base: str, places: Places | None = None) -> PatchPlan:
     """Check the patch against the files as they are now. Nothing is written.
 
-    Paths in it are relative to `base`. `anchors` are further directories of the user's (the writable roots) that may lie
-    behind links. Raises `PatchError`. The deletion of a file that is not there is no error yet: applying reports it.
+    Paths in it are relative to `base`. `places` are the conversation's: those may lie behind links that the user chose.
+    Raises `PatchError`. The deletion of a file that is not there is no error yet: applying reports it.
     """
     patch = parse_patch(body)
     if not patch.operations:
         return PatchPlan({}, (), (), "", (), None)
-    with Door() as door:
-        picture = _Picture(door, resolve_base(base, anchors))
+    with Door(places) as door:
+        picture = _Picture(door, resolve_base(base, places), places)
         for operation in patch.operations:
             picture.play(operation)
     return picture.plan()
@@ -75,7 +76,8 @@ def apply_plan(plan: PatchPlan) -> None:
     """All of the plan's changes or, with a `PatchError` that says why on one line, none."""
     if plan.failure:
         raise PatchError(plan.failure)
-    commit_changes([edit for edit in plan.edits if edit.before is None or edit.after is None or edit.before.data != edit.after])
+    changed = [edit for edit in plan.edits if edit.before is None or edit.after is None or edit.before.data != edit.after]
+    commit_changes(changed, plan.places)
 
 
 class _Entry(msgspec.Struct):
@@ -91,9 +93,10 @@ class _Entry(msgspec.Struct):
 
 
 class _Picture:
-    def __init__(self, door: Door, base: Base) -> None:
+    def __init__(self, door: Door, base: Base, places: Places | None) -> None:
         self._door = door
         self._base = base
+        self._places = places
         self._entries: dict[str, _Entry] = {}
         self._read_bytes = 0
         self._failure: str | None = None
@@ -116,17 +119,25 @@ class _Picture:
             summary=_summary(entries),
             overwrites=tuple(entry.spot.shown for entry in entries if entry.before and entry.deeds[0] in ("add", "move here")),
             failure=self._failure,
+            places=self._places,
         )
 
+    def _spot(self, written: str) -> Spot:
+        """Masked files are refused before anything of them is read: what a patch says of a file tells what is in it."""
+        spot = self._base.spot(written)
+        if self._places is not None and self._places.judge.masked_by(spot.real) is not None:
+            raise Masked(spot.shown)
+        return spot
+
     def _add(self, operation: AddOperation) -> None:
-        spot = self._base.spot(operation.path)
+        spot = self._spot(operation.path)
         entry = self._entry(spot, "add", f"Failed to write file {spot.written}")
         if entry.before and entry.before.data is None:
             raise PatchError(f"Failed to read file to replace {spot.shown}: {_unread_reason(entry.before)}")
         entry.data = operation.content.encode()
 
     def _delete(self, operation: DeleteOperation) -> None:
-        spot = self._base.spot(operation.path)
+        spot = self._spot(operation.path)
         failure = f"Failed to delete file {spot.written}"
         entry = self._entry(spot, "delete", failure)
         if entry.before is None:
@@ -134,8 +145,8 @@ class _Picture:
         entry.data = None
 
     def _update(self, operation: UpdateOperation) -> None:
-        spot = self._base.spot(operation.path)
-        destination = self._base.spot(operation.move_to) if operation.move_to is not None else spot
+        spot = self._spot(operation.path)
+        destination = self._spot(operation.move_to) if operation.move_to is not None else spot
         stays = destination.real == spot.real
         source = self._entry(spot, "update" if stays else "move away", None)
         new = updated_text(_text(source), operation.chunks, spot.shown).encode()

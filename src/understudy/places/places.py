@@ -1,0 +1,99 @@
+"""The places of one conversation: its roots, what is masked and what is protected in them, pinned when it begins.
+
+Everybody who touches files for a model goes through this: the cell, the patch door, the reader of AGENTS.md, `workdir`.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from understudy.places.masks import Masks
+from understudy.places.reading import open_for_model
+from understudy.places.resolving import Place, look, resolve_places
+from understudy.places.walking import open_pinned
+from understudy.protocol.records import Pin, Pins
+
+if TYPE_CHECKING:
+    from understudy.places.judging import Judge
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+class Places:
+    def __init__(self, pinned: Sequence[Place], *, masked: Iterable[str] = (), protected: Iterable[str] = ()) -> None:
+        """`pinned`: the working directory first, then the other writable roots."""
+        self.pinned = tuple(pinned)
+        self.protected = tuple(protected)
+        self._masked = tuple(masked)
+
+    @cached_property
+    def masks(self) -> Masks:
+        return Masks(self._masked)
+
+    @cached_property
+    def judge(self) -> "Judge":
+        from understudy.places.judging import Judge  # slow to load, and only tools need it
+
+        return Judge(self.roots, self.protected, self._masked)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Real paths."""
+        return tuple(dict.fromkeys(place.path for place in self.pinned))
+
+    def real(self, path: str) -> str:
+        """Where a pinned place that the user spells like this really is; any other path as it is."""
+        return next((place.path for place in self.pinned if place.spelled == path), path)
+
+    def complaint(self) -> str | None:
+        """Which place is not what the conversation began with, in words; None while all are. One that is missing does no harm."""
+        for place in self.pinned:
+            try:
+                os.close(open_pinned(place.path, place.device, place.inode))
+            except (FileNotFoundError, PermissionError):
+                continue
+            except OSError as error:
+                return error.strerror
+        return None
+
+    def open_for_model(self, path: str) -> int:
+        """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here."""
+        return open_for_model(path, self.masks)
+
+    def pins(self) -> Pins:
+        """For the log. A path that no log can hold is pinned for this process only."""
+        kept = [Pin(each.spelled, each.path, each.device, each.inode) for each in self.pinned if _is_text(each)]
+        return Pins(_boot(), tuple(kept))
+
+
+def pin_places(
+    cwd: str, roots: Iterable[str], *, masked: Iterable[str] = (), protected: Iterable[str] = (), known: Pins | None = None
+) -> Places:
+    """The places that a user named, as `known` from before or, where they are not, as they are now."""
+    before = () if known is None else [_known(pin, same_boot=known.boot == _boot()) for pin in known.places]
+    return Places(resolve_places((cwd, *roots), before), masked=masked, protected=protected)
+
+
+def _known(pin: Pin, *, same_boot: bool) -> Place:
+    if same_boot:
+        return Place(pin.spelled, pin.path, pin.device, pin.inode)
+    now = look(pin.spelled, pin.path)  # many devices get new numbers when a machine starts
+    return Place(pin.spelled, pin.path, now.device if now.inode == pin.inode else 0, pin.inode)
+
+
+def _is_text(place: Place) -> bool:
+    try:
+        f"{place.spelled}{place.path}".encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@cache
+def _boot() -> str:
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,87 @@
+"""Opening what stands at a path without following a link, and telling whether it is what stood there before.
+
+What is checked is what was opened, never a name that is looked up again. Lean: the sandbox's helper process loads this too.
+"""
+
+import os
+
+_KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
+_ENOTDIR, _ELOOP, _ESTALE = 20, 40, 116
+# O_PATH (Linux) also passes through folders that may be entered but not listed, and opens no device.
+_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+FOLDER = _PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ANYTHING = _PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_REPLACED = "is not what stood there when this conversation began: put that back, or begin a new conversation"
+_LINKED = "is, or lies behind, a symbolic link that this conversation did not begin with: put back what stood there"
+
+
+def open_plain(path: "bytes | str") -> int:
+    """What stands at the absolute path, opened without following any link; the caller closes it.
+
+    Raises OSError: ELOOP for a link, wherever on the way.
+    """
+    current = os.open("/", FOLDER)
+    names = [name for name in os.fsencode(path).split(b"/") if name]
+    for index, name in enumerate(names):
+        try:
+            following = step(current, name, FOLDER if index < len(names) - 1 else ANYTHING)
+        finally:
+            os.close(current)
+        current = following
+    return current
+
+
+def step(folder: int, name: bytes, flags: int) -> int:
+    """One step down. Raises OSError with ELOOP for a link."""
+    try:
+        descriptor = os.open(name, flags, dir_fd=folder)
+    except NotADirectoryError:
+        # With O_DIRECTORY the kernel does not tell a link from a file: say which it is.
+        if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & _KIND == _LINK:
+            raise OSError(_ELOOP, os.strerror(_ELOOP)) from None
+        raise
+    if not flags & os.O_DIRECTORY and os.fstat(descriptor).st_mode & _KIND == _LINK:
+        os.close(descriptor)
+        raise OSError(_ELOOP, os.strerror(_ELOOP))
+    return descriptor
+
+
+def is_folder(descriptor: int) -> bool:
+    return os.fstat(descriptor).st_mode & _KIND == _FOLDER
+
+
+def open_pinned(path: "bytes | str", device: int, inode: int) -> int:
+    """What stands at a pinned path, opened; `inode` 0: nothing stood there. The caller closes it.
+
+    Raises FileNotFoundError for nothing, and OSError in words for anything but what was pinned.
+    """
+    try:
+        descriptor = open_plain(path)
+    except NotADirectoryError:
+        raise _refusal(path, _REPLACED) from None
+    except OSError as error:
+        if error.errno == _ELOOP:
+            raise _refusal(path, _LINKED) from None
+        raise
+    try:
+        check(descriptor, path, device, inode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check(descriptor: int, path: "bytes | str", device: int, inode: int) -> None:
+    """Raises OSError in words where what was opened is not what was pinned. `device` 0: not compared."""
+    found = os.fstat(descriptor)
+    if inode and (found.st_ino != inode or (device and found.st_dev != device)):
+        raise _refusal(path, _REPLACED)
+
+
+def _refusal(path: "bytes | str", why: str) -> OSError:
+    return OSError(_ESTALE, f"{os.fsencode(path).decode(errors='backslashreplace')} {why}")
+
+
+def beneath(path: bytes, parent: bytes) -> bool:
+    return path == parent or parent == b"/" or path.startswith(parent + b"/")
