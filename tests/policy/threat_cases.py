@@ -305,6 +305,7 @@ THREAT_CASES: tuple[ThreatCase, ...] = (
         facts=replace(FACTS, planted=frozenset(("ls",))),
     ),
     ThreatCase("S33", ("bash", "-lc", "ls"), note="so does `bash`", facts=replace(FACTS, planted=frozenset(("bash",)))),
+    ThreatCase("S33", ("ls",), note="with `LD_LIBRARY_PATH=:/usr/lib`", facts=replace(FACTS, steered_by="LD_LIBRARY_PATH")),
     *_bash("S34", "echo =rm", "ls *(e:evil:)", "[[ a =~ b ]]", "echo ${(e)x}", "ls *", "ls ~", "ls {a,b}", "ls [ab]", "ls ?"),
     ThreatCase("S34", ("zsh", "-lc", "ls"), note="only `bash -lc` is read as a script of harmless commands"),
     ThreatCase("S34", ("sh", "-c", "ls")),
@@ -367,5 +368,7 @@ THREAT_CASES: tuple[ThreatCase, ...] = (
         "find /",
         "ls -R /",
     ),
+    ThreatCase("S37", ("tail", "-5cf", "f")),
+    ThreatCase("S37", ("tail", "+5f", "f")),
     ThreatCase("S37", ("cat", "fifo"), "allow", "a pipe in the project: ended by the time limit, its output is bounded"),
 )

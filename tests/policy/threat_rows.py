@@ -33,7 +33,7 @@ COMMAND_ROWS: dict[str, str] = {
     "S30": "second commands hidden by line ends, comments, operators, functions",
     "S31": "quoting that puts a name together, odd blanks, characters that hide",
     "S32": "too long, too many, too deep",
-    "S33": "a harmless name at another path, or planted in the search path",
+    "S33": "a harmless name at another path, planted in the search path, or run by a loader that searches the project",
     "S34": "other shells, and expansions that only they know",
     "S35": "changing folder first",
     "S36": "reading secrets",

@@ -52,6 +52,18 @@ async def test_s38_x15_an_approval_for_the_session_is_for_the_same_words_folder_
         assert [name for name, outcome in outcomes.items() if outcome == REJECTED] == ["other words", "other folder", "rewritten"]
 
 
+async def test_s33_no_program_is_harmless_while_its_loader_searches_the_folder_it_runs_in() -> None:
+    calls = {"bare": shell("ls"), "in a shell": shell("bash", "-lc", "ls")}
+    for config in (UNTRUSTED, {**UNTRUSTED, "sandbox_mode": "danger-full-access"}):
+        with house() as place:
+            async with besieged(attacks(calls), place, config, env={**ENV, "LD_LIBRARY_PATH": ":/usr/lib"}) as (model, client):
+                turn = client.call_tool("codex", prompt="go")
+                for name in calls:
+                    await answer_next(client, name, DECLINED)
+                await turn
+                assert set(told(model.requests[-1]).values()) == {REJECTED}
+
+
 async def test_x15_what_changes_while_the_question_is_open_is_not_run() -> None:
     calls = {"script": shell("bash", "run.sh"), "folder": shell("touch", "here", workdir="sub")}
     with house() as place:

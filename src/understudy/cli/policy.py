@@ -13,6 +13,7 @@ from understudy.errors import BadRequest, ConfigError
 from understudy.policy.check import Situation, describe, run_cases
 from understudy.policy.decide import CommandFacts, decide_command
 from understudy.policy.search_path import planted_programs
+from understudy.policy.steering import steering_variable
 from understudy.tools.tool import ToolSettings
 
 
@@ -34,7 +35,8 @@ def _check(options: Namespace) -> int:
             sandbox_available=can_contain(),
             escalated=options.escalated,
             rules=settings.rules,
-            planted=planted_programs(settings.environment.get("PATH"), settings.cwd, settings.roots),
+            planted=planted_programs(settings.environment.get("PATH"), settings.cwd, settings.roots, options.argv[:1]),
+            steered_by=steering_variable(settings.environment, settings.cwd, settings.roots),
             home=settings.home,
         )
     )

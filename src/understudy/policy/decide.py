@@ -31,6 +31,7 @@ class CommandFacts(msgspec.Struct, frozen=True):
     approved: bool = False  # a person approved this `approval_key` for the session
     rules: Rules = NO_RULES
     planted: frozenset[str] = frozenset()  # see `planted_programs`
+    steered_by: str | None = None  # see `steering_variable`
     home: str = ""
 
 
@@ -61,7 +62,7 @@ def _decide_by_policy(facts: CommandFacts) -> Verdict:
     full_access = facts.sandbox_mode == "danger-full-access"
     if facts.approval_policy == "untrusted":
         spared = _spare(facts) if full_access or can_contain else None
-        return spared or Verdict("ask", False, "not known to be harmless", "untrusted")
+        return spared or Verdict("ask", False, _why_not_harmless(facts), "untrusted")
     if full_access:
         return Verdict("allow", False, "the sandbox mode is danger-full-access", "full-access")
     if facts.approval_policy == "on-request" and facts.escalated:
@@ -76,13 +77,21 @@ def _decide_by_policy(facts: CommandFacts) -> Verdict:
 def _spare(facts: CommandFacts) -> Verdict | None:
     """The verdict that needs no question, where the command is harmless or the user's rules allow all of it."""
     contained = facts.sandbox_mode != "danger-full-access"
-    if is_harmless(facts.argv, Surroundings(facts.cwd, facts.project, facts.home, facts.planted)):
+    if facts.steered_by is not None and not contained:
+        return None  # nor by a rule: it is about a program of that name, and this would be the project's
+    if facts.steered_by is None and is_harmless(facts.argv, Surroundings(facts.cwd, facts.project, facts.home, facts.planted)):
         return Verdict("allow", contained, "only reads, and only in the project", "known-harmless")
     allowed = _allowing_rules(facts)
     if not allowed:
         return None
     rule = allowed[0]
     return Verdict("allow", contained, rule.reason or f"allowed by the rule {rule.name}", rule.name, network=_least(allowed))
+
+
+def _why_not_harmless(facts: CommandFacts) -> str:
+    if facts.steered_by is not None:
+        return f"no program is harmless while the variable {facts.steered_by} lets files of the project take part in it"
+    return "not known to be harmless"
 
 
 def _granted_network(facts: CommandFacts) -> NetworkMode | None:
@@ -94,7 +103,10 @@ def _allowing_rules(facts: CommandFacts) -> list[Rule]:
     commands = simple_commands(facts.argv) if facts.rules.allowing else None
     surroundings = Surroundings(facts.cwd, facts.project, facts.home, facts.planted)
     found: list[Rule] = []
+    full_access = facts.sandbox_mode == "danger-full-access"
     for words in commands or ():
+        if full_access and words[0] in facts.planted:
+            return []  # inside the sandbox a program of the project may bear the name that a rule allows
         rule = facts.rules.allowing_command(words, tuple(surroundings.places), facts.project)
         if rule is not None:
             found.append(rule)

@@ -37,8 +37,8 @@ _READERS: dict[str, Reader] = {
         ),
         "paths",
     ),
-    "head": Reader(Options("qvz0123456789", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
-    "tail": Reader(Options("qvz0123456789", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
+    "head": Reader(Options("qvz", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
+    "tail": Reader(Options("qvz", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
     "wc": Reader(Options("cmlLw", long_flags=names("bytes chars lines words max-line-length")), "paths"),
     "nl": Reader(Options("p", "bdfhilnsvw", names("no-renumber"), names("body-numbering number-format number-width")), "paths"),
     "ls": Reader(
@@ -100,6 +100,9 @@ _READERS: dict[str, Reader] = {
 }
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_OLD_HEAD = re.compile(r"-[0-9]{1,18}[bkmclqvz]*")
+_OLD_TAIL = re.compile(r"[-+][0-9]{1,18}[bcl]?")
+_MAY_FOLLOW = re.compile(r"[-+](?!-)[^/]*[fF]")
 _PRINTED_LINES = re.compile(r"[0-9]{1,18}(?:,(?:[0-9]{1,18}|\$))?p")
 
 _FIND_ALONE = names(
@@ -188,6 +191,26 @@ def _reads_only(reader: Reader, parsed: Parsed, surroundings: Surroundings) -> b
     return all(path == "-" or allowed(path) for path in operands or (".",))
 
 
+def _is_harmless_end(args: Words, surroundings: Surroundings, *, reader: Reader, old_form: re.Pattern[str]) -> bool:
+    """`head` or `tail`. A first word may have the old form, in which no letter takes the next word as its value."""
+    if args and old_form.fullmatch(args[0]):
+        args = args[1:]
+    parsed = parse_options(reader.options, args)
+    # What else begins with a plus is the name of a file to some and an old form to others.
+    return parsed is not None and not any(path[:1] == "+" for path in parsed.operands) and _reads_only(reader, parsed, surroundings)
+
+
+def _is_harmless_head(args: Words, surroundings: Surroundings) -> bool:
+    return _is_harmless_end(args, surroundings, reader=_READERS["head"], old_form=_OLD_HEAD)
+
+
+def _is_harmless_tail(args: Words, surroundings: Surroundings) -> bool:
+    """An `f` among the letters of an old form (`-5f`, `+5cf`, `-cf`) makes it follow the file for ever."""
+    if any(_MAY_FOLLOW.match(word) for word in args):
+        return False
+    return _is_harmless_end(args, surroundings, reader=_READERS["tail"], old_form=_OLD_TAIL)
+
+
 def _is_harmless_cd(args: Words, surroundings: Surroundings) -> bool:
     folders = args[1:] if args[:1] in (("--",), ("-L",), ("-P",)) else args
     return len(folders) == 1 and not folders[0].startswith(("-", "~")) and folders[0] != "" and surroundings.move(folders[0])
@@ -221,5 +244,7 @@ def _is_harmless_sed(args: Words, surroundings: Surroundings) -> bool:
 _SPECIAL: dict[str, Callable[[Words, Surroundings], bool]] = {
     "cd": _is_harmless_cd,
     "find": _is_harmless_find,
+    "head": _is_harmless_head,
     "sed": _is_harmless_sed,
+    "tail": _is_harmless_tail,
 }

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -12,7 +12,9 @@ from understudy.policy.approvals import approval_key, environment_digest
 from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
 from understudy.policy.environment import with_markers
 from understudy.policy.search_path import planted_programs
+from understudy.policy.steering import steering_variable
 from understudy.policy.verdicts import Verdict
+from understudy.policy.words import Words, simple_commands
 from understudy.protocol.choices import OutputStream
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
 from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, OutputDelta, ToolAnswered
@@ -73,11 +75,21 @@ async def _nothing_to_run(call_id: str, cwd: str, context: ToolContext) -> ToolO
     return ToolOutput(f"execution error: {reason}", success=False)
 
 
-def _planted(settings: ToolSettings, cwd: str) -> frozenset[str]:
-    """Programs of the project that would be found before the real ones. Only `untrusted` spares questions by a program's name."""
+class _Foreign(NamedTuple):
+    """What of the project could run under the name of another program. Only `untrusted` spares questions by a program's name."""
+
+    programs: frozenset[str] = frozenset()
+    variable: str | None = None
+
+
+def _foreign(settings: ToolSettings, argv: Words, cwd: str) -> _Foreign:
     if settings.approval_policy != "untrusted":
-        return frozenset()
-    return planted_programs(settings.environment.get("PATH"), cwd, settings.roots)
+        return _Foreign()
+    called = [words[0] for words in simple_commands(argv) or ()]
+    return _Foreign(
+        planted_programs(settings.environment.get("PATH"), cwd, settings.roots, called),
+        steering_variable(settings.environment, cwd, settings.roots),
+    )
 
 
 class _Execution:
@@ -92,6 +104,7 @@ class _Execution:
         self._environment = settings.environment
         milliseconds = params.timeout if params.timeout is not None else params.timeout_ms
         self._seconds = settings.default_timeout if milliseconds is None else min(milliseconds, _LONGEST_MS) / 1000
+        foreign = _foreign(settings, self._argv, cwd)
         self._verdict = decide_command(
             CommandFacts(
                 self._argv,
@@ -103,7 +116,8 @@ class _Execution:
                 justification=params.justification,
                 approved=context.is_approved(self._key(standing(self._argv, cwd))),
                 rules=settings.rules,
-                planted=_planted(settings, cwd),
+                planted=foreign.programs,
+                steered_by=foreign.variable,
                 home=settings.home,
             )
         )
