@@ -11,10 +11,10 @@ AgentError                     anything we raise on purpose; its text is written
 │   ├── ModelRefused           a status that time does not mend; final
 │   └── MissingKey             no credential for the provider; final
 ├── ToolError                  told to the model; the turn goes on
-│   ├── ApprovalDenied
 │   └── PatchError
 ├── SandboxError               a command could not be contained, so it was not run
 └── StoreError                 the log could not be read or written
+    ├── CannotBeRecorded       one record could not be encoded; the log itself is well
     ├── Fenced                 another process owns the conversation now
     └── ConversationBusy       another process runs a turn of it
 """
@@ -83,10 +83,6 @@ class ToolError(AgentError):
     kind = "tool_error"
 
 
-class ApprovalDenied(ToolError):
-    kind = "approval_denied"
-
-
 class PatchError(ToolError):
     kind = "patch_error"
 
@@ -97,6 +93,10 @@ class SandboxError(AgentError):
 
 class StoreError(AgentError):
     kind = "store_error"
+
+
+class CannotBeRecorded(StoreError):
+    kind = "cannot_be_recorded"
 
 
 class Fenced(StoreError):

@@ -117,7 +117,7 @@ async def test_damage_inside_is_found_by_the_check_and_spares_other_conversation
     raw.execute("INSERT INTO inbox(conversation, op) SELECT number, X'00' FROM conversations WHERE id = ?", (bad,))
     raw.commit()
     raw.close()
-    with pytest.raises(StoreError, match=f"a record of {bad} cannot be read"):
+    with pytest.raises(StoreError, match=f"record 1 of conversation {bad} is damaged"):
         log.read(bad)
     assert log.partial(bad) is None
     assert list(log.letters(bad)) == []

@@ -65,7 +65,7 @@ class Viewer:
     def interrupt(self) -> None:
         """The person wants it to stop. The second time, or where nothing can be interrupted any more, only the watching ends."""
         self._asking.withdraw()
-        if self._interrupted or not self.conversation.interrupt():
+        if self._interrupted or self.conversation.interrupt() is None:
             self._end(INTERRUPTED)
         self._interrupted = True
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from understudy.errors import ConfigError
+from understudy.protocol.encodable import is_unicode, visible
 
 STATE_FOLDER = "understudy"
 
@@ -12,8 +13,11 @@ STATE_FOLDER = "understudy"
 def find_home(env: Mapping[str, str]) -> Path:
     """The configuration folder, absolute. A folder that was named has to be there; the default one need not."""
     named = env.get("CODEX_HOME", "")
+    default = str(user_home(env) / ".codex")
+    if not is_unicode(named or default):
+        raise ConfigError(f"the folder `{visible(named or default)}` is not named in valid UTF-8; set CODEX_HOME to one that is")
     if not named:
-        return user_home(env) / ".codex"
+        return Path(default)
     try:
         home = Path(named).resolve(strict=True)
     except (OSError, ValueError) as error:

@@ -25,6 +25,7 @@ from understudy.config.slips import find_slips
 from understudy.config.tables import check_history, check_mcp_servers, check_projects, check_providers
 from understudy.errors import ConfigError
 from understudy.protocol.choices import APPROVAL_POLICIES, ApprovalPolicy
+from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.records import Overrides
 
 T = TypeVar("T")
@@ -232,6 +233,11 @@ def _first(value: T | None, otherwise: T) -> T:
 
 def _find_cwd(named: str | None, server_cwd: Path, env: Mapping[str, str]) -> Path:
     cwd = expand(named, base=server_cwd, env=env) if named else server_cwd
+    if not is_unicode(str(cwd)):
+        raise ConfigError(
+            f"cwd `{visible(str(cwd))}` cannot be used: its name is not valid UTF-8, so that no log could hold it. "
+            "Rename that folder or name another one."
+        )
     try:
         if ".." in cwd.parts:
             cwd = cwd.resolve(strict=True)

@@ -10,6 +10,7 @@ import msgspec
 
 from understudy.config.schema import Tree
 from understudy.errors import ConfigError
+from understudy.protocol.encodable import is_unicode, visible
 
 _LARGEST_INTEGER = 2**63 - 1
 _SMALLEST_INTEGER = -(2**63)
@@ -23,6 +24,10 @@ class Assignment(msgspec.Struct, frozen=True):
 
 def parse_flag(text: str) -> tuple[str, Any]:
     """`key=value` of a `-c` flag. What is not a TOML value is taken as a string, so `model=o3` needs no quotes."""
+    if not is_unicode(text):
+        raise ConfigError(
+            f"`-c {visible(text)}` is not valid UTF-8: check how the terminal or the program that starts us encodes it"
+        )
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals:

@@ -5,6 +5,7 @@ A turn belongs to its conversation, not to whoever began it. An idle conversatio
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -14,11 +15,12 @@ from understudy.engine import recovery
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
 from understudy.engine.fold import State, merge
+from understudy.engine.held import Held
 from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
 from understudy.engine.tenure import Tenure
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
-from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation, report_bug
+from understudy.errors import AgentError, BadRequest, ConversationBusy, StoreError, UnknownConversation, report_bug
 from understudy.protocol.choices import Decision
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
@@ -29,15 +31,17 @@ from understudy.tools.tool import RunsCommands
 
 logger = logging.getLogger(__name__)
 
+LETTING_GO_SECONDS = 1.0  # from the end of a turn to the end of its claim, in another process
 FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A message was accepted. `turn` is the turn that will read it, here or in another process."""
+    """A message was taken. `turn` is the turn that will read it, here or in another process."""
 
     message_id: str
     turn: str
     joined: bool
+    held: bool = False  # until the running turn, which was told to end, is over; `turn` is not known yet
 
 
 class Caller(Protocol):
@@ -64,6 +68,7 @@ class Conversation:
         self.id = conversation_id
         self.feed = Feed(conversation_id, log, loop, holding)
         self.feed.on_failure = self._stop_unrecorded
+        self.feed.on_all_written = self._release
         self.approvals = Approvals(self.feed)
         self._log = log
         self._sandbox = sandbox
@@ -73,6 +78,11 @@ class Conversation:
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._interrupt_asked = False
+        self._told_to_end = False  # the running turn was interrupted, or aborted: what comes now is not for it
+        self._interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
+        self._letters_left = False  # in the box, for the turn after this one
+        self._held = Held()
+        self._deleted = False  # or about to be
         self._abandoned = False
         self._stopped = False
         self.callers: list[Caller] = []
@@ -97,15 +107,15 @@ class Conversation:
     def forget(self) -> None:
         """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
         self.feed.close()
-        self.feed.on_failure = None
+        self.feed.on_failure = self.feed.on_all_written = None
 
     # -- beginning
 
     def open(self, overrides: Overrides, model: str, provider: str, pins: Pins | None = None) -> None:
         """The first record of a new conversation."""
-        self._tenure.begin()
         self.feed.begin()
         self.feed.append(Opened(self.id, model, overrides, provider, pins), turn="0")
+        self._tenure.begin()
         self.feed.when_committed(self._release_if_idle)
 
     def load(self) -> None:
@@ -132,35 +142,52 @@ class Conversation:
         parent_message_id: str | None = None,
         pins: Pins | None = None,
     ) -> Sent:
-        """Accept input: it joins the running turn, or begins one. `pins`: the places that hold with these overrides.
+        """Take input: it joins the running turn, or begins one; where the running one was told to end, the one after it.
 
-        Raises `AgentError` with nothing recorded.
+        `pins`: the places that hold with these overrides. Raises `AgentError` with nothing recorded.
         """
         record = UserMessage(new_uuid(), message, overrides, parent_message_id, pins)
+        if self._task is not None and self._is_ending and not self._deleted:
+            self._held.add(record)
+            return Sent(record.message_id, "", joined=False, held=True)
+        return self._send(record)
+
+    def _send(self, record: UserMessage) -> Sent:
+        if self._deleted:
+            raise UnknownConversation(f"no conversation {self.id}")
         if self._task is not None:
-            if self.feed.failure:
-                raise self.feed.failure
-            if parent_message_id is not None:
+            if record.parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING)
-            if overrides is not None:
+            if record.overrides is not None:
                 # raises now; they hold from the next turn on
-                self._prepare(merge(self.state.overrides, overrides), self.id, pins)
+                self._prepare(merge(self.state.overrides, record.overrides), self.id, record.pins)
             assert self._turn is not None
             self.feed.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
         try:
             letters = self._tenure.take()
         except ConversationBusy:
-            if parent_message_id is not None:
+            if record.parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING) from None
             self._letters.post(SendLetter(record), self._on_posted)
             self._on_turn_started()
+            if self.state.turn is not None and self.state.turn == self._interrupted_elsewhere:
+                return Sent(record.message_id, "", joined=False, held=True)
             return Sent(record.message_id, self.state.turn or "", joined=True)
         return self._begin(record, *(self._letters.unread_messages() if letters else ()))
 
+    def cancel(self, message_id: str, turn: str) -> bool:
+        """End the turn that this message began, and no other; one whose turn has not begun is taken back. False when it is over."""
+        if self._held.take_back(message_id, BadRequest("the message was cancelled before its turn began")):
+            return True
+        began = turn or next((one for one, first in self.state.turn_messages.items() if first == message_id), "")
+        return bool(began) and self.interrupt(began) is not None
+
     def when_accepted(self, callback: Callable[[AgentError | None], None]) -> None:
         """Call back once all that was sent so far is on disk, or with the reason why it is not. Nobody is shown it sooner."""
-        if self._letters.posting:
+        if self._held:
+            self._held.when_accepted(callback)
+        elif self._letters.posting:
             self._letters.when_posted(callback)
         else:
             self.feed.when_accepted(callback)
@@ -177,14 +204,14 @@ class Conversation:
             if setup.pins != pins:  # a log from before there were any, or roots that the configuration has got since
                 record = msgspec.structs.replace(record, pins=setup.pins)
             resumed = self._settle_cut_turn()
+            turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
+            self.feed.append(*before, record, turn=turn_id)
         except BaseException:
             self.feed.state = before_fork
             self._letters.put_back()
             self._tenure.mistrust()
             self._release_if_idle()
             raise
-        turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
-        self.feed.append(*before, record, turn=turn_id)
         if resumed is None:
             self.feed.append(TurnStarted(turn_id), turn=turn_id)
         self.use_setup(setup, self.state.overrides)
@@ -205,24 +232,46 @@ class Conversation:
             self._release_if_idle()
         return resumed
 
-    def interrupt(self) -> bool:
-        """End the running turn, also one that a crash left waiting. False when there is none."""
-        if self._task is not None:
-            if not self._interrupt_asked:  # a second one must not cut short the clean-up that the first began
-                self._interrupt_asked = True
+    def interrupt(self, turn: str | None = None) -> str | None:
+        """Tell the running turn to end, also one that a crash left waiting: its id (empty where another process has it and its
+        id is not known here). None when there is none, or when `turn` is named and is not the one that runs.
+        """
+        if self._task is not None and self._turn is not None:
+            running = self._turn.turn_id
+            if turn not in (None, running):
+                return None
+            if self._is_ending:  # a second one must not cut short the clean-up that the first began
+                self._join_held(running)
+            else:
+                self._interrupt_asked = self._told_to_end = True
                 self._interrupt(self._task)
-            return True
-        if self.state.turn is None and not self._log.is_claimed(self.id):
-            return False
+            return running
+        if turn not in (None, self.state.turn) or (self.state.turn is None and not self.is_claimed_elsewhere):
+            return None
         try:
             self._tenure.take()
         except ConversationBusy:
             self._letters.post(InterruptLetter(self.state.turn or ""))
-            return True
-        ends = self.state.turn is not None
+            self._interrupted_elsewhere = self.state.turn
+            return self.state.turn or ""
+        ended = self.state.turn
         self._settle_cut_turn(may_resume=False)
         self._release_if_idle()
-        return ends
+        return ended
+
+    def _join_held(self, turn: str) -> None:
+        """A second interrupt is meant for what was sent after the first: it counts as accepted and unread, like other input."""
+        for held in self._held.take_all():
+            if held.record.parent_message_id is not None:
+                held.tell(BadRequest(FORK_WHILE_RUNNING))
+                continue
+            try:
+                self.feed.append(held.record, turn=turn)
+            except AgentError as error:
+                held.tell(error)
+            else:
+                for told in held.told:
+                    self.feed.when_accepted(told)
 
     def _interrupt(self, task: asyncio.Task[None]) -> None:
         turn = self._turn
@@ -243,9 +292,11 @@ class Conversation:
         if self._turn is not None:
             if turn is not None and turn != self._turn.turn_id:
                 return False
-            return self.approvals.decide(call_id, decision, source, self._turn.turn_id)
+            counts = self.approvals.decide(call_id, decision, source, self._turn.turn_id)
+            self._told_to_end = self._told_to_end or (counts and decision == "abort")
+            return counts
         meant = turn or self.state.turn or ""
-        if self._log.is_claimed(self.id):
+        if self.is_claimed_elsewhere:
             self._letters.post(DecideLetter(call_id, decision, source, meant))
             return True
         if meant != self.state.turn or call_id not in self.state.questions or self.resume() is None:
@@ -266,6 +317,19 @@ class Conversation:
         """Somebody here waits for a turn of another process, or for it to read a message."""
         return self._task is None and bool(self.callers or self._letters.unread)
 
+    @property
+    def is_held(self) -> bool:
+        """By this process: nobody else can have changed it."""
+        return self._tenure.held
+
+    @property
+    def is_claimed_elsewhere(self) -> bool:
+        return self._log.is_claimed(self.id)
+
+    def holder(self) -> int | None:
+        """The process that runs the turn, where that can be told."""
+        return os.getpid() if self._tenure.held else self._log.holder(self.id)
+
     def look(self, position: Position | None = None) -> None:
         """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process.
 
@@ -281,8 +345,8 @@ class Conversation:
             return
         if position is None or position.last_seq != self.state.last_seq:
             self._tenure.catch_up()
-        if self.depends_on_another and not self._log.is_claimed(self.id):
-            self._succeed()
+        if self.depends_on_another and not self.is_claimed_elsewhere:
+            self._take_over()
         elif self.state.turn is not None and self.feed.followers:
             said = self._log.partial(self.id)
             if said is not None and said.after >= self.feed.published:
@@ -294,7 +358,15 @@ class Conversation:
         else:
             self._fail_callers(error)
 
-    def _succeed(self) -> None:
+    def lose(self) -> None:
+        """Another process has deleted it: whoever waits or watches here is told."""
+        if self._tenure.held or not self.feed.published or self._log.position(self.id) is not None:
+            return
+        self._deleted = True
+        self._letters.unread.clear()
+        self.feed.fail_followers(UnknownConversation("the conversation was deleted"))
+
+    def _take_over(self) -> None:
         """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
         try:
             self._tenure.take()
@@ -324,6 +396,10 @@ class Conversation:
             if self._task is None:  # ended by the letter before: this one is for the turn after it
                 self._begin_with_letters()
                 return
+            if self._is_ending:
+                self._letters_left = True
+                self._tenure.mistrust()
+                return
             self._letters.note_read(letter)
             match letter.op:
                 case SendLetter(message=message):
@@ -340,7 +416,12 @@ class Conversation:
             self._begin(messages[-1], *messages[:-1])
 
     def _release_if_idle(self) -> None:
-        if self._task is None and self.feed.idle:
+        if self.feed.idle:
+            self._release()
+
+    def _release(self) -> None:
+        """All is written. Before the answer goes out, so that another process that acts on it is not refused."""
+        if self._task is None and not self._deleted:
             self._tenure.release()
 
     # -- turns
@@ -360,7 +441,7 @@ class Conversation:
 
     def _start(self, turn_id: str) -> None:
         assert self._setup is not None
-        self._interrupt_asked = False
+        self._interrupt_asked = self._told_to_end = self._letters_left = False
         self.approvals.begin_turn()
         self._turn = Turn(turn_id, self.feed, self._setup, self._sandbox, self.approvals, self._read_letters)
         self._task = self._loop.create_task(self._run(self._turn), name=f"turn {turn_id} of {self.id}")
@@ -375,6 +456,7 @@ class Conversation:
         except TurnAborted:
             ended = _interrupted(turn)
         except AgentError as error:
+            logger.info("turn %s of %s failed: %s", turn.turn_id, self.id, error)
             ended = TurnEnded("failed", str(error), turn.unfinished or None)
         except Exception as error:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
             ended = TurnEnded("failed", report_bug(logger, error, "in turn %s of %s", turn.turn_id, self.id))
@@ -383,9 +465,39 @@ class Conversation:
                 self._task = self._turn = None
                 if not self._abandoned:
                     self._close_turn(turn.turn_id, ended)
+                    self._begin_what_waits()
+
+    @property
+    def _is_ending(self) -> bool:
+        """Nothing that comes now is for the running turn."""
+        return self._told_to_end or self.feed.failure is not None
+
+    def _begin_what_waits(self) -> None:
+        """Messages that came while a turn was ending begin one of their own, those from other processes first."""
+        if self._letters_left and not self._stopped and not self._deleted:
+            self._letters_left = False
+            try:
+                self._tenure.take()
+                self._begin_with_letters()
+            except AgentError as error:  # they stay in the box: whoever sent them takes the conversation over, and is told
+                logger.info("letters to %s wait: %s", self.id, error)
+        for held in self._held.take_all():
+            try:
+                if self._stopped:
+                    raise StoreError("the server is ending; the message was not taken")
+                self._send(held.record)
+            except AgentError as error:
+                held.tell(error)
+            except Exception as error:
+                held.tell(AgentError(report_bug(logger, error, "in beginning a turn of %s", self.id)))
+            else:
+                for told in held.told:
+                    self.when_accepted(told)
 
     def _stop_unrecorded(self) -> None:
         """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
+        if self.feed.failure is not None:
+            self._held.fail(self.feed.failure)
         if self._task is not None:
             self._cancel(self._task)
 
@@ -430,20 +542,42 @@ class Conversation:
 
     async def delete(self) -> None:
         """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
-        if self._task is not None:
-            self.interrupt()
-            await self.ended()
-        self._tenure.take()
-        done = self._loop.create_future()
-        self._log.delete(self.id, lambda error: done.set_result(None) if error is None else done.set_exception(error))
+        if self._deleted:
+            raise UnknownConversation(f"no conversation {self.id}")
+        self._deleted = True
         try:
+            if self._task is not None:
+                self.interrupt()
+                await self.ended()
+            await self._take_from_whoever_finishes()
+            done = self._loop.create_future()
+            self._log.delete(self.id, lambda error: done.set_result(None) if error is None else done.set_exception(error))
             await done
+        except BaseException:
+            self._deleted = False
+            raise
         finally:
             self._tenure.release()
+        self.feed.fail_followers(UnknownConversation("the conversation was deleted"))
+
+    async def _take_from_whoever_finishes(self) -> None:
+        """Another process whose turn is over in the log is about to let go."""
+        give_up = self._loop.time() + LETTING_GO_SECONDS
+        while True:
+            try:
+                self._tenure.take()
+            except ConversationBusy:
+                self._tenure.catch_up()
+                if self.state.turn is not None or self._loop.time() > give_up:
+                    raise
+                await asyncio.sleep(0.01)
+            else:
+                return
 
     async def stop(self) -> None:
         """The process ends: a turn is interrupted, unless it waits for an answer, which can still be given later."""
         self._stopped = True
+        self._held.fail(StoreError("the server is ending; the message was not taken"))
         if self._task is None:
             return
         self._abandoned = recovery.can_go_on(self.state)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from understudy.engine.holding import Holding
 from understudy.engine.setup import Setups
 from understudy.engine.turn import TurnSetup
 from understudy.engine.watch import Watch
+from understudy.errors import UnknownConversation
 from understudy.models.http import HttpClient
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
@@ -34,7 +35,13 @@ MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again wh
 
 
 class Engine:
-    def __init__(self, *, cli: Sequence[tuple[str, Any]] = (), env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        cli: Sequence[tuple[str, Any]] = (),
+        env: Mapping[str, str] | None = None,
+        open_log: Callable[[Path, asyncio.AbstractEventLoop], SqliteLog] = SqliteLog,
+    ) -> None:
         self._home: Path | None = None
         self._env = dict(os.environ if env is None else env)
         self._server_cwd = Path.cwd()
@@ -45,6 +52,7 @@ class Engine:
         self._commands = Commands()
         self._holding = Holding(self._loop)
         self._warming: asyncio.TimerHandle | None = None
+        self._open_log = open_log
         self._log: SqliteLog | None = None
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
@@ -61,7 +69,7 @@ class Engine:
     @property
     def log(self) -> SqliteLog:
         if self._log is None:
-            self._log = SqliteLog(state_dir(self.home), self._loop)
+            self._log = self._open_log(state_dir(self.home), self._loop)
         return self._log
 
     # -- conversations
@@ -86,8 +94,12 @@ class Engine:
         if known is None:
             known = self._make(conversation_id)
             known.load()
-        elif not to_send:
-            known.look()  # another process may have gone on with it
+        elif not to_send and not known.is_held:  # another process may have gone on with it, or deleted it
+            position = self.log.position(conversation_id)
+            if position is None:
+                known.lose()
+                raise UnknownConversation(f"no conversation {conversation_id}")
+            known.look(position)
         self._remember(known)
         return known
 
@@ -105,7 +117,11 @@ class Engine:
             config = self.configure(merge(before, overrides))
             pins = places_of(config, conversation.state.pins).pins()
             overrides = self._for_the_log(conversation.id, overrides, config)
-        return conversation.send(message, overrides, parent_message_id, pins)
+        try:
+            return conversation.send(message, overrides, parent_message_id, pins)
+        except UnknownConversation:  # another process has deleted it
+            self._conversations.pop(conversation.id, None)
+            raise
 
     def watch(self) -> None:
         """A viewer has come."""

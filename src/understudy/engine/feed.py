@@ -5,6 +5,7 @@ event loop and must not block.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ from typing import Any, Protocol
 from understudy.engine.fold import State
 from understudy.engine.holding import Holding
 from understudy.engine.said import Said
-from understudy.errors import AgentError, StoreError
+from understudy.errors import AgentError, StoreError, report_bug
+from understudy.protocol.encodable import encode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import (
     CommandEnded,
@@ -24,6 +26,8 @@ from understudy.protocol.records import (
     TurnEnded,
 )
 from understudy.store.log import Batch, EventLog, Partial
+
+logger = logging.getLogger(__name__)
 
 PARTIAL_SECONDS = 0.25  # how often the text so far is put beside the log
 
@@ -79,6 +83,8 @@ class Feed:
         self._queue: deque[Shown | LiveDelta] = deque()  # in order; an entry waits for the disk, a delta for the entries before it
         self._committed = 0
         self._unwritten: list[Entry] = []
+        self._encoded: list[bytes] = []  # their records
+        self._generation = 0  # grows when the store is read anew: what became of batches from before it counts no more
         self._flushing = False
         self._holding = holding or Holding(loop)
         self._held = False
@@ -93,6 +99,7 @@ class Feed:
         self._letters_taken = 0
         self.failure: AgentError | None = None
         self.on_failure: Callable[[], None] | None = None
+        self.on_all_written: Callable[[], None] | None = None  # called before anyone is shown the last of it
 
     # -- where the log stands
 
@@ -107,14 +114,19 @@ class Feed:
         self._epoch, self._claims = epoch + 1, True
         self._partial_saved = True  # perhaps, by a process that is gone: the next item clears it
         self.failure = None
-        self._queue.clear()
-        self._unwritten.clear()
+        self._generation += 1
+        self._drop_unwritten()
 
     def resume(self) -> None:
         """Go on where we left off: nobody else has written since. The next append raises the epoch."""
         if not (self._claims or self._creates):  # else the claim before this one wrote nothing
             self._epoch += 1
             self._claims = True
+
+    def _drop_unwritten(self) -> None:
+        self._queue.clear()
+        self._unwritten.clear()
+        self._encoded.clear()
 
     @property
     def idle(self) -> bool:
@@ -127,14 +139,17 @@ class Feed:
     # -- writing
 
     def append(self, *records: Record, turn: str) -> None:
+        """All of them, or none and `CannotBeRecorded`: then the log is as it was, and can be appended to."""
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
         now = time.time()
         state = self.state
-        for record in records:
+        kept = [encode(record) for record in records]
+        for record, data in kept:
             entry = Entry(state.last_seq + 1, state.head, turn, now, record)
             state.apply(entry)
             self._unwritten.append(entry)
+            self._encoded.append(data)
             self._queue.append(Shown(entry))
         if not self._held:
             self._held = True
@@ -158,8 +173,9 @@ class Feed:
             self._holding.let_go(self.flush)
         if not self._unwritten or self.failure:
             return
-        entries = tuple(self._unwritten)
+        entries, encoded = tuple(self._unwritten), tuple(self._encoded)
         self._unwritten.clear()
+        self._encoded.clear()
         clears = self._partial_saved and any(isinstance(entry.record, ItemReceived | CommandEnded | TurnEnded) for entry in entries)
         batch = Batch(
             self.conversation_id,
@@ -171,13 +187,14 @@ class Feed:
             creates=self._creates,
             clears_partial=clears,
             takes_letters=self._letters_taken,
+            encoded=encoded,
         )
         self._claims = self._creates = False
         self._letters_taken = 0
         if clears:
             self._partial_saved = False
-        last = entries[-1].seq
-        self._log.append(batch, lambda error: self._on_batch(last, error))
+        last, generation = entries[-1].seq, self._generation
+        self._log.append(batch, lambda error: self._on_batch(last, error) if generation == self._generation else None)
 
     async def committed(self) -> None:
         """Wait until all that was appended is on disk. Raises what kept it from getting there."""
@@ -218,6 +235,8 @@ class Feed:
         if error is not None:
             self._fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
             return
+        if self.on_all_written is not None and last == self.state.last_seq:
+            self.on_all_written()
         self.note_committed(last)
         while self._barriers and self._barriers[0][0] <= last:
             _, waiter = self._barriers.popleft()
@@ -230,19 +249,25 @@ class Feed:
         if self.failure:
             return
         self.failure = error
-        self._queue.clear()
-        self._unwritten.clear()
+        self._drop_unwritten()
         self.said = Said()
-        self._accept(self.state.last_seq, error)
-        for follower in tuple(self.followers):
-            follower.fail(error)
         for _, waiter in self._barriers:
             if not waiter.done():
                 waiter.set_exception(error)
         self._barriers.clear()
         if self.on_failure is not None:
             self.on_failure()
+        self._accept(self.state.last_seq, error)
+        self.fail_followers(error)
         self._call_back(self.state.last_seq)
+
+    def fail_followers(self, error: AgentError) -> None:
+        """Nothing more will be shown."""
+        for follower in tuple(self.followers):
+            try:
+                follower.fail(error)
+            except Exception:  # the others are told all the same
+                logger.exception("bug in telling a viewer of %s of a failure", self.conversation_id)
 
     def _call_back(self, last: int) -> None:
         if not self._on_committed:
@@ -292,12 +317,27 @@ class Feed:
         if self.said:
             self.said.finish(shown.entry.record)
         for follower in tuple(self.followers):
-            follower.show(shown)
+            try:
+                follower.show(shown)
+            except Exception as error:
+                self._drop(follower, error)
 
     def _show_delta(self, live: LiveDelta) -> None:
         self.said.add(live.delta)
         for follower in tuple(self.followers):
-            follower.show_delta(live)
+            try:
+                follower.show_delta(live)
+            except Exception as error:
+                self._drop(follower, error)
+
+    def _drop(self, follower: Follower, error: Exception) -> None:
+        """A bug in one viewer ends that viewer, loudly: the turn and the others go on."""
+        if follower in self.followers:
+            self.followers.remove(follower)
+        try:
+            follower.fail(AgentError(report_bug(logger, error, "in showing %s to a viewer", self.conversation_id)))
+        except Exception:
+            logger.exception("bug in telling a viewer of %s of a failure", self.conversation_id)
 
     def _save_partial_soon(self) -> None:
         if self._partial_timer is None:

@@ -7,6 +7,7 @@ go through the same `apply`.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+from understudy.errors import StoreError
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -242,7 +243,9 @@ def path_to(entries: Sequence[Entry], head: int | None = None) -> Sequence[Entry
     by_seq = {entry.seq: entry for entry in entries}
     path: list[Entry] = []
     while head:
-        entry = by_seq[head]
+        entry = by_seq.get(head)
+        if entry is None:
+            raise StoreError(f"conversation store: record {head} is missing, though others follow it: the log is damaged")
         path.append(entry)
         head = entry.parent
     path.reverse()

@@ -1,5 +1,6 @@
 """Ops for a turn that another process runs: those we leave for it, and those that were left for ours."""
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -8,6 +9,8 @@ from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, UserMessage
 from understudy.store.log import EventLog, Letter, LetterOp, SendLetter
+
+logger = logging.getLogger(__name__)
 
 Posted = Callable[[AgentError | None], None]
 
@@ -36,6 +39,8 @@ class Letters:
             reason = error if error is None or isinstance(error, AgentError) else StoreError(f"conversation store: {error}")
             if reason is not None and isinstance(op, SendLetter):
                 self.unread.discard(op.message.message_id)
+            if reason is not None and not told and done is None:
+                logger.error("a letter to %s is lost: %s", self._id, reason)
             for tell in (*told, *([done] if done else [])):
                 tell(reason)
 

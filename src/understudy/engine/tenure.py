@@ -32,10 +32,10 @@ class Tenure:
 
     def take(self) -> bool:
         """Become the one who may append, with the newest state. False when no letters wait. Raises `ConversationBusy`."""
-        if self._claim is not None:
+        if self._claim is not None and not self._feed.failure:
             return self._heard != self._log.changes() or bool(self._letters.unread)
         heard = self._heard
-        claim = self._log.claim(self._id)
+        claim = self._claim or self._log.claim(self._id)
         if claim is None:
             raise ConversationBusy(f"conversation {self._id} has a turn running in another process")
         self._claim = claim

@@ -18,6 +18,7 @@ from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
+from understudy.protocol.encodable import encode
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 from understudy.protocol.records import (
     Delta,
@@ -190,8 +191,9 @@ class Turn:
     async def _take(self, item: Message | Reasoning | FunctionCall) -> None:
         match item:
             case FunctionCall():
-                self.record(ItemReceived(item))
-                await self._run_call(item)
+                call, _ = encode(item)  # as the log will have it: its id names the question, the command and the answer
+                self.record(ItemReceived(call))
+                await self._run_call(call)
             case Message():
                 if self._text.falls_short:
                     self.record(ANEW)

@@ -58,12 +58,14 @@ class Watch:
             return None
         for conversation in watched:
             if now != seen or conversation.depends_on_another:  # a process that is killed writes nothing
-                self._look_at(conversation, positions.get(conversation.id))
+                self._look_at(conversation, positions.get(conversation.id), gone=now != seen and conversation.id not in positions)
         return now
 
-    def _look_at(self, conversation: Conversation, position: Position | None) -> None:
+    def _look_at(self, conversation: Conversation, position: Position | None, *, gone: bool) -> None:
         """Whoever else is watched for must not pay for what goes wrong with one."""
         try:
+            if gone:
+                conversation.lose()
             conversation.look(position)
         except AgentError as error:
             logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)

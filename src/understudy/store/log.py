@@ -71,6 +71,7 @@ class Batch(msgspec.Struct, frozen=True):
     creates: bool = False
     clears_partial: bool = False
     takes_letters: int = 0  # letters up to this number have been accepted with this batch
+    encoded: tuple[bytes, ...] = ()  # the entries' records, where whoever made the batch has encoded them already
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -116,6 +117,10 @@ class EventLog(Protocol):
         ...
 
     def is_claimed(self, conversation_id: ConversationId) -> bool: ...
+
+    def holder(self, conversation_id: ConversationId) -> int | None:
+        """The id of the other process that has it, where that can be found out. Slow."""
+        ...
 
     def position(self, conversation_id: ConversationId) -> Position | None: ...
 

@@ -32,6 +32,7 @@ from understudy.store.writing import Row
 logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5.0
+UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # what a damaged row gives; bad UTF-8 is a `ValueError`
 
 _encode = msgspec.json.Encoder().encode
 _decode_record = decoding(lambda: msgspec.json.Decoder(Record).decode)
@@ -148,6 +149,9 @@ class SqliteLog:
         """By another process. Our own claims are known to their holders."""
         return self._locks.locked_elsewhere(number_of(conversation_id))
 
+    def holder(self, conversation_id: ConversationId) -> int | None:
+        return self._locks.holder(number_of(conversation_id))
+
     # -- reading
 
     def position(self, conversation_id: ConversationId) -> Position | None:
@@ -166,16 +170,22 @@ class SqliteLog:
             after,
             -1 if limit is None else limit,
         )
+        read = seq = 0
+        entries: list[Entry] = []
         try:
-            return [Entry(seq, parent, turn, at, _decode_record(data)) for seq, parent, turn, at, data in rows]
-        except msgspec.MsgspecError as error:
-            raise StoreError(f"conversation store: a record of {conversation_id} cannot be read: {error}") from error
+            for seq, parent, turn, at, data in rows:
+                entries.append(Entry(seq, parent, turn, at, _decode_record(data)))
+                read = seq
+        except UNREADABLE as error:
+            reason = f"record {seq} of conversation {conversation_id} is damaged and cannot be read ({error})"
+            raise StoreError(f"conversation store: {reason}; the {read} before it are whole") from error
+        return entries
 
     def partial(self, conversation_id: ConversationId) -> Partial | None:
         row = self._row("SELECT data FROM partials WHERE conversation = ?", number_of(conversation_id))
         try:
             return _decode_partial(row[0]) if row else None
-        except msgspec.MsgspecError as error:  # the finished item is in the log, or will never be
+        except UNREADABLE as error:  # the finished item is in the log, or will never be
             logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
             return None
 
@@ -185,7 +195,7 @@ class SqliteLog:
         for number, op in rows:
             try:
                 letters.append(Letter(number, _decode_op(op)))
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 logger.error("letter %d to %s cannot be read: %s", number, conversation_id, error)
         return letters
 
@@ -216,7 +226,7 @@ class SqliteLog:
     def _listed(self, conversation_id: str, created_at: float, updated_at: float, summary: bytes, archived: int) -> Listed:
         try:
             decoded = _decode_summary(summary)
-        except msgspec.MsgspecError as error:  # it must not hide the others
+        except UNREADABLE as error:  # it must not hide the others
             logger.error("the summary of %s cannot be read: %s", conversation_id, error)
             decoded = _DAMAGED
         return Listed(ConversationId(conversation_id), created_at, updated_at, decoded, bool(archived))
@@ -253,8 +263,22 @@ class SqliteLog:
     def _rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
         try:
             return self._reader.execute(query, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if "Could not decode" not in str(error):
+                raise explain(error, str(self.path)) from error
         except sqlite3.Error as error:
             raise explain(error, str(self.path)) from error
+        return self._damaged_rows(query, *values)
+
+    def _damaged_rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
+        """One of them holds text that is not UTF-8: it must not hide the others."""
+        self._reader.text_factory = _decode_damaged
+        try:
+            return self._reader.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise explain(error, str(self.path)) from error
+        finally:
+            self._reader.text_factory = str
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -267,6 +291,10 @@ class SqliteLog:
             raise explain(error, str(self.path)) from error
         except OSError as error:
             raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
+
+
+def _decode_damaged(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -4,10 +4,12 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from understudy.errors import Fenced, StoreError
+from understudy.protocol.encodable import visible
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
 from understudy.store.room import make_room
@@ -38,6 +40,8 @@ class Writer:
         self._connection = connection
         self._prepared = False
         self._lacks_room = True
+        self._ended = False
+        self._at_work: list[Job] = []  # taken, and not answered yet
         self._deliver = deliver
         self._path = path
         self._ring = ring
@@ -47,6 +51,8 @@ class Writer:
 
     def submit(self, job: Job) -> None:
         self._jobs.put(job)
+        if self._ended:
+            self._refuse_the_rest()
 
     def close(self, timeout: float) -> bool:
         """Write what is queued, then stop. False when the disk did not keep up within `timeout`."""
@@ -55,24 +61,54 @@ class Writer:
         return not self._thread.is_alive()
 
     def _work(self) -> None:
+        try:
+            self._serve()
+            self._connection.close()
+        except BaseException:  # nothing is known to lead here; if something does, nobody shall wait for a thread that is gone
+            logger.critical("the thread that writes to %s has died; restart the server", self._path, exc_info=True)
+        finally:
+            self._ended = True
+            for job in self._at_work:
+                self._jobs.put(job)
+            self._refuse_the_rest()
+
+    def _serve(self) -> None:
+        """Until closed. Whatever goes wrong with a group of jobs is told to those who wait for it, and the next one is taken."""
         closing = False
         while not closing:
-            group: list[Job] = []
-            job = self._next()
+            group = self._at_work = []
+            try:
+                closing = self._gather(group)
+                outcomes = self._commit(group) if group else []
+            except Exception as error:  # a bug, or no memory
+                logger.exception("bug in writing to %s", self._path)
+                outcomes = [_unexpected(error)] * len(group)
+            self._answer(group, outcomes)
+            self._at_work = []
+
+    def _refuse_the_rest(self) -> None:
+        """What was queued behind the end. Called by this thread and by those who come later; each job is taken once."""
+        reason = StoreError(f"conversation store: {self._path} is not written to any more; restart the server")
+        with suppress(queue.Empty):
             while True:
-                if job is None:
-                    closing = True
-                    break
-                group.append(job)
-                if len(group) >= MOST_IN_ONE_COMMIT or self._jobs.empty():
-                    break
-                job = self._jobs.get()
-            if group:
-                outcomes = self._commit(group)
-                answers = [(job.done, error) for job, error in zip(group, outcomes, strict=True) if job.done is not None]
-                if answers:
-                    self._deliver(answers)
-        self._connection.close()
+                job = self._jobs.get_nowait()
+                if job is not None:
+                    self._answer([job], [reason])
+
+    def _gather(self, group: list[Job]) -> bool:
+        """What waits, into `group`. True when there will be no more."""
+        job = self._next()
+        while job is not None:
+            group.append(job)
+            if len(group) >= MOST_IN_ONE_COMMIT or self._jobs.empty():
+                return False
+            job = self._jobs.get()
+        return True
+
+    def _answer(self, group: list[Job], outcomes: Sequence[BaseException | None]) -> None:
+        answers = [(job.done, error) for job, error in zip(group, outcomes, strict=True) if job.done is not None]
+        if answers:
+            self._deliver(answers)
 
     def _next(self) -> Job | None:
         """Waits for something to do. When there has been nothing for a moment, the next commits are made cheaper."""
@@ -87,32 +123,43 @@ class Writer:
         try:
             while self._lacks_room and self._jobs.empty():
                 self._lacks_room = make_room(self._connection, self._path)
-        except sqlite3.Error as error:
+        except Exception as error:
             logger.info("no room was made in the log of %s: %s", self._path, error)
             self._lacks_room = False
 
     def _commit(self, group: list[Job]) -> list[BaseException | None]:
+        """Together, or each alone where that fails: one bad job must not take the others with it."""
         try:
             if not self._prepared:  # here rather than at the start: the event loop need not wait for it
                 prepare(self._connection)
                 self._prepared = True
             rows = [row for job in group for row in job.rows()]
-            self._ring()  # before, for those who look once we are gone; and after, for those who look meanwhile
+            self._ring()  # before, in case we crash in it; and after, for those who look meanwhile
             write(self._connection, rows)
             self._ring()
-        except sqlite3.Error as error:
-            if len(group) > 1 and not self._is_locked(error):  # one bad job must not take the others with it
+        except Exception as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if len(group) > 1 and not self._is_locked(error):
                 return [outcome for job in group for outcome in self._commit([job])]
             if is_fenced(error):
                 return [Fenced(f"conversation {group[0].conversation_id} has been taken over by another process")]
+            if not isinstance(error, sqlite3.Error):
+                logger.error("a write to %s failed", self._path, exc_info=error)
+                return [_unexpected(error)] * len(group)
             logger.error("a write to %s failed: %s", self._path, error)
             return [explain(error, self._path)] * len(group)
         return [None] * len(group)
 
     @staticmethod
-    def _is_locked(error: sqlite3.Error) -> bool:
+    def _is_locked(error: Exception) -> bool:
         """By another program, which we have waited for: no use to wait again for each job."""
         return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def _unexpected(error: BaseException) -> StoreError:
+    """Not SQLite's word: a value that cannot be written, no memory, or a bug of ours."""
+    return StoreError(f"conversation store: this could not be written ({type(error).__name__}: {visible(str(error))})")
 
 
 def explain(error: sqlite3.Error, path: str) -> StoreError:

@@ -52,7 +52,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """All of it, durably, or nothing and a `sqlite3.Error`."""
+    """All of it, durably, or nothing and an exception: `sqlite3.Error`, or whatever a value that SQLite cannot hold gives."""
     if len(rows) <= AT_ONCE:
         connection.execute(_insert(len(rows)), list(chain.from_iterable(rows)))
         return
@@ -68,7 +68,7 @@ def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
         raise
 
 
-def is_fenced(error: sqlite3.Error) -> bool:
+def is_fenced(error: Exception) -> bool:
     """The conversation was not where its owner left it."""
     return getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_TRIGGER"
 
@@ -89,8 +89,9 @@ def append(number: int, batch: Batch) -> list[Row]:
     else:
         before = batch.epoch - int(batch.claims)
         rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq)]
-    for entry in batch.entries:
-        rows.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, _encode(entry.record), None))
+    encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
+    for entry, data in zip(batch.entries, encoded, strict=True):
+        rows.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, data, None))
     if batch.clears_partial:
         rows.append(("unsaid", number, None, None, None, None, None, None))
     if batch.takes_letters:

@@ -16,6 +16,7 @@ from understudy.policy.steering import steering_variable
 from understudy.policy.verdicts import Verdict
 from understudy.policy.words import Words, simple_commands
 from understudy.protocol.choices import OutputStream
+from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
 from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, OutputDelta, ToolAnswered
 from understudy.sandbox.denial import hint, likely_denied, remark
@@ -52,6 +53,8 @@ class Shell:
         if (complaint := context.settings.places.complaint()) is not None:
             return ToolOutput(f"execution error: the command was not run: {complaint}", success=False)
         cwd = _place(context.settings, params.workdir)
+        if not is_unicode(cwd):
+            return ToolOutput(f"workdir leads to {visible(cwd)}, whose name is not valid UTF-8: use another folder", success=False)
         if not any(params.command[:1]):
             return await _nothing_to_run(call.call_id, cwd, context)
         match recognise(params.command, cwd):

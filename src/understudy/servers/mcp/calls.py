@@ -57,7 +57,7 @@ class CallReader(Reader):
         self._progress = progress
         self._on_answered: Callable[[RequestId], None] | None = on_answered
         self._answered = False
-        self._message_id = ""
+        self.message_id = ""
         self._recorded = False  # the message is in the log
         self._read = False  # the model has been given it
 
@@ -66,9 +66,10 @@ class CallReader(Reader):
         return self._client.can_be_asked and not self._client.outbox.closed
 
     def follow(self, sent: Sent) -> None:
-        self.turn, self.began_turn, self._message_id = sent.turn, not sent.joined, sent.message_id
-        for question in tuple(self.conversation.state.questions.values()):  # open since before a restart
-            self._ask(question)
+        self.turn, self.began_turn, self.message_id = sent.turn, not sent.joined, sent.message_id
+        if not sent.held:
+            for question in tuple(self.conversation.state.questions.values()):  # open since before a restart
+                self._ask(question)
 
     def attach(self) -> None:
         super().attach()
@@ -117,11 +118,11 @@ class CallReader(Reader):
     def _follow_message(self, entry: Entry) -> None:
         """Where the message is: nearly always in the turn it was sent to, but another process may have ended that meanwhile."""
         match entry.record:
-            case UserMessage(message_id=message_id) if message_id == self._message_id:
+            case UserMessage(message_id=message_id) if message_id == self.message_id:
                 self.turn, self._recorded = entry.turn, True
-            case TurnStarted(turn_id=turn) if self.conversation.state.turn_messages.get(turn) == self._message_id:
+            case TurnStarted(turn_id=turn) if self.conversation.state.turn_messages.get(turn) == self.message_id:
                 self.began_turn = True
-            case RequestSent(consumed=consumed) if self._message_id in consumed:
+            case RequestSent(consumed=consumed) if self.message_id in consumed:
                 self.turn, self._read = entry.turn, True
             case _:
                 pass

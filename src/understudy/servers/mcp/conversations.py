@@ -4,7 +4,7 @@ import asyncio
 import base64
 import mimetypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from understudy.engine.approvals import CLIENT
-from understudy.engine.conversation import Conversation
+from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.engine import Engine
+from understudy.engine.stopping import Stopping
 from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
 from understudy.protocol.choices import DECISIONS
 from understudy.protocol.ids import ConversationId
@@ -21,6 +22,7 @@ from understudy.protocol.items import ContentPart, InputImage, InputText, Messag
 from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.codec import Codec
+from understudy.servers.failures import to_tool_result
 from understudy.servers.mcp.arguments import (
     SESSION_MEMBERS,
     WHAT_AN_ID_IS,
@@ -94,14 +96,14 @@ class ConversationTools:
         self._codec = codec
         self._streams: dict[str, StreamReader] = {}  # one a conversation
         self._created_by: dict[str, RequestId] = {}
-        self._sends: dict[RequestId, tuple[Conversation, str]] = {}  # the turn a message began, while it runs
+        self._sends: dict[RequestId, tuple[Conversation, Sent]] = {}  # messages that began a turn, while it runs
         self._tasks: set[asyncio.Task[None]] = set()
         self.handlers: dict[str, Callable[[RequestId, Any], None]] = {
             "conversationCreate": self._guarded(self._create, lambda reason: {"message": reason}),
             "conversationSendMessage": self._guarded(self._send, _status_error),
             "conversationStream": self._stream,
             "conversationsList": self._guarded(self._list, lambda reason: {"message": reason}),
-            "conversationInterrupt": self._guarded(self._interrupt, _status_error),
+            "conversationInterrupt": self._interrupt,
             "conversationApprove": self._guarded(self._approve, _status_error),
             "conversationDelete": self._delete,
         }
@@ -116,10 +118,13 @@ class ConversationTools:
         sent = self._sends.pop(request_id, None)
         if sent is None:
             return False
-        conversation, turn = sent
-        if conversation.state.turn == turn:
-            conversation.interrupt()
+        conversation, message = sent
+        conversation.cancel(message.message_id, message.turn)
         return True
+
+    def forget(self, request_id: RequestId) -> None:
+        """A new request has this id: a cancellation of it means nothing older."""
+        self._sends.pop(request_id, None)
 
     # -- answering
 
@@ -181,12 +186,15 @@ class ConversationTools:
         overrides = overrides_from(values)
         message = Message("user", _content(values["content"], conversation.state.overrides.cwd))
         chosen = overrides if _chooses(values) else None
-        sent = self._engine.send(conversation, message, chosen, parent)
+        try:
+            sent = self._engine.send(conversation, message, chosen, parent)
+        except UnknownConversation:
+            raise UnknownConversation(f"Session does not exist: {conversation.id}") from None
         if not sent.joined:
-            self._sends[request_id] = (conversation, sent.turn)
-            for other in [key for key, (known, turn) in self._sends.items() if known.state.turn != turn]:
-                if other != request_id:
-                    del self._sends[other]
+            over = [key for key, (known, one) in self._sends.items() if not one.held and known.state.turn != one.turn]
+            for other in over:
+                del self._sends[other]
+            self._sends[request_id] = (conversation, sent)
         return Outcome({"status": "ok"}, {"messageId": sent.message_id, "joined": sent.joined}, conversation)
 
     def _stream(self, request_id: RequestId, arguments: Any) -> None:
@@ -236,9 +244,22 @@ class ConversationTools:
             "pending": list(summary.pending),
         }
 
-    def _interrupt(self, _: RequestId, arguments: Any) -> Outcome:
-        conversation = self._find(ONE.read(arguments)["conversation_id"])
-        return Outcome({"status": "ok", "interrupted": conversation.interrupt()})
+    def _interrupt(self, request_id: RequestId, arguments: Any) -> None:
+        """The turn is told to end at once; the answer comes when it is over."""
+        try:
+            stopping = Stopping(self._find(ONE.read({} if arguments is None else arguments)["conversation_id"]))
+        except AgentError as error:
+            self._answer(request_id, _status_error(str(error)), is_error=True)
+            return
+        self._answer_later(request_id, self._wait_for_end(stopping))
+
+    async def _wait_for_end(self, stopping: Stopping) -> dict[str, Any]:
+        stopped = await stopping.wait()
+        if stopped.status != "requested":
+            return {"status": "ok", "interrupted": stopped.status == "over"}
+        holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
+        message = f"the turn runs in {holder}, which was told to end it and has not done so yet"
+        return {"status": "requested", "interrupted": False, "held_by": holder, "message": message}
 
     def _approve(self, _: RequestId, arguments: Any) -> Outcome:
         values = APPROVE.read(arguments)
@@ -248,24 +269,33 @@ class ConversationTools:
             pending = ", ".join(conversation.state.questions) or "none"
             raise InvalidArguments(f"no open question with call_id `{call_id}`; open ones: {pending}")
         conversation.decide(call_id, read_decision(values["decision"]), CLIENT)
-        return Outcome({"status": "ok"})
+        return Outcome({"status": "ok"}, once_kept=conversation)
 
     def _delete(self, request_id: RequestId, arguments: Any) -> None:
-        task = asyncio.get_running_loop().create_task(self._delete_and_answer(request_id, arguments))
+        self._answer_later(request_id, self._deleted(arguments))
+
+    async def _deleted(self, arguments: Any) -> dict[str, Any]:
+        conversation = self._find(ONE.read({} if arguments is None else arguments)["conversation_id"])
+        await self._engine.delete(conversation)
+        stream = self._streams.pop(conversation.id, None)
+        if stream is not None:
+            stream.disconnect("the conversation was deleted")
+        return {"status": "ok"}
+
+    def _answer_later(self, request_id: RequestId, result: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        """Once it has come to an end, whichever: every request is answered."""
+
+        async def answer() -> None:
+            try:
+                self._answer(request_id, await result)
+            except AgentError as error:
+                self._answer(request_id, _status_error(str(error)), is_error=True)
+            except Exception as error:
+                self._client.outbox.send(result_line(request_id, to_tool_result(error)))
+
+        task = asyncio.get_running_loop().create_task(answer())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _delete_and_answer(self, request_id: RequestId, arguments: Any) -> None:
-        try:
-            conversation = self._find(ONE.read({} if arguments is None else arguments)["conversation_id"])
-            await self._engine.delete(conversation)
-            stream = self._streams.pop(conversation.id, None)
-            if stream is not None:
-                stream.disconnect("the conversation was deleted")
-        except AgentError as error:
-            self._answer(request_id, _status_error(str(error)), is_error=True)
-        else:
-            self._answer(request_id, {"status": "ok"})
 
     def _find(self, spelled: str) -> Conversation:
         conversation_id = ConversationId(_uuid(spelled, "conversation_id"))

@@ -110,6 +110,8 @@ class McpServer:
                 self._outbox.send(error_line(request_id, code, reason))
 
     def _request(self, request: Request) -> None:
+        if self._conversation_tools is not None:
+            self._conversation_tools.forget(request.id)
         try:
             if request.method == "tools/call":
                 self._call_tool(request)
@@ -186,7 +188,12 @@ class McpServer:
                 return
             logger.info("cancellation of %r, which is not running", request_id)
         elif call.began_turn:
-            call.conversation.interrupt()
+            if call.conversation.cancel(call.message_id, call.turn or ""):
+                return
+            if call.turn:
+                logger.info("cancellation of %r, whose turn is over", request_id)
+            else:
+                call.answer(failed_result("the call was cancelled; its message is read in the next turn", call.conversation.id))
         else:
             call.answer(failed_result("the call was cancelled; the turn it had joined goes on", call.conversation.id))
 
@@ -248,10 +255,15 @@ class McpServer:
         call.attach()
         try:
             sent = self._engine.send(conversation, Message("user", (InputText(prompt),)))
+        except UnknownConversation:
+            call.answer(failed_result(f"Session not found for session_id: {conversation.id}"))
+            return
         except AgentError as error:
             call.answer(to_tool_result(error, conversation.id))
             return
         call.follow(sent)
+        if sent.held:
+            conversation.when_accepted(lambda error: None if error is None else call.fail(error))
 
     def _progress(self, token: RequestId) -> "Progress":
         from understudy.servers.mcp.progress import Progress  # only for those who ask for it

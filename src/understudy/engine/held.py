@@ -1,0 +1,50 @@
+"""Messages that came after the running turn was told to end: each begins a turn of its own once that one is over."""
+
+from collections.abc import Callable
+
+from understudy.errors import AgentError
+from understudy.protocol.records import UserMessage
+
+Told = Callable[[AgentError | None], None]
+
+
+class HeldMessage:
+    def __init__(self, record: UserMessage) -> None:
+        self.record = record
+        self.told: list[Told] = []  # who waits to hear that it was accepted
+
+    def tell(self, error: AgentError) -> None:
+        for tell in self.told:
+            tell(error)
+
+
+class Held:
+    def __init__(self) -> None:
+        self._messages: list[HeldMessage] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def add(self, record: UserMessage) -> None:
+        self._messages.append(HeldMessage(record))
+
+    def when_accepted(self, callback: Told) -> None:
+        """Call back once the last of them has been accepted, or with the reason why it was not."""
+        self._messages[-1].told.append(callback)
+
+    def take_all(self) -> list[HeldMessage]:
+        taken, self._messages = self._messages, []
+        return taken
+
+    def take_back(self, message_id: str, reason: AgentError) -> bool:
+        """Whoever sent it does not want it any more. False when it is not here."""
+        for held in self._messages:
+            if held.record.message_id == message_id:
+                self._messages.remove(held)
+                held.tell(reason)
+                return True
+        return False
+
+    def fail(self, reason: AgentError) -> None:
+        for held in self.take_all():
+            held.tell(reason)

@@ -1,0 +1,34 @@
+"""The real store, with writes that fail on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from understudy.protocol.ids import ConversationId
+from understudy.store.log import Committed
+from understudy.store.sqlite import SqliteLog
+from understudy.store.writing import Row
+
+
+class FailingLog(SqliteLog):
+    """Counts every write; the `fail_at`-th fails, and `length - 1` after it, in their places among the others."""
+
+    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop, fail_at: int, length: int = 1) -> None:
+        super().__init__(folder, loop)
+        self.writes = 0
+        self._failing = range(fail_at, fail_at + length)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.writes >= self._failing.start
+
+    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
+        self.writes += 1
+        super()._submit(conversation_id, _fail if self.writes in self._failing else rows, done)
+
+
+def _fail(_: int) -> list[Row]:
+    raise sqlite3.OperationalError("disk I/O error on demand")
