@@ -67,7 +67,7 @@ class Program:
         assert ended.code == 0, ended.err
         return json.loads(ended.out)
 
-    def at_terminal(self, *words: str, answers: Sequence[tuple[str, str]] = ()) -> Ended:
+    def at_terminal(self, *words: str, answers: Sequence[tuple[str, str]] = (), columns: int = 200) -> Ended:
         """In a terminal of its own. Each answer is a text to wait for and what is typed then. Both streams are in `out`."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
@@ -76,7 +76,7 @@ class Program:
             stdout=theirs,
             stderr=theirs,
             cwd=self.cwd,
-            env=self.environment({"TERM": "xterm-256color", "COLUMNS": "200", "LINES": "50"}),
+            env=self.environment({"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "50"}),
         )
         os.close(theirs)
         try:

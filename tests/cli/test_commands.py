@@ -201,6 +201,82 @@ def test_a_server_at_a_terminal_says_what_it_is_and_how_to_connect(program: Prog
     assert program.run(*words).err == "", "a client is told nothing"
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("shwo", "x"), "show"),
+        (("converstions",), "conversations"),
+        (("list",), "conversations"),
+        (("server",), "mcp-server"),
+        (("conversations", "delte", "x"), "delete"),
+        (("conversations", "--jsno"), "--json"),
+        (("conversations", "--limt", "5"), "--limit"),
+        (("conversations", "--limt=5"), "--limit"),
+        (("demo", "--aks"), "--ask"),
+        (("sandbox", "--netwrok", "off", "--", "ls"), "--network"),
+        (("sandbox", "--mode", "readonly", "--", "ls"), "read-only"),
+        (("sandbox", "--network=of", "--", "ls"), "off"),
+        (("policy", "chek"), "check"),
+        (("completion", "fsh"), "fish"),
+        (("--verson",), "--version"),
+    ],
+)
+def test_a_word_with_a_slip_in_it_is_answered_with_the_one_that_was_meant(
+    program: Program, words: tuple[str, ...], meant: str
+) -> None:
+    ended = program.call(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"did you mean `{meant}`?" in ended.err
+
+
+def test_options_of_a_command_to_run_are_its_own(program: Program) -> None:
+    assert program.run("sandbox", "--mode", "danger-full-access", "--", "echo", "--jsno").out == "--jsno\n"
+    assert program.run("sandbox", "--mode", "danger-full-access", "echo", "--modee").out == "--modee\n"
+    assert "did you mean" not in program.call("policy", "check", "ls", "--jsn").err
+
+
+@pytest.mark.parametrize("command", [("policy", "check"), ("sandbox",)])
+def test_a_key_with_a_slip_in_it_is_answered_with_the_one_that_was_meant(program: Program, command: tuple[str, ...]) -> None:
+    ended = program.run(*command, "-c", "modle=m", "-c", "hide_agent_reasonin=true", "--", "true")
+    assert ended.code == 0, ended
+    assert "did you mean `model`?" in ended.err
+    assert "did you mean `hide_agent_reasoning`?" in ended.err
+    ended = program.run(*command, "-c", "aproval_policy=never", "--", "true")
+    assert (ended.code, "did you mean `approval_policy`?" in ended.err) == (1, True), "what guards must not be ignored"
+
+
+def test_fish_completes_commands_options_values_and_ids(program: Program) -> None:
+    script = program.call("completion", "fish").out
+    for piece in (
+        "-a conversations -d 'list conversations, the last active first'",
+        "complete -c understudy -n '__understudy_after sandbox' -l network -x -a 'off loopback on'",
+        "complete -c understudy -n '__understudy_next conversations' -a delete",
+        "complete -c understudy -n '__understudy_after conversations delete' -a '(__understudy_ids)'",
+        "complete -c understudy -n '__understudy_after export' -s o -l output -r -F",
+        "complete -c understudy -n __understudy_next -l version",
+    ):
+        assert piece in script
+    fish = shutil.which("fish")
+    if fish is None:
+        return
+    subprocess.run([fish, "-n"], input=script.encode(), check=True, timeout=LONGEST)
+    (program.home / "u.fish").write_text(script)
+
+    def complete(line: str) -> list[str]:
+        told = f"source {program.home / 'u.fish'}; complete -C {line!r}"
+        done = subprocess.run(
+            [fish, "--no-config", "-c", told], env=program.environment(), stdout=subprocess.PIPE, timeout=LONGEST, check=True
+        )
+        return [each.split("\t")[0] for each in done.stdout.decode().splitlines()]
+
+    assert complete("understudy conv") == ["conversations"]
+    assert sorted(complete("understudy sandbox --network ")) == ["loopback", "off", "on"]
+    assert sorted(complete("understudy conversations ")) == ["archive", "delete", "unarchive"]
+    assert sorted(complete("understudy completion ")) == ["bash", "fish", "tcsh", "zsh"]
+    assert "--full" in complete("understudy show --")
+    assert "--version" not in complete("understudy show --")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_a_completion_script_completes_commands_options_and_ids(program: Program, shell: str) -> None:
     pytest.importorskip("shtab")

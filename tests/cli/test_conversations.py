@@ -1,6 +1,10 @@
 """`understudy conversations` and `show`: what there is, for people and for programs."""
 
 import json
+import re
+
+import pytest
+from rich.cells import cell_len
 
 from tests.cli.program import Program
 from understudy.protocol.ids import ConversationId
@@ -124,4 +128,68 @@ def test_an_id_that_is_unknown_or_none_is_a_plain_error(program: Program) -> Non
         ("latest", "'latest' is not the id of a conversation, nor the beginning of one"),
     ):
         ended = program.call("show", spelled)
-        assert (ended.code, ended.out, ended.err) == (1, "", f"understudy: {said}\n")
+        listed = "`understudy conversations` lists those there are"
+        assert (ended.code, ended.out, ended.err) == (1, "", f"understudy: {said}; {listed}\n")
+
+
+async def test_an_id_with_a_slip_in_it_is_answered_with_the_one_that_was_meant(program: Program) -> None:
+    program.script({"say": "Hello."})
+    one = await program.begin("Greet me")
+    slip = one[:6] + ("0" if one[6] != "0" else "1") + one[7]
+    for spelled in (slip, slip + one[8:]):
+        for words in (("show",), ("export",), ("conversations", "archive")):
+            ended = program.call(*words, spelled)
+            assert (ended.code, f"(did you mean {one}?)" in ended.err) == (1, True), ended
+
+
+WIDE = "漢字のとても長い題名がここにあります 🎭 [bold]not bold[/bold] " + "x" * 60
+HOSTILES = (WIDE, HOSTILE, "[red]", "", "\n\n", "a\tb", "\u202eevil", "x" * 500)
+
+
+def _import(program: Program, number: int, title: str, start: str = "") -> str:
+    digits = f"{start}{number:x}".ljust(32, "a")[:32]
+    one = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    lines = [
+        {"id": one, "timestamp": "2025-08-03T12:00:00.000Z", "cwd": "/home/me/a long folder/with/many/parts/beneath/it"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": title or " "}]},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    ended = program.call("import", "-", stdin=text)
+    assert ended.code == 0, ended.err
+    return one
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+def test_at_every_width_ids_find_their_conversation_and_no_line_is_too_long(program: Program, width: int) -> None:
+    ids = [_import(program, number + 1, title) for number, title in enumerate(HOSTILES)]
+    ids += [_import(program, 0xE0, "Twin", "0f8fad5bd9c"), _import(program, 0xF0, "Twin", "0f8fad5bd9c")]
+    program.call("conversations", "archive", ids[-1])
+    shown = program.at_terminal("conversations", columns=width).out
+    assert "\x1b[2J" not in shown
+    assert "\x1b]" not in shown
+    assert "\u202e" not in shown
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").splitlines()
+    if width >= 40:
+        assert max(map(cell_len, lines)) <= width
+    for one in ids[:-1]:
+        (found,) = [line for line in lines if line.startswith(one[:8])]
+        prefix = found.split()[0]
+        assert len(prefix) >= 8
+        assert program.call("show", prefix).code == 0, f"{prefix} is not enough"
+        assert one.startswith(prefix)
+    if width >= 60:
+        assert any("[red]" in line for line in lines)
+
+
+def test_the_list_has_the_columns_for_which_there_is_room(program: Program) -> None:
+    one = _import(program, 7, "Fix the parser, which loses a letter")
+    started = r"7aaaaaaa  \d+ d ago"
+    for width, header, line in (
+        (40, "ID        LAST ACTIVE  STATUS", rf"{started}\s+idle\n  Fix the parser, which loses a letter"),
+        (80, "ID        LAST ACTIVE  STATUS  MESSAGES  TITLE", rf"{started}\s+idle\s+1  Fix the parser, which loses a letter"),
+        (120, "ID        LAST ACTIVE  STATUS  MESSAGES  FOLDER", rf"{started}\s+idle\s+1  /home/me/a long .*…  Fix the parser"),
+    ):
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", program.at_terminal("conversations", columns=width).out).replace("\r", "")
+        assert plain.startswith(header), plain
+        assert re.search(line, plain), plain
+    assert one.startswith("7aaaaaaa")

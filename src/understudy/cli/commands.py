@@ -8,6 +8,7 @@ from typing import Protocol
 
 from understudy import __version__
 from understudy.cli.ending import INTERRUPTED
+from understudy.cli.parsing import Parser
 from understudy.cli.streams import prepare_streams, silence
 from understudy.errors import AgentError
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES
@@ -40,7 +41,9 @@ def run(words: Sequence[str]) -> int:
 
 def _carry_out(words: list[str]) -> int:
     ours, theirs = _split(words)
-    options = build_parser().parse_args(ours)
+    parser = build_parser()
+    parser.refuse_misspelt_options(ours)
+    options = parser.parse_args(ours)
     if options.act is None:
         options.help_of.print_help(sys.stderr)
         return 2
@@ -70,8 +73,8 @@ class Commands(Protocol):
     def add_parser(self, name: str, *, help: str, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser: ...  # noqa: A002
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="understudy", description=DESCRIPTION, epilog=EPILOG)
+def build_parser() -> Parser:
+    parser = Parser(prog="understudy", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"understudy {__version__}")
     parser.set_defaults(act=None, help_of=parser)
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -207,7 +210,7 @@ def _add_state(commands: Commands) -> None:
     backup = _add(commands, "backup", "backup", "copy the store of conversations, also while it is in use")
     backup.add_argument("file", metavar="FILE")
     completion = _add(commands, "completion", "completion", "print a completion script for a shell")
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"), metavar="SHELL", help="bash, zsh or tcsh")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"), metavar="SHELL", help="bash, zsh, fish or tcsh")
 
 
 def _json(parser: argparse.ArgumentParser, about: str = "as JSON") -> None:

@@ -1,10 +1,12 @@
 """`understudy completion`: a script that lets a shell complete our commands, files, and ids of conversations."""
 
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Namespace
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from understudy.cli.commands import build_parser
+from understudy.cli.fish import fish_script
+from understudy.cli.parsing import Parser
 from understudy.errors import AgentError
 
 IDS = "understudy conversations --limit 0 2>/dev/null | awk 'NR > 1 {print $1}'"
@@ -16,6 +18,9 @@ PREAMBLE = {
 
 
 def run(options: Namespace) -> int:
+    if options.shell == "fish":
+        print(fish_script(build_parser()), end="")
+        return 0
     try:
         shtab: Any = import_module("shtab")
     except ImportError:
@@ -26,10 +31,10 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _mark(parser: ArgumentParser, ways: dict[str, dict[str, str]]) -> None:
+def _mark(parser: Parser, ways: dict[str, dict[str, str]]) -> None:
     """Tell shtab by each argument's name in the usage how its values are completed."""
-    for action in cast(list[Action], vars(parser)["_actions"]):
-        if action.metavar in ways:
+    for action in parser.arguments():
+        if isinstance(action.metavar, str) and action.metavar in ways:
             vars(action)["complete"] = ways[action.metavar]
-        for below in cast(dict[str, object], vars(action).get("_name_parser_map", {})).values():
-            _mark(cast(ArgumentParser, below), ways)
+    for below in parser.commands().values():
+        _mark(below, ways)

@@ -1,21 +1,20 @@
 """`understudy conversations`: the list, and taking conversations out of it."""
 
 import json
-import os
 import shutil
 import sys
-import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from understudy.cli.stored import find, open_store, rfc3339, status_of, store_exists, write
+from understudy.cli.stored import find, open_store, rfc3339, status_of, store_exists, store_folder, write
 from understudy.errors import BadRequest, ConversationBusy
+from understudy.protocol.ids import ConversationId
 from understudy.store.log import Listed, Status
+from understudy.store.lookup import all_ids
 from understudy.store.sqlite import SqliteLog
 
 PAGE = 200
-SHORTEST_ID = 8
 
 
 def run(options: Namespace) -> int:
@@ -39,15 +38,19 @@ def run(options: Namespace) -> int:
 
 def _list(options: Namespace) -> int:
     rows: list[tuple[Listed, Status]] = []
+    ids: list[ConversationId] = []
     if store_exists():
         with open_store() as log:
             rows = [(listed, status_of(log, listed)) for listed in _read(log, options.limit, options.archived)]
+        ids = all_ids(store_folder() / "conversations.db")
     if options.json:
         print(json.dumps([_as_json(listed, status) for listed, status in rows], indent=2))
     elif not rows:
         print("No archived conversations." if options.archived else "No conversations yet.", file=sys.stderr)
     else:
-        _print_table(rows)
+        from understudy.cli.listing import print_list
+
+        print_list(rows, ids)
     return 0
 
 
@@ -79,62 +82,6 @@ def _as_json(listed: Listed, status: Status) -> dict[str, Any]:
     }
 
 
-def _print_table(rows: list[tuple[Listed, Status]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from understudy.cli.terminal import one_line, open_console
-
-    console = open_console()
-    styles = {"running": "green", "waiting": "yellow", "idle": "dim"}
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-    table.add_column("ID", no_wrap=True, style="cyan")
-    table.add_column("LAST ACTIVE", no_wrap=True)
-    table.add_column("STATUS", no_wrap=True)
-    table.add_column("MESSAGES", no_wrap=True, justify="right")
-    table.add_column("FOLDER", no_wrap=True, overflow="ellipsis", max_width=32)
-    table.add_column("TITLE", no_wrap=True, overflow="ellipsis", ratio=1)
-    length = _id_length([listed.conversation_id for listed, _ in rows])
-    now = time.time()
-    for listed, status in rows:
-        summary = listed.summary
-        table.add_row(
-            listed.conversation_id[:length],
-            _ago(now - listed.updated_at),
-            Text(status, styles[status]),
-            str(summary.message_count),
-            Text(one_line(_short_folder(summary.cwd))),
-            Text(one_line(summary.title)),
-        )
-    if console.is_terminal:
-        console.print(table)
-        return
-    console.width = 10_000  # whoever reads a pipe wants whole lines
-    with console.capture() as printed:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
-
-
-def _id_length(ids: list[str]) -> int:
-    """How much of the ids tells them apart."""
-    length = SHORTEST_ID
-    while length < 36 and len({one[:length] for one in ids}) < len(ids):
-        length += 1
-    return length
-
-
-def _ago(seconds: float) -> str:
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "just now"
-
-
-def _short_folder(folder: str) -> str:
-    home = os.path.expanduser("~")
-    return "~" + folder[len(home) :] if folder == home or folder.startswith(home + "/") else folder
-
-
 # -- deleting
 
 
@@ -158,7 +105,7 @@ def _confirmed(listed: Listed) -> bool:
 
     if not sys.stdin.isatty():
         raise BadRequest("deleting is for good: add --yes where nobody can be asked")
-    question = f"Delete {listed.conversation_id[:SHORTEST_ID]} “{one_line(listed.summary.title)}” for good? [y/N] "
+    question = f"Delete {listed.conversation_id} “{one_line(listed.summary.title)}” for good? [y/N] "
     try:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:
