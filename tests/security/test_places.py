@@ -250,3 +250,22 @@ async def test_the_parents_of_a_masked_path_cannot_be_renamed_away(place: House)
         assert SSH_KEY not in str(outcomes)
         assert SSH_KEY not in str(client.frames)
         assert (vault / "key").read_text() == SSH_KEY
+
+
+async def test_a_masked_file_that_is_replaced_under_a_running_command_is_not_passed_on(place: House) -> None:
+    """The mount over it falls off then: the kernel has none that stays."""
+    secret = place.project / "secret.env"
+    secret.write_text("old")
+    waiting = script("echo ready; while [ ! -e go ]; do :; done; cat secret.env; echo looked", timeout=20000)
+    later = script("cat secret.env; echo again")
+    async with besieged(turns({"first": waiting, "second": later}), place, {**NEVER, MASK: ["secret.env"]}) as (model, client):
+        call = client.call_tool("codex", prompt="go")
+        await client.event("exec_command_output_delta", call)
+        (place.project / "new").write_text(SSH_KEY)
+        (place.project / "new").rename(secret)
+        (place.project / "go").touch()
+        await call
+        outcomes = told(model.requests[-1])
+        assert "is masked and was replaced while the command ran" in outcomes["first"]
+        assert "again" in outcomes["second"]
+        assert SSH_KEY not in str(model.requests) + str(client.frames)

@@ -1,6 +1,7 @@
 """What nobody may read for a model: masked paths, and what is the same file under another name."""
 
 import os
+import stat
 from collections.abc import Iterable
 
 from understudy.places.resolving import is_within
@@ -49,3 +50,28 @@ class Masks:
             except OSError:
                 continue  # a file, or nothing
         return False
+
+
+class MaskWatch:
+    """Masked paths inside writable roots, while a command runs.
+
+    A mount hides them, and falls off when somebody outside replaces the file. No kernel gives a mount that does not; so
+    nothing that such a command prints is passed on.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._before = {path: _seen(path) for path in paths}
+
+    def moved(self) -> str | None:
+        """A path at which something else stands than in the beginning."""
+        return next((path for path, before in self._before.items() if (now := _seen(path)) is not None and now != before), None)
+
+
+def _seen(path: str) -> Identity | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
+        return None  # what the sandbox puts where nothing is
+    return status.st_dev, status.st_ino

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from understudy.places.masks import Masks
+from understudy.places.masks import Masks, MaskWatch
 from understudy.places.reading import open_for_model
-from understudy.places.resolving import Place, look, resolve_places
+from understudy.places.resolving import Place, is_within, look, resolve_places
 from understudy.places.walking import open_pinned
 from understudy.protocol.records import Pin, Pins
 
@@ -56,6 +56,10 @@ class Places:
             except OSError as error:
                 return error.strerror
         return None
+
+    def watch_masks(self) -> MaskWatch:
+        """For the time that a command runs."""
+        return MaskWatch(path for path in self.masks.paths if any(is_within(path, root) for root in self.roots))
 
     def open_for_model(self, path: str) -> int:
         """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here."""

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from understudy.errors import SandboxError
+from understudy.places.masks import MaskWatch
 from understudy.policy.approvals import approval_key, environment_digest
 from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
 from understudy.policy.environment import with_markers
@@ -178,7 +179,8 @@ class _Execution:
         if containment is not None and containment.private_tmp is not None:
             os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
         context.record(CommandStarted(self._call_id, self._argv, self._cwd, contained=containment is not None))
-        capture = _Capture(self._call_id, context)
+        watch = context.settings.places.watch_masks() if containment is not None else None
+        capture = _Capture(self._call_id, context, watch)
         environment = with_markers(
             self._environment, contained=containment is not None, network=containment.network if containment else "on"
         )
@@ -186,6 +188,7 @@ class _Execution:
         started = asyncio.get_running_loop().time()
         try:
             result = await context.sandbox.run(command, capture.feed)
+            capture.check()
         except asyncio.CancelledError:
             seconds = asyncio.get_running_loop().time() - started
             context.record(CommandEnded(self._call_id, capture.stdout.text(), capture.stderr.text(), KILLED, seconds))
@@ -204,13 +207,21 @@ class _Execution:
 class _Capture:
     """Sends output on as it comes, and keeps what people and the model are given at the end."""
 
-    def __init__(self, call_id: str, context: ToolContext) -> None:
+    def __init__(self, call_id: str, context: ToolContext, watch: MaskWatch | None) -> None:
+        """`watch`: masked paths that the command might come to see."""
+        self._watch = watch
         self.stdout, self.stderr, self.merged = HeadTail(EVENT_BYTES), HeadTail(EVENT_BYTES), ForModel()
         self._call_id = call_id
         self._context = context
         self._live = 0
 
+    def check(self) -> None:
+        """Raises `SandboxError` where the command may have seen what is masked."""
+        if self._watch is not None and (path := self._watch.moved()) is not None:
+            raise SandboxError(f"{path} is masked and was replaced while the command ran: what it printed since is withheld")
+
     def feed(self, stream: OutputStream, chunk: bytes) -> None:
+        self.check()
         (self.stdout if stream == "stdout" else self.stderr).feed(chunk)
         self.merged.feed(chunk)
         if self._live > LIVE_BYTES:

@@ -61,33 +61,48 @@ def processes_of(uid: int) -> int:
     return count
 
 
-def restrict(plan: Plan, abi: int) -> None:
-    """Give up, for good, what the plan does not grant. Raises OSError; then nothing may be executed."""
+def restrict(plan: Plan, abi: int, covered: "list[bytes]") -> None:
+    """Give up, for good, what the plan does not grant. Raises OSError; then nothing may be executed.
+
+    `covered`: folders whose content is out of sight in a full cell.
+    """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     full = plan.shape == FULL
     if not full:
         _restrict_files_without_mounts(plan, abi)
     elif abi >= landlock.WITH_MOVES:
-        _restrict_files(plan, abi)
+        _restrict_files(plan, abi, covered)
     if not full:  # a cell has done so when it moved in
         kernel.drop_bounding_set()
     kernel.drop_capabilities()
     kernel.install_filter(filter_program(plan.network, own_namespaces=full, unix_sockets=plan.unix_sockets))
 
 
-def _restrict_files(plan: Plan, abi: int) -> None:
-    rules = landlock.Ruleset(abi, reading=False, tcp=plan.network == "off")
+def _restrict_files(plan: Plan, abi: int, covered: "list[bytes]") -> None:
+    """Mounts hide what is masked, but fall off when somebody outside replaces it; and nothing can be mounted where nothing is.
+
+    So outside the roots reading is refused too, but for what stands beside the masked paths now. Inside a root that
+    would keep the command from reading what it writes itself: there the mounts, and placeholders, are all there is.
+    """
+    hidden = [path for path in plan.masked if not beneath_any(path, [*plan.roots, *covered])]
+    reading = landlock.READ_FILE if hidden else 0
+    rules = landlock.Ruleset(abi, reading=reading, tcp=plan.network == "off")
     changes = landlock.changes(abi)
     for path in (*plan.roots, b"/tmp", b"/dev/shm"):
-        rules.allow(path, changes)
-    rules.allow(b"/dev", landlock.DEVICE)
+        rules.allow(path, changes | reading)
+    rules.allow(b"/dev", landlock.DEVICE | reading)
+    if hidden:
+        if not beneath_any(plan.workspace, hidden):
+            rules.allow(plan.workspace, reading)
+        _allow_reading_but(rules, hidden)
     rules.enforce()
 
 
 def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
     reading = landlock.READ_FILE | landlock.EXECUTE
-    rules = landlock.Ruleset(abi, reading=True, tcp=plan.network == "off")
-    hidden = [os.path.realpath(path) for path in plan.masked if os.path.lexists(path)]
+    rules = landlock.Ruleset(abi, reading=reading, tcp=plan.network == "off")
+    masked = [os.path.realpath(path) for path in plan.masked]
+    hidden = [path for path in masked if os.path.lexists(path) or not beneath_any(path, plan.roots)]
     opened = open_pins(plan)
     for path in plan.roots:
         if path in opened and not beneath_any(path, hidden):
@@ -98,11 +113,11 @@ def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
         rules.allow(plan.private_tmp, landlock.changes(abi) | reading)
     for name in _DEVICES:  # and no others: the terminals of this user are among them
         rules.allow(b"/dev/" + name, landlock.DEVICE | reading)
-    _allow_reading_but(rules, [*hidden, b"/dev"], reading)
+    _allow_reading_but(rules, [*hidden, b"/dev"])
     rules.enforce()
 
 
-def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes], reading: int) -> None:
+def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes]) -> None:
     """Grant reading of everything beside the ways to hidden paths: a right can be granted, never taken back below."""
     ways = {b"/"}
     for path in hidden:
@@ -110,6 +125,7 @@ def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes], reading: in
         while parent not in ways:
             ways.add(parent)
             parent = os.path.dirname(parent)
+    kept = ways.union(hidden)
     for folder in ways:
         if beneath_any(folder, hidden):
             continue
@@ -117,7 +133,5 @@ def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes], reading: in
             names = os.listdir(folder)
         except OSError:
             continue
-        for name in names:
-            path = os.path.join(folder, name)
-            if path not in ways and path not in hidden:
-                rules.allow(path, reading, follow=False)
+        prefix = folder.rstrip(b"/") + b"/"
+        rules.allow_reading(folder, [name for name in names if prefix + name not in kept])

@@ -210,7 +210,7 @@ class Cell:
             return None
         confine.limit(self._plan, running=self._running)
         confine.limit_open_files(self._plan)
-        confine.restrict(self._plan, self._around.abi)
+        confine.restrict(self._plan, self._around.abi, self._around.machine.covered)
         return self._spawn() if self._may_begin() else None
 
     def _spawn_plain(self) -> int | None:
@@ -242,7 +242,7 @@ class Cell:
             confine.limit_open_files(self._plan)
             supervise.unblock_signals()
             if self._plan.shape == LANDLOCK:
-                confine.restrict(self._plan, self._around.abi)
+                confine.restrict(self._plan, self._around.abi, self._around.machine.covered)
             if self._plan.argv:
                 error = _execute(self._plan, lambda program, argv: os.execve(program, argv, self._plan.environment))
                 report(self.status, b"exec %d" % error)

@@ -63,9 +63,9 @@ def changes(abi: int) -> int:
 class Ruleset:
     """Rights are refused everywhere, then granted beneath single paths, then made binding."""
 
-    def __init__(self, abi: int, *, reading: bool, tcp: bool) -> None:
-        """`reading`: refuse reading of files too; `tcp`: refuse TCP."""
-        self._handled = changes(abi) | ((READ_FILE | EXECUTE) if reading else 0)
+    def __init__(self, abi: int, *, reading: int, tcp: bool) -> None:
+        """`reading`: which rights to read to refuse too; `tcp`: refuse TCP."""
+        self._handled = changes(abi) | reading
         attributes = _RulesetAttributes(self._handled, _TCP if tcp and abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
         size = 24 if abi >= 6 else 16 if abi >= 4 else 8
         self._descriptor = kernel.landlock_create_ruleset(ctypes.addressof(attributes), size, 0)
@@ -85,6 +85,22 @@ class Ruleset:
         if rights and kind != _LINK:
             rule = _PathBeneath(rights, parent)
             kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)
+
+    def allow_reading(self, folder: bytes, names: "list[bytes]") -> None:
+        """Grant reading of these names in `folder`, and of what is beneath; for links this means nothing. There may be hundreds."""
+        rights = self._handled & (READ_FILE | EXECUTE)
+        rule = _PathBeneath(rights, -1)
+        address = ctypes.addressof(rule)
+        parent = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        for name in names:
+            try:
+                found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            except OSError:
+                continue
+            rule.parent = found
+            kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, address, 0)
+            os.close(found)
+        os.close(parent)
 
     def enforce(self) -> None:
         kernel.landlock_restrict_self(self._descriptor, 0)

@@ -71,7 +71,7 @@ class View:
 
     def build(self) -> None:
         plan, machine = self._plan, self._machine
-        masked = sorted({os.path.realpath(path) for path in plan.masked}, key=len)
+        plan.masked = sorted({os.path.realpath(path) for path in plan.masked}, key=len)
         opened = open_pins(plan)
         present = [path for path in plan.roots if path in opened]
         self.roots = outermost(present)
@@ -97,7 +97,7 @@ class View:
         for path in present:
             protector.pin(path)  # a root inside another one is the other's content, but nobody's to move away
         protector.protect(plan.protected, present)
-        for path in masked:
+        for path in plan.masked:
             if not protector.hide(path):
                 self._blank(path)
         for descriptor in opened.values():

@@ -46,7 +46,7 @@ class Plan:
         self.roots = roots or []  # real paths, also of roots inside others
         self.pins = pins or {}  # device and inode of what has to stand at roots and workspace; see `places.walking`
         self.private_tmp = private_tmp
-        self.masked = masked or []
+        self.masked = masked or []  # real paths once the view is built
         self.protected = protected or []  # names inside every root, or absolute paths
         self.network = network
         self.unix_sockets = unix_sockets

@@ -1,0 +1,103 @@
+"""Masked paths stay out of sight while a command runs, whatever others do to them meanwhile."""
+
+import asyncio
+import dataclasses
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.stage import BOUND, ENV, Output, run
+from understudy.sandbox import Command, CommandResult, Containment, Sandbox
+
+SECRET = "THE-MASKED-BYTES"
+LOOK = "echo ready; while [ ! -e go ]; do :; done; cat {path} {path}/* 2>/dev/null; echo looked"
+
+
+@pytest.fixture
+def home() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="masks-") as folder:  # not /tmp, which is empty inside
+        Path(folder).chmod(0o755)
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
+def contained(home: Path) -> Containment:
+    (home / "ws").mkdir()
+    return Containment("workspace-write", (str(home / "ws"),), workspace=str(home / "ws"))
+
+
+async def while_it_runs(sandbox: Sandbox, containment: Containment, path: Path, change: str) -> tuple[CommandResult, str]:
+    """A command that is running when `change` is made to `path`, and looks there afterwards."""
+    output = Output()
+    workspace = containment.writable_roots[0]
+    (Path(workspace) / "go").unlink(missing_ok=True)
+    command = Command(("sh", "-c", LOOK.format(path=path)), workspace, ENV, 15, containment)
+    running = asyncio.ensure_future(sandbox.run(command, output))
+    await output.until("ready")
+    secret = path.with_name("new-secret")
+    if "folder" in change:
+        secret.mkdir()
+        (secret / "key").write_text(SECRET)
+    else:
+        secret.write_text(SECRET)
+    if change.startswith("replaced"):
+        if path.is_dir():
+            path.rename(path.with_name("old"))
+        secret.rename(path)
+    elif path.is_dir() and os.stat(path).st_mode & 0o1000:  # a placeholder: nobody can make a file there
+        with pytest.raises(OSError):
+            secret.rename(path)
+        secret.unlink()
+    else:
+        secret.rename(path)
+    (Path(workspace) / "go").touch()
+    result = await asyncio.wait_for(running, BOUND)
+    await asyncio.wait_for(sandbox.tidied(), BOUND)
+    return result, output.text()
+
+
+@pytest.mark.parametrize("change", ["replaced by a file", "replaced by a folder", "appears as a file", "appears as a folder"])
+@pytest.mark.parametrize("rung", ["full", "landlock"])
+async def test_a_mask_outside_the_roots_holds_when_the_path_is_replaced_or_appears(
+    home: Path, contained: Containment, change: str, rung: str
+) -> None:
+    if rung == "landlock" and os.geteuid() == 0:
+        os.chown(contained.writable_roots[0], 12345, 12345)
+    masked = home / ".secret"
+    if change == "replaced by a file":
+        masked.write_text("old")
+    elif change == "replaced by a folder":
+        masked.mkdir()
+    sandbox = Sandbox(rung="full" if rung == "full" else "landlock")
+    try:
+        hiding = dataclasses.replace(contained, masked=(str(masked),))
+        result, text = await while_it_runs(sandbox, hiding, masked, change)
+        assert (result.exit_code, text) == (0, "ready\nlooked\n")
+        shown, text = await while_it_runs(sandbox, contained, home / ".plain", change)  # what is not masked can be read
+        assert (shown.exit_code, text) == (0, f"ready\n{SECRET}looked\n")
+    finally:
+        await sandbox.close()
+
+
+async def test_a_mask_inside_a_root_holds_when_the_file_would_appear(sandbox: Sandbox, home: Path, contained: Containment) -> None:
+    masked = home / "ws" / "secret.env"
+    result, text = await while_it_runs(sandbox, dataclasses.replace(contained, masked=(str(masked),)), masked, "appears as a file")
+    assert (result.exit_code, text) == (0, "ready\nlooked\n")
+    assert not masked.exists()  # what stood there for the command has gone
+
+
+async def test_beside_masked_paths_everything_can_be_read_and_run(sandbox: Sandbox, home: Path, contained: Containment) -> None:
+    (home / "beside").mkdir()
+    (home / "beside" / "f").write_text("f")
+    (home / "program").write_text("#!/bin/sh\necho ran\n")
+    (home / "program").chmod(0o755)
+    (home / "link").symlink_to("beside/f")
+    masked = (str(home / ".ssh"), str(home / "deep" / "er" / "none"), "/nonexistent/x")
+    script = f"cat {home}/beside/f {home}/link; {home}/program; echo mine > new && cat new; echo t > /tmp/t; cat /tmp/t <(echo sub)"
+    result, output = await run(
+        sandbox, dataclasses.replace(contained, masked=masked), "bash", "-c", script, cwd=contained.writable_roots[0]
+    )
+    assert (result.exit_code, output.text(), output.text("stderr")) == (0, "ffran\nmine\nt\nsub\n", "")
