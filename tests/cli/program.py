@@ -1,5 +1,6 @@
 """Runs the real program, with a configuration folder of its own and little of our environment."""
 
+import asyncio
 import io
 import json
 import os
@@ -48,6 +49,10 @@ class Program:
             check=False,
         )
         return Ended(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape"))
+
+    async def run_aside(self, *words: str, env: Mapping[str, str] | None = None) -> Ended:
+        """`run`, while this process answers as the model."""
+        return await asyncio.to_thread(self.run, *words, env=env)
 
     def call(self, *words: str, stdin: str | bytes = b"", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ended:
         """The same in this process, which is many times faster; for commands that need no event loop or terminal."""

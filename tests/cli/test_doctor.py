@@ -1,15 +1,22 @@
 """`understudy doctor` and `backup`: what works here, said truly, and a copy of everything."""
 
+import json
+import os
+import socket
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.program import Program
+from tests.support.model_script import say, status
+from tests.support.model_server import ScriptedModel
 
 
 def _found(program: Program, *words: str, env: dict[str, str] | None = None, code: int = 0) -> dict[str, list[dict[str, Any]]]:
-    import json
-
     ended = program.call("doctor", "--json", *words, env=env)
     assert ended.code == code, ended.out + ended.err
     report = json.loads(ended.out)
@@ -51,11 +58,184 @@ def test_what_is_missing_or_misspelt_is_named_and_nothing_is_made(program: Progr
         "-c",
         'model_providers.mine.base_url="https://me:pw123@host:8/v1?k=v456"',
         env={"MINE_KEY": secret},
+        code=1,
     )
     assert found["Model/key"][0] == {"section": "Model", "name": "key", "level": "ok", "text": "present"}
     assert "https://host:8/v1" in found["Model/provider"][0]["text"]
+    assert "the name host cannot be resolved" in found["Model/connection"][0]["text"]
     for hidden in (secret, "pw123", "v456"):
         assert hidden not in str(found)
+
+
+PROVIDER = """
+model = "m"
+model_provider = "mine"
+[model_providers.mine]
+name = "Mine"
+base_url = "http://127.0.0.1:{port}/v1"
+request_max_retries = 0
+"""
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+def _closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def test_a_provider_is_connected_to_and_a_closed_port_is_broken(program: Program, listener: socket.socket) -> None:
+    program.configure(PROVIDER.format(port=listener.getsockname()[1]))
+    assert _found(program)["Model/connection"][0] == {
+        "section": "Model",
+        "name": "connection",
+        "level": "ok",
+        "text": "reached",
+    }
+    port = _closed_port()
+    program.configure(PROVIDER.format(port=port))
+    (found,) = _found(program, code=1)["Model/connection"]
+    assert found["text"] == f"cannot connect to http://127.0.0.1:{port}/v1: connection refused"
+    assert "base_url" in found["details"][0]
+    printed = program.call("doctor")
+    assert (printed.code, printed.out.splitlines()[-1]) == (1, "1 broken, 0 to look at")
+
+
+def test_a_proxy_is_the_way_to_the_provider(program: Program, listener: socket.socket) -> None:
+    program.configure(PROVIDER.format(port=_closed_port()))
+    proxy = f"http://me:hidden@127.0.0.1:{listener.getsockname()[1]}"
+    found = _found(program, env={"HTTP_PROXY": proxy})
+    assert found["Model/connection"][0]["text"] == f"reached through the proxy {proxy.replace('me:hidden@', '')}"
+    found = _found(program, env={"HTTP_PROXY": f"http://127.0.0.1:{_closed_port()}"}, code=1)
+    assert "through the proxy" in found["Model/connection"][0]["text"]
+
+
+async def test_online_the_model_is_asked_with_the_key(program: Program) -> None:
+    secret = "sk-very-secret-0123456789"
+    refusal = status(401, {"error": {"message": f"Incorrect API key provided: {secret}"}})
+    async with ScriptedModel([say("OK"), refusal]) as model:
+        program.configure(PROVIDER.format(port=0).replace("http://127.0.0.1:0/v1", model.url) + 'env_key = "MINE_KEY"\n')
+        ended = await program.run_aside("doctor", "--json", "--online", env={"MINE_KEY": secret})
+        assert (ended.code, _named(ended.out, "answer")["text"]) == (0, "m answers"), ended
+        assert model.received[0].headers["authorization"] == f"Bearer {secret}"
+        ended = await program.run_aside("doctor", "--json", "--online", env={"MINE_KEY": secret})
+        found = _named(ended.out, "answer")
+        assert (ended.code, found["level"]) == (1, "broken")
+        assert "401 Unauthorized" in found["text"]
+        assert secret not in ended.out + ended.err
+
+
+def _named(report: str, name: str) -> dict[str, Any]:
+    return next(finding for finding in json.loads(report)["findings"] if finding["name"] == name)
+
+
+def test_a_real_command_is_run_in_the_sandbox(program: Program) -> None:
+    program.script({"say": "Hello."})
+    (found,) = _found(program)["Sandbox/command"]
+    assert found["level"] == "ok"
+    assert found["text"].startswith(f"`sh` has run in the sandbox, in {program.cwd}, in ")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by the landlock rung")
+def test_a_rung_on_which_root_can_run_nothing_is_broken(program: Program) -> None:
+    program.script({"say": "Hello."})
+    (found,) = _found(program, env={"UNDERSTUDY_SANDBOX_RUNG": "landlock"}, code=1)["Sandbox/command"]
+    assert found["text"].startswith(f"no command can be run in {program.cwd}: ")
+    assert "start the server as another user" in found["text"]
+
+
+def test_every_wrong_value_is_named_not_only_the_first(program: Program) -> None:
+    program.configure(
+        'model_provider = "scripted"\nmodel_reasoning_effort = "much"\nproject_doc_max_bytes = "many"\n'
+        '[understudy]\nwire = "old"\n[profiles.good]\nmodel = "m"\n[profiles.bad]\nmodel_verbosity = "loud"\n'
+    )
+    found = _found(program, code=1)
+    told = " ".join(str(finding) for finding in found["Configuration/settings"])
+    for key in ("model_reasoning_effort", "project_doc_max_bytes", "understudy.wire"):
+        assert f"`{key}`" in told
+    assert "`-c`" not in told
+    program.configure('[understudy]\nwire = "old"\n')
+    told = " ".join(str(finding) for finding in _found(program, code=1)["Configuration/settings"])
+    assert "no model is set" in told
+    assert "`understudy.wire`" in told, "a missing model hides nothing"
+
+
+def test_every_profile_is_looked_at(program: Program) -> None:
+    program.configure(
+        'model_provider = "scripted"\n[profiles.good]\nmodel = "m"\n[profiles.bad]\nmodel_verbosity = "loud"\n'
+        '[profiles.lost]\nmodel_provider = "nowhere"\n'
+    )
+    found = _found(program, code=1)
+    assert found["Configuration/settings"][0]["level"] == "ok"
+    levels = {name: found[f"Configuration/profile {name}"][0]["level"] for name in ("good", "bad", "lost")}
+    assert levels == {"good": "ok", "bad": "broken", "lost": "broken"}
+    assert "loud" in found["Configuration/profile bad"][0]["text"]
+
+
+def test_a_login_of_another_program_is_said_not_to_be_supported(program: Program, listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    (program.home / "auth.json").write_text('{"OPENAI_API_KEY": null, "tokens": {"access_token": "hidden-token"}}')
+    (program.home / "auth.json").chmod(0o600)
+    program.configure('model = "m"\n')
+    found = _found(program, code=1, env={"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"})
+    assert "holds a ChatGPT login, which is not supported: set OPENAI_API_KEY" in found["Configuration/auth.json"][0]["text"]
+    assert found["Model/key"][0]["level"] == "broken"
+    assert "hidden-token" not in str(found)
+
+
+def test_instructions_that_the_model_will_not_see_are_named(program: Program) -> None:
+    program.configure('model_provider = "scripted"\nproject_doc_max_bytes = 10\n')
+    (program.cwd / ".git").mkdir()
+    (program.cwd / "below").mkdir()
+    (program.home / "AGENTS.md").write_bytes(b"\xff")
+    (program.cwd / "AGENTS.md").write_text("more than ten bytes")
+    (program.cwd / "below" / "AGENTS.md").symlink_to("/etc/hostname")
+    ended = program.call("doctor", "--json", cwd=program.cwd / "below")
+    texts = [finding["text"] for finding in json.loads(ended.out)["findings"] if finding["name"] == "AGENTS.md"]
+    assert [text.partition("AGENTS.md: ")[2].partition(" (")[0][:30] for text in texts] == [
+        "not UTF-8",
+        "only its first 10 bytes are re",
+        "a link to a place outside the ",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("UPDATE records SET data = x'7b22ff22' WHERE seq = 3", "record 3 cannot be read"),
+        ("UPDATE records SET data = '{}' WHERE seq = 2", "record 2 cannot be read"),
+        ("UPDATE records SET data = 5 WHERE seq = 2", "record 2 cannot be read"),
+        ("DELETE FROM records WHERE seq = 3", "record 3 is missing"),
+        ("DELETE FROM records WHERE seq = 6", "it should have 6 records, and the last one is 5"),
+        ("UPDATE conversations SET summary = x'ff'", "its summary cannot be read"),
+    ],
+)
+async def test_a_damaged_record_is_found_and_named(program: Program, damage: str, said: str) -> None:
+    program.script({"say": "Hello."})
+    one = await program.begin("Greet me")
+    with closing(sqlite3.connect(program.home / "understudy" / "conversations.db", isolation_level=None)) as store:
+        assert store.execute(damage).rowcount == 1
+    (found,) = _found(program, code=1)["Conversations/records"]
+    assert found["level"] == "broken"
+    assert found["details"][0].startswith(f"{one}: {said}")
+    assert "put a backup in the place of" in found["text"]
+
+
+async def test_a_store_from_a_newer_build_is_said_and_not_touched(program: Program) -> None:
+    program.script({"say": "Hello."})
+    one = await program.begin("Greet me")
+    with closing(sqlite3.connect(program.home / "understudy" / "conversations.db", isolation_level=None)) as store:
+        store.execute("PRAGMA user_version = 99")
+    for words in (("conversations",), ("show", one), ("export", one), ("backup", "x"), ("conversations", "delete", "--yes", one)):
+        ended = program.call(*words)
+        assert (ended.code, ended.out) == (1, "")
+        assert "was written by a newer understudy" in ended.err
+    assert "upgrade understudy" in _found(program, code=1)["Conversations/store"][0]["text"]
+    assert not (program.cwd / "x").exists()
 
 
 def test_a_configuration_that_does_not_parse_is_broken_with_its_place(program: Program) -> None:

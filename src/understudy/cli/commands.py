@@ -206,6 +206,8 @@ def _add_policy(commands: Commands) -> None:
 def _add_state(commands: Commands) -> None:
     doctor = _add(commands, "doctor", "doctor", "say what works here and what does not", more="Exit code 1 if something is broken.")
     _json(doctor)
+    doctor.add_argument("--online", action="store_true", help="ask the model for one word, with the key")
+    doctor.add_argument("--full", action="store_true", help="read every record of the store, however many there are")
     _overrides(doctor)
     backup = _add(commands, "backup", "backup", "copy the store of conversations, also while it is in use")
     backup.add_argument("file", metavar="FILE")

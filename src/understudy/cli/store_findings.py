@@ -1,92 +1,112 @@
 """What `doctor` looks at in the store of conversations."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
+from understudy.cli.finding import Finding
 from understudy.errors import StoreError
 from understudy.store.place import refuse_network_file_system
 from understudy.store.sqlite import SqliteLog
+from understudy.store.verify import verify_records
 
-StoreFinding = tuple[str, Literal["ok", "info", "warning", "broken"], str, tuple[str, ...]]
+SECTION = "Conversations"
 LITTLE_ROOM = 200 * 1024 * 1024
+NO_ROOM = 8 * 1024 * 1024
+LITTLE_NODES = 1000
+SAMPLE = 20_000  # records that are read unless all are to be
 
 
-def examine_store(folder: Path) -> Iterator[StoreFinding]:
-    """Name, level, text and details of each finding. A store that is not there yet is not made."""
+def examine_store(folder: Path, *, full: bool) -> Iterator[Finding]:
+    """A store that is not there yet is not made."""
     database = folder / "conversations.db"
     yield from _place(folder)
     if not database.exists():
-        yield ("store", "info", f"{database}, which is made with the first conversation", ())
+        yield Finding(SECTION, "store", "info", f"{database}, which is made with the first conversation")
         yield _retention()
         return
     yield from _permissions(folder)
     try:
         log = SqliteLog(folder)
     except StoreError as error:
-        yield ("store", "broken", str(error), ())
+        yield Finding(SECTION, "store", "broken", str(error))
         return
     try:
-        yield from _content(log, folder)
+        yield from _content(log, folder, full=full)
     except StoreError as error:
-        yield ("store", "broken", str(error), ())
+        yield Finding(SECTION, "store", "broken", str(error))
     finally:
         log.close()
     yield _retention()
 
 
-def _place(folder: Path) -> Iterator[StoreFinding]:
+def _place(folder: Path) -> Iterator[Finding]:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         refuse_network_file_system(there)
     except StoreError as error:
-        yield ("file system", "broken", str(error), ())
+        yield Finding(SECTION, "file system", "broken", str(error))
     if not os.access(there, os.W_OK):
-        yield ("folder", "broken", f"{there} cannot be written to; set CODEX_HOME to a folder of your own", ())
-    free = shutil.disk_usage(there).free
+        yield Finding(SECTION, "folder", "broken", f"{there} cannot be written to; set CODEX_HOME to a folder of your own")
+    space = os.statvfs(there)
+    free = space.f_bavail * space.f_frsize
     if free < LITTLE_ROOM:
-        yield ("disk", "warning", f"only {_size(free)} are free where conversations are kept", ())
+        text = f"only {_size(free)} are free where conversations are kept ({there}): make room there"
+        yield Finding(SECTION, "disk", "broken" if free < NO_ROOM else "warning", text)
+    if space.f_files and space.f_favail < LITTLE_NODES:
+        yield Finding(SECTION, "disk", "warning", f"only {space.f_favail} files can still be made in {there}: remove some there")
 
 
-def _permissions(folder: Path) -> Iterator[StoreFinding]:
+def _permissions(folder: Path) -> Iterator[Finding]:
     open_to_others = [
         f"{path} (mode {mode:o}, expected {expected:o})"
         for path, expected in ((folder, 0o700), *((file, 0o600) for file in sorted(folder.glob("conversations.db*"))))
         if (mode := path.stat().st_mode & 0o777) & ~expected
     ]
     if open_to_others:
-        yield ("permissions", "warning", "others may read conversations", tuple(open_to_others))
+        text = f"others may read conversations: chmod -R go= {folder}"
+        yield Finding(SECTION, "permissions", "warning", text, tuple(open_to_others))
     else:
-        yield ("permissions", "ok", "readable by you only", ())
+        yield Finding(SECTION, "permissions", "ok", "readable by you only")
     owner = folder.stat().st_uid
     if owner != os.geteuid():
-        yield ("owner", "warning", f"{folder} belongs to user {owner}, and you are {os.geteuid()}", ())
+        yield Finding(SECTION, "owner", "warning", f"{folder} belongs to user {owner}, and you are {os.geteuid()}")
 
 
-def _content(log: SqliteLog, folder: Path) -> Iterator[StoreFinding]:
+def _content(log: SqliteLog, folder: Path, *, full: bool) -> Iterator[Finding]:
     count = log.count()
     size = f"{count} conversation{'' if count == 1 else 's'}, {_size(log.size())} in {log.path}"
-    yield ("store", "ok", size, ())
+    yield Finding(SECTION, "store", "ok", size)
     damage = log.check()
     if damage == "ok":
-        yield ("integrity", "ok", "checked, no damage", ())
+        yield Finding(SECTION, "integrity", "ok", "checked, no damage")
     else:
-        yield (
-            "integrity",
-            "broken",
-            "damaged; put a backup in its place, or export what can still be read",
-            tuple(damage.split("\n")),
-        )
+        text = "damaged; put a backup in its place, or export what can still be read"
+        yield Finding(SECTION, "integrity", "broken", text, tuple(damage.split("\n")))
+    yield from _records(log.path, full=full)
     private = sum(_folder_size(path) for path in (folder / "tmp").glob("*"))
     if private:
-        yield ("temporary files", "info", f"{_size(private)} in {folder / 'tmp'}, removed with their conversations", ())
+        yield Finding(SECTION, "temporary files", "info", f"{_size(private)} in {folder / 'tmp'}, removed with their conversations")
 
 
-def _retention() -> StoreFinding:
+def _records(path: Path, *, full: bool) -> Iterator[Finding]:
+    verified = verify_records(path, None if full else SAMPLE)
+    if verified.problems:
+        text = (
+            f"damage in {verified.damaged} conversation{'' if verified.damaged == 1 else 's'}; put a backup in the place of {path} "
+            "while no server runs, or `understudy conversations delete` what is damaged"
+        )
+        yield Finding(SECTION, "records", "broken", text, verified.problems)
+    elif verified.records < verified.total:
+        text = f"{verified.records} of {verified.total} read, no damage; `understudy doctor --full` reads all"
+        yield Finding(SECTION, "records", "ok", text)
+    else:
+        yield Finding(SECTION, "records", "ok", f"all {verified.total} read, no damage")
+
+
+def _retention() -> Finding:
     text = "nothing is deleted by itself; `understudy conversations delete ID` forgets one, `understudy backup FILE` copies all"
-    return ("retention", "info", text, ())
+    return Finding(SECTION, "retention", "info", text)
 
 
 def _folder_size(folder: Path) -> int:

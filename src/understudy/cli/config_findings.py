@@ -1,0 +1,154 @@
+"""What `doctor` finds in the configuration: every value as a conversation would use it, in every profile."""
+
+import os
+import stat
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from understudy.cli.finding import Finding
+from understudy.cli.settings import read_overrides
+from understudy.config.docs import DOC_NAME, project_folders
+from understudy.config.file import read_config_file
+from understudy.config.load import load_config
+from understudy.config.model import Config
+from understudy.engine.setup import Setups
+from understudy.errors import ConfigError
+from understudy.models.http import HttpClient
+from understudy.protocol.records import Overrides
+
+SECTION = "Configuration"
+ANY_MODEL = "none"  # so that a missing model does not hide the rest
+_JUDGED_TOGETHER = frozenset(("profile", "profiles", "model_provider", "model"))
+
+Flags = list[tuple[str, Any]]
+
+
+def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None, list[Finding]]:
+    """What a conversation begun here would have, as far as it can be made out, and what is wrong with it."""
+    path = home / "config.toml"
+    found = [
+        Finding(SECTION, "file", "ok" if path.exists() else "info", f"{path}{'' if path.exists() else ', which is not there'}")
+    ]
+    flags = read_overrides(options)
+    config, wrong = _try(home, Overrides(), flags)
+    if config is not None:
+        text = f"approval {config.approval_policy}, sandbox {config.sandbox.mode} for {config.cwd}"
+        found.append(Finding(SECTION, "settings", "ok", text))
+    else:
+        found += [Finding(SECTION, "settings", "broken", *said) for said in dict.fromkeys((wrong, *_others_wrong(home, flags)))]
+        config, _ = _try(home, Overrides(model=ANY_MODEL), flags, usable=False)
+    if config is not None:
+        found += [Finding(SECTION, "settings", "warning", warning) for warning in config.warnings]
+        if config.policy_rules:
+            found.append(Finding(SECTION, "rules", "ok", f"{len(config.policy_rules)} in [[policy.rules]]"))
+        found += _docs(config)
+    found += _profiles(home, flags)
+    found += _auth_file(home)
+    return config, found
+
+
+_Said = tuple[str, tuple[str, ...]]
+
+
+def _try(home: Path, overrides: Overrides, flags: Flags, *, usable: bool = True) -> tuple[Config | None, _Said]:
+    """The configuration, or what is wrong with it; `usable` asks for all that a turn would make of it, too."""
+    try:
+        config = load_config(home, overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)
+        if usable:
+            Setups(HttpClient(os.environ), os.environ).prepare(config, home).settings()
+    except ConfigError as error:
+        first, *rest = str(error).split("\n")
+        return None, (first, tuple(rest))
+    return config, ("", ())
+
+
+def _others_wrong(home: Path, flags: Flags) -> Iterator[_Said]:
+    """Further wrong values, each found by itself: of a whole configuration only the first is told."""
+    _, said = _try(home, Overrides(model=ANY_MODEL), flags)
+    if said[0]:
+        yield said
+    try:
+        tree = read_config_file(home).tree
+    except ConfigError:
+        return
+    with tempfile.TemporaryDirectory() as empty:
+        for key, value in tree.items():
+            if key in _JUDGED_TOGETHER or "." in key:
+                continue
+            _, (first, rest) = _try(Path(empty), Overrides(model=ANY_MODEL), [(key, value)], usable=False)
+            if first:
+                yield first, tuple(line.replace("`-c`", str(home / "config.toml")) for line in rest)
+
+
+def _profiles(home: Path, flags: Flags) -> Iterator[Finding]:
+    try:
+        profiles = read_config_file(home).tree.get("profiles")
+    except ConfigError:
+        return
+    if not isinstance(profiles, Mapping):
+        return
+    without = _try(home, Overrides(model=ANY_MODEL), flags)[1]
+    for name in cast(Mapping[str, object], profiles):
+        _, said = _try(home, Overrides(profile=name), flags)
+        if said[0] and said != without:  # else it is wrong without any profile
+            yield Finding(SECTION, f"profile {name}", "broken", *said)
+        elif not said[0]:
+            yield Finding(SECTION, f"profile {name}", "ok", "can be used")
+
+
+def _docs(config: Config) -> Iterator[Finding]:
+    """The AGENTS.md files that the model would be given."""
+    left = config.project_doc_max_bytes
+    folders = project_folders(str(config.cwd))
+    for folder in (config.home, *map(Path, reversed(folders))):
+        path = folder / DOC_NAME
+        if not os.path.lexists(path):
+            continue
+        trouble, size = _read_doc(path, within=None if folder == config.home else folders[-1])
+        if not trouble and folder != config.home:
+            trouble = f"only its first {max(left, 0)} bytes are read: raise project_doc_max_bytes" if size > left else ""
+            left -= size
+        yield Finding(SECTION, DOC_NAME, "warning" if trouble else "ok", f"{path}" + (f": {trouble}" if trouble else ""))
+
+
+def _read_doc(path: Path, within: str | None) -> tuple[str, int]:
+    try:
+        if within and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
+            return "a link to a place outside the project, so it is not read; put the text itself there", 0
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return "not a file, so it is not read", 0
+            content = file.read(4 * 1024 * 1024)
+        content.decode()
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 (byte {error.start}); the model gets marks in place of what cannot be read", 0
+    except OSError as error:
+        return f"cannot be read ({error.strerror}), so the model is not told what it says", 0
+    return "", len(content)
+
+
+def _auth_file(home: Path) -> Iterator[Finding]:
+    path = home / "auth.json"
+    try:
+        mode = path.stat().st_mode & 0o777
+        content = msgspec.json.decode(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Finding(SECTION, "auth.json", "warning", f"{path} cannot be read: {error.strerror}")
+        return
+    except (msgspec.DecodeError, ValueError):
+        yield Finding(SECTION, "auth.json", "warning", f"{path} is not valid JSON, so no key is taken from it")
+        return
+    if mode & 0o077:
+        text = f"{path} holds credentials and can be read by others (mode {mode:o}): chmod 600 it"
+        yield Finding(SECTION, "auth.json", "warning", text)
+    table = cast(dict[str, Any], content) if isinstance(content, dict) else {}
+    if table.get("tokens"):
+        text = f"{path} holds a ChatGPT login, which is not supported: set OPENAI_API_KEY to an API key"
+        yield Finding(SECTION, "auth.json", "info" if table.get("OPENAI_API_KEY") else "warning", text)
