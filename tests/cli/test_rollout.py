@@ -196,7 +196,7 @@ def test_what_has_no_like_here_is_named_and_lines_that_cannot_be_read_are_passed
     search = {"type": "response_item", "payload": {"type": "web_search_call", "id": "ws"}}
     lines = [json.dumps(meta), "{broken", "[]", json.dumps(search), json.dumps(search), '{"type":"response_item","payl']
     imported = read_conversation("\n".join(lines).encode(), "file")
-    assert imported.notes == ("left out, for there is nothing like it here: 2 × web_search_call",)
+    assert imported.notes == ("left out, because there is nothing like it here: 2 × web_search_call",)
     assert [entry.record for entry in imported.entries] == [Opened(ID, "", Overrides())]
 
 

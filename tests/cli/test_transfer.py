@@ -52,7 +52,7 @@ async def test_a_conversation_moves_to_another_home_with_its_id(program: Program
     again = elsewhere.call("import", str(file))
     assert (again.code, again.err) == (
         1,
-        f"understudy: conversation {one} is here already; with --new-id it is taken in beside it\n",
+        f"understudy: conversation {one} is already here; --new-id imports it under another id\n",
     )
     beside = json.loads(elsewhere.call("import", str(file), "--new-id", "--json").out)["conversation_id"]
     assert {row["conversation_id"] for row in elsewhere.json("conversations", "--json")} == {one, beside}

@@ -130,7 +130,7 @@ def _add_conversations(commands: Commands) -> None:
     _json(show, "every event on a line, with its sequence number")
     show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first")
 
-    resume = _add(commands, "resume", "resume", "go on with a conversation from here", more="Ctrl-C interrupts the turn.")
+    resume = _add(commands, "resume", "resume", "continue a conversation in this terminal", more="Ctrl-C interrupts the turn.")
     resume.add_argument("id", metavar="ID")
     resume.add_argument(
         "prompt",
@@ -138,7 +138,7 @@ def _add_conversations(commands: Commands) -> None:
         metavar="PROMPT",
         help="what to say; - reads it from standard input; without one, a turn that waits for an answer goes on",
     )
-    resume.add_argument("-m", "--model", help="go on with this model")
+    resume.add_argument("-m", "--model", help="continue with this model")
     _json(resume, "every event on a line as it comes")
     _overrides(resume, "set a key of config.toml for this conversation, from here on")
 
@@ -158,7 +158,7 @@ def _add_transfer(commands: Commands) -> None:
     )
     import_.set_defaults(action="import")
     import_.add_argument("file", metavar="FILE", help="- for standard input")
-    import_.add_argument("--new-id", action="store_true", help="give it an id of its own, so that it can stand beside the first")
+    import_.add_argument("--new-id", action="store_true", help="import it under a new id, beside the one that is there")
     import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, where the file does not say or that is gone")
     import_.add_argument(
         "--keep-settings",
@@ -200,7 +200,7 @@ def _add_policy(commands: Commands) -> None:
     trust = _add(commands, "trust", "trust", "let a folder's own .codex/config.toml count, as it is now")
     trust.add_argument("folder", nargs="?", metavar="DIR")
     trust.add_argument("--list", action="store_true", help="the folders that are trusted")
-    trust.add_argument("--remove", action="store_true", help="trust DIR no more")
+    trust.add_argument("--remove", action="store_true", help="stop trusting DIR")
 
 
 def _add_state(commands: Commands) -> None:

@@ -93,7 +93,7 @@ def _read(name: str) -> bytes:
 
 def _store(log: SqliteLog, imported: Imported, state: State) -> None:
     if log.position(imported.conversation_id) is not None:
-        raise BadRequest(f"conversation {imported.conversation_id} is here already; with --new-id it is taken in beside it")
+        raise BadRequest(f"conversation {imported.conversation_id} is already here; --new-id imports it under another id")
     batch = Batch(imported.conversation_id, 1, 0, imported.entries, state.summary(), creates=True)
     write(lambda done: log.append(batch, done))
     if imported.archived:
@@ -115,4 +115,4 @@ def _report(imported: Imported, state: State, *, as_json: bool) -> None:
         gone = (
             f"its folder {one_line(summary.cwd)} is not here" if summary.cwd else "the file does not say which folder it belongs to"
         )
-        print(f"understudy: {gone}; to go on with it elsewhere, import it with --cwd DIR", file=sys.stderr)
+        print(f"understudy: {gone}; to continue it in another folder, import it with --cwd DIR", file=sys.stderr)

@@ -85,7 +85,7 @@ def _masked(entries: tuple[str, ...], cwd: Path, env: Mapping[str, str]) -> list
 
 
 def _protected(entries: tuple[str, ...], env: Mapping[str, str]) -> list[str]:
-    """A relative entry stays a name, for it holds in every writable root."""
+    """A relative entry stays a name, because it holds in every writable root."""
     kept = [entry.rstrip("/") or "/" for entry in entries if entry]
     return [str(expand(entry, base=Path(), env=env)) if entry.startswith("~") else entry for entry in kept]
 

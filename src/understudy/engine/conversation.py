@@ -378,7 +378,7 @@ class Conversation:
         except ConversationBusy:
             return
         except AgentError as error:
-            logger.error("%s cannot be gone on with: %s", self.id, error)
+            logger.error("%s cannot be continued: %s", self.id, error)
             self._letters.unread.clear()
             self._fail_callers(error)
 

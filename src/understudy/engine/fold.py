@@ -219,7 +219,7 @@ class State:
         return state
 
     def fork(self, entries: Sequence[Entry], end: int) -> "State":
-        """The same log, gone on with from an earlier record."""
+        """The same log, continued from an earlier record."""
         forked = State.of(path_to(entries, end))
         forked._number_like(self)
         return forked

@@ -191,7 +191,7 @@ class ChatDecoder:
                 self._give_text(sink)
                 raise ModelRefused("incomplete answer: the provider's content filter cut it off (finish_reason: content_filter)")
             case "error":
-                raise stream_lost("the provider reported an error without a word on it")
+                raise stream_lost("the provider reported an error and did not say which")
             case _:
                 self._give_all(sink)
 

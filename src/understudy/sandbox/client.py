@@ -284,7 +284,7 @@ def probe_helper() -> dict[str, str]:
 
 
 def raise_open_files() -> int:
-    """Let this process have the many descriptors that many commands need; returns what commands shall have instead."""
+    """Let this process have the many descriptors that many commands need; returns what commands should have instead."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

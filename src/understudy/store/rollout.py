@@ -110,7 +110,7 @@ class _Reading:
         try:
             self._id = ConversationId(read_uuid(spelled))
         except ValueError as error:
-            raise BadRequest(f"the session's id {spelled!r} is none: {error}") from None
+            raise BadRequest(f"the session's id {spelled!r} is not valid: {error}") from None
         self._steps = steps
         self._cwd = _text_or_none(meta.payload.get("cwd"))
         self._model = next(
@@ -141,7 +141,7 @@ class _Reading:
         entries = self._retold.finish(self._id, self._model or "", self._cwd)
         notes = [f"{count} × {name}" for name, count in sorted(self._skipped.items())]
         return Imported(
-            self._id, entries, notes=(f"left out, for there is nothing like it here: {', '.join(notes)}",) if notes else ()
+            self._id, entries, notes=(f"left out, because there is nothing like it here: {', '.join(notes)}",) if notes else ()
         )
 
     def _event(self, payload: Json) -> None:

@@ -35,7 +35,7 @@ def _write(path: bytes, content: bytes) -> None:
 
 
 def prefer_for_oom() -> None:
-    """When memory runs out, the kernel shall end a command before it ends the server."""
+    """When memory runs out, the kernel should end a command before the server."""
     try:
         _write(b"/proc/self/oom_score_adj", b"500")
     except OSError:

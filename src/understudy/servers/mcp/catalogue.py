@@ -25,7 +25,7 @@ CODEX: dict[str, Any] = {
     "title": "Codex",
     "description": (
         "Start a session with a coding agent and give it a task. It reads the project, runs commands in a sandbox, edits files, "
-        "asks before anything risky, and answers when it is done. The result holds a threadId: use codex-reply to go on with "
+        "asks before anything risky, and answers when it is done. The result holds a threadId: use codex-reply to continue "
         "the same session."
     ),
     "inputSchema": {

@@ -137,7 +137,7 @@ class McpServer:
     def close(self) -> None:
         """The server ends: whoever still waits is told so."""
         for call in tuple(self._calls.values()):
-            text = "the server ended before the turn did; go on with codex-reply: an open question is asked again then"
+            text = "the server ended before the turn did; continue with codex-reply, which asks an open question again"
             call.answer(failed_result(text, call.conversation.id))
 
     # -- methods

@@ -31,7 +31,7 @@ _CHANGED = "it has changed since the patch was checked"
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One path, from what it held when the patch was checked to what it shall hold."""
+    """One path, from what it held when the patch was checked to what it should hold."""
 
     spot: Spot
     before: FileState | None
