@@ -1,12 +1,13 @@
 """Conversation ids as callers spell them, and the words for one that is none."""
 
+import os
 import uuid
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.protocol.uuids import read_uuid
+from understudy.protocol.uuids import new_uuid, read_uuid
 
 CANONICAL = "67e55044-10b1-426f-9247-bb680e5fe0c8"
 CHARACTER = "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], found"
@@ -66,3 +67,16 @@ def test_any_text_gives_an_id_or_a_reason(text: str) -> None:
     except ValueError as error:
         read = str(error)
     assert read.startswith("invalid ") or uuid.UUID(read)
+
+
+def test_a_process_and_its_child_give_out_different_ids() -> None:
+    new_uuid()  # so that some are left over
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, new_uuid().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        assert pipe.read().decode() != new_uuid()

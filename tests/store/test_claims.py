@@ -2,13 +2,14 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.store.records import append, new_id, noticed, open_log, opened
-from understudy.store.locks import ByteLocks
-from understudy.store.sqlite import number_of
+from understudy.store.locks import ByteLocks, Flock
+from understudy.store.sqlite import SqliteLog, number_of
 
 HOLDER = """
 import subprocess, sys
@@ -138,3 +139,31 @@ async def test_a_claim_may_be_given_back_after_the_store_is_closed(tmp_path: Pat
     claim.release()
     assert other.claim(name) is not None
     other.close()
+
+
+def test_the_kernel_is_spoken_to_in_the_layout_of_the_platform() -> None:
+    number = 0x0102030405060708
+    linux, macos = Flock("linux"), Flock("darwin")
+    assert linux.pack(1, number) == struct.pack("hhqqi4x", 1, 0, number, 1, 0)
+    assert macos.pack(3, number) == struct.pack("qqihh", number, 1, 0, 3, 0)
+    for layout in (linux, macos):
+        assert layout.kind(layout.pack(2, number)) == 2
+
+
+def test_the_holder_of_a_claim_is_named(tmp_path: Path) -> None:
+    source = (
+        "import sys; from pathlib import Path; from understudy.store.sqlite import SqliteLog\n"
+        "log = SqliteLog(Path(sys.argv[1])); claim = log.claim(sys.argv[2]); print('held', flush=True); sys.stdin.read()"
+    )
+    name = new_id()
+    log = SqliteLog(tmp_path)
+    assert log.holder(name) is None
+    holder = subprocess.Popen(
+        [sys.executable, "-c", source, str(tmp_path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    assert log.holder(name) == holder.pid
+    holder.communicate(timeout=20)
+    assert log.holder(name) is None
+    log.close()

@@ -318,6 +318,10 @@ class Conversation:
         return self._task is None and bool(self.callers or self._letters.unread)
 
     @property
+    def is_shared(self) -> bool:
+        return self._log.shared
+
+    @property
     def is_held(self) -> bool:
         """By this process: nobody else can have changed it."""
         return self._tenure.held

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.config.home import find_home, state_dir
 from understudy.config.load import Configs
@@ -26,6 +26,9 @@ from understudy.protocol.records import Overrides, Pins
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Listed, Page, Status
 from understudy.store.sqlite import SqliteLog
+
+if TYPE_CHECKING:
+    from understudy.engine.unkept import Unkept
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class Engine:
         self._warming: asyncio.TimerHandle | None = None
         self._open_log = open_log
         self._log: SqliteLog | None = None
+        self._unkept: Unkept | None = None
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
         self._warned: set[str] = set()
@@ -78,8 +82,10 @@ class Engine:
         """A new conversation, opened in the log. Raises `ConfigError`, with nothing recorded."""
         conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
+        if config.history_persistence == "none":
+            self._open_unkept()
         setup = self._prepare_from(config, conversation_id)
-        conversation = self._make(conversation_id)
+        conversation = self._make(conversation_id, kept=config.history_persistence != "none")
         stored = self._for_the_log(conversation_id, overrides, config)
         conversation.use_setup(setup, stored)
         conversation.open(stored, config.model, config.model_provider, setup.pins)
@@ -92,9 +98,9 @@ class Engine:
         """Raises `UnknownConversation`. Whoever means to send need not see the newest of it first: sending looks for itself."""
         known = self._conversations.pop(conversation_id, None)
         if known is None:
-            known = self._make(conversation_id)
+            known = self._make(conversation_id, kept=self._is_kept(conversation_id))
             known.load()
-        elif not to_send and not known.is_held:  # another process may have gone on with it, or deleted it
+        elif known.is_shared and not to_send and not known.is_held:  # another process may have gone on with it, or deleted it
             position = self.log.position(conversation_id)
             if position is None:
                 known.lose()
@@ -144,15 +150,28 @@ class Engine:
             return status
         known = self._conversations.get(listed.conversation_id)
         ends_here = known is not None and (known.is_running or not known.feed.idle)  # the end may still be on its way to the disk
-        if ends_here or self.log.is_claimed(listed.conversation_id):
+        if ends_here or (self._is_kept(listed.conversation_id) and self.log.is_claimed(listed.conversation_id)):
             return status
         return "waiting" if listed.summary.pending else "idle"
 
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+        if self._unkept is not None and not archived:
+            return self._unkept.list(limit, cursor, self.log)
         return self.log.list(limit, cursor, archived=archived)
 
-    def _make(self, conversation_id: ConversationId) -> Conversation:
-        return Conversation(conversation_id, self.log, self._commands, self._prepare, self._loop, self._holding, self._watch.wake)
+    def _make(self, conversation_id: ConversationId, *, kept: bool) -> Conversation:
+        log = self.log if kept else self._open_unkept().log
+        return Conversation(conversation_id, log, self._commands, self._prepare, self._loop, self._holding, self._watch.wake)
+
+    def _is_kept(self, conversation_id: ConversationId) -> bool:
+        return self._unkept is None or conversation_id not in self._unkept.log
+
+    def _open_unkept(self) -> "Unkept":
+        if self._unkept is None:
+            from understudy.engine.unkept import Unkept  # few processes have any
+
+            self._unkept = Unkept(self._loop)
+        return self._unkept
 
     def _remember(self, conversation: Conversation) -> None:
         self._conversations[conversation.id] = conversation
@@ -185,7 +204,13 @@ class Engine:
         return self._prepare_from(self.configure(merge(overrides, secret) if secret else overrides), conversation_id, pins)
 
     def _prepare_from(self, config: Config, conversation_id: ConversationId, pins: Pins | None = None) -> TurnSetup:
-        return self._setups.prepare(config, config.state_dir / "tmp" / conversation_id, pins)
+        return self._setups.prepare(config, self._temporary_folder(config, conversation_id), pins)
+
+    def _temporary_folder(self, config: Config, conversation_id: ConversationId) -> Path:
+        kept = config.history_persistence != "none"
+        if self._unkept is not None and (not kept or not self._is_kept(conversation_id)):
+            return self._unkept.temporary_folder(conversation_id)
+        return config.state_dir / "tmp" / conversation_id
 
     def _for_the_log(self, conversation_id: ConversationId, overrides: Overrides, config: Config) -> Overrides:
         """What goes on later must mean the same: the choices that the configuration made are written down with the caller's."""
@@ -219,6 +244,8 @@ class Engine:
             self._log.finish()
             await asyncio.sleep(0)  # whoever waited for the disk is told
             self._log.close()
+        if self._unkept is not None:
+            self._unkept.close()
 
 
 def _unpinned(before: Overrides, after: Overrides) -> Overrides:

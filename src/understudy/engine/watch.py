@@ -5,7 +5,7 @@ One task polls the store's change counter, and only while somebody needs to know
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from understudy.engine.conversation import Conversation
 from understudy.errors import AgentError
@@ -25,8 +25,11 @@ class Watch:
 
     def wake(self) -> None:
         """Something may need watching now."""
-        if self._task is None and any(conversation.needs_watching for conversation in self._conversations()):
+        if self._task is None and any(self._watched()):
             self._task = asyncio.get_running_loop().create_task(self._poll(), name="watch")
+
+    def _watched(self) -> Iterator[Conversation]:
+        return (each for each in self._conversations() if each.is_shared and each.needs_watching)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -42,7 +45,7 @@ class Watch:
                 await asyncio.sleep(POLL_SECONDS)  # first: whoever has just begun to need it has just looked
                 if loop.time() - looked >= UNHEARD_SECONDS:
                     seen, looked = None, loop.time()
-                watched = [conversation for conversation in self._conversations() if conversation.needs_watching]
+                watched = list(self._watched())
                 if not watched:
                     return
                 seen = self._look(watched, seen)

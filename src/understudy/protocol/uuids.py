@@ -6,6 +6,7 @@ _GROUPS = (8, 4, 4, 4, 12)
 _ALLOWED = "0123456789abcdefABCDEF-"
 _ALLOWED_BYTES = _ALLOWED.encode()
 _random = bytearray()  # taken from the system a page at a time: each request to it costs more than all the rest here
+os.register_at_fork(after_in_child=_random.clear)  # a child must not give out the same ids as its parent
 
 
 def new_uuid() -> str:

@@ -1,14 +1,14 @@
-"""Whether another process has written, without asking the database: a page of memory that all who have it open share.
+"""Whether another process has written, without asking the database: a small file that all who have the store open share.
 
-Each process has a cell in it, and changes that before and after every commit. Looking costs no call into the system, so it can
+Each process has a cell in it, and changes that before and after every commit. Looking costs two calls into the system, so it can
 be done for every turn. A conversation changes hands only by its claim, and a cell changes before what is written under one: whoever
 takes a claim and finds the other cells as they were when it held the claim last has missed nothing.
+
+The file is read and written, not mapped: a mapping that somebody else cuts short would end the process.
 """
 
 import itertools
-import mmap
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from understudy.store.locks import HAS_OWNERS, ByteLocks
 
 CELL = 8
 CELLS = 128
-SIZE = CELL * CELLS
 SHARED = CELLS - 1  # for those who find no cell free: they cannot tell their own changes from others'
+MARK = CELL * CELLS  # where a random number stands, made anew by whoever finds the file cut short: what was in it is lost to all
+SIZE = MARK + CELL
 
 _never_the_same = itertools.count()
 
@@ -25,50 +26,68 @@ _never_the_same = itertools.count()
 class Bell:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._page: mmap.mmap | None = None
         self._locks: ByteLocks | None = None
         self._cell = SHARED
         self._open()
 
     def ring(self) -> None:
         """Something is written, or about to be."""
-        if self._page is None:
-            self._open()
-        if self._page is not None:
-            at = self._cell * CELL
-            self._page[at : at + CELL] = time.monotonic_ns().to_bytes(CELL, "little")
+        locks = self._locks if self._is_there() else self._open()
+        if locks is not None:
+            try:
+                os.pwrite(locks.fd, time.monotonic_ns().to_bytes(CELL, "little"), self._cell * CELL)
+            except OSError:
+                self.close()  # a full disk, say: everything is taken for changed until it can be opened again
 
     def heard(self) -> bytes:
         """The same as before only if nobody else has rung meanwhile."""
-        if self._page is None or self._cell == SHARED:
-            return str(next(_never_the_same)).encode()
+        if self._locks is None or self._cell == SHARED or not self._is_there():
+            return _different()
+        try:
+            cells = os.pread(self._locks.fd, SIZE, 0)
+            if len(cells) < SIZE or not any(cells[MARK:]):
+                _mark(self._locks.fd)
+                return _different()
+        except OSError:
+            return _different()
         at = self._cell * CELL
-        return self._page[:at] + self._page[at + CELL :]
+        return cells[:at] + cells[at + CELL :]
 
     def close(self) -> None:
-        if self._page is not None:
-            self._page.close()
-            self._page = None
         if self._locks is not None:
             self._locks.close()
             self._locks = None
+        self._cell = SHARED
 
-    def _open(self) -> None:
+    def _is_there(self) -> bool:
+        """False when the file was deleted or replaced: others who open the store now use another one."""
+        if self._locks is None:
+            return False
+        if os.fstat(self._locks.fd).st_nlink:
+            return True
+        self.close()
+        return False
+
+    def _open(self) -> ByteLocks | None:
         """Where that is not possible, on a full disk say, everything is taken for changed, and the next ring tries again."""
+        locks: ByteLocks | None = None
         try:
-            locks = self._locks = self._locks or ByteLocks(self._path)
+            locks = ByteLocks(self._path)
             if os.fstat(locks.fd).st_size < SIZE:
-                _lengthen(locks.fd)
-            self._page = mmap.mmap(locks.fd, SIZE)
+                _mark(locks.fd)
         except OSError:
-            return
+            if locks is not None:
+                locks.close()
+            return None
+        self._locks = locks
         free = range(SHARED) if HAS_OWNERS else ()
         self._cell = next((cell for cell in free if locks.try_lock(cell)), SHARED)
+        return locks
 
 
-def _lengthen(fd: int) -> None:
-    """Changes nothing that is there already."""
-    if sys.platform == "linux":
-        os.posix_fallocate(fd, 0, SIZE)  # not a hole: a page without room on the disk could not be written to
-    else:
-        os.ftruncate(fd, SIZE)
+def _mark(fd: int) -> None:
+    os.pwrite(fd, os.urandom(CELL - 1) + b"\1", MARK)
+
+
+def _different() -> bytes:
+    return str(next(_never_the_same)).encode()

@@ -7,13 +7,31 @@ keeps a conversation locked.
 import fcntl
 import os
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, length, pid
 # locks that belong to an open file rather than to a process as a whole
-HAS_OWNERS = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize(_FLOCK) == 32
+HAS_OWNERS = hasattr(fcntl, "F_OFD_SETLK") and sys.platform == "linux" and sys.maxsize > 2**32
+
+
+class Flock:
+    """`struct flock`: on 64-bit Linux type, whence, start, length, pid; on macOS and the BSDs start, length, pid, type, whence."""
+
+    def __init__(self, platform: str) -> None:
+        self._type_first = platform == "linux"
+        self._layout = "hhqqi4x" if self._type_first else "qqihh"
+
+    def pack(self, kind: int, number: int) -> bytes:
+        place = (kind, os.SEEK_SET, number, 1, 0) if self._type_first else (number, 1, 0, kind, os.SEEK_SET)
+        return struct.pack(self._layout, *place)
+
+    def kind(self, answer: bytes) -> int:
+        return int(struct.unpack(self._layout, answer)[0 if self._type_first else 3])
+
+
+_FLOCK = Flock(sys.platform)
 
 
 def _others() -> Iterator[Path]:
@@ -39,7 +57,7 @@ class ByteLocks:
     def try_lock(self, number: int) -> bool:
         try:
             if HAS_OWNERS:
-                fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0))
+                fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, number))
             else:
                 fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
         except (BlockingIOError, PermissionError):
@@ -50,15 +68,15 @@ class ByteLocks:
         if self.fd < 0:
             return  # closing has freed them all
         if HAS_OWNERS:
-            fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_UNLCK, os.SEEK_SET, number, 1, 0))
+            fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, number))
         else:
             fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, number)
 
     def locked_elsewhere(self, number: int) -> bool:
         """True when another process (or another store in this one) holds it. Does not disturb a lock of our own."""
         command = fcntl.F_OFD_GETLK if HAS_OWNERS else fcntl.F_GETLK
-        answer = fcntl.fcntl(self.fd, command, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0))
-        return struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK
+        answer = fcntl.fcntl(self.fd, command, _FLOCK.pack(fcntl.F_WRLCK, number))
+        return _FLOCK.kind(answer) != fcntl.F_UNLCK
 
     def holder(self, number: int) -> int | None:
         """The process that holds it, as far as the kernel lets us see: by the files that each process of ours has open."""

@@ -108,6 +108,11 @@ class Claim(Protocol):
 
 
 class EventLog(Protocol):
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may write to it too."""
+        ...
+
     def append(self, batch: Batch, done: Committed) -> None:
         """Queue a batch. `done` is called on the event loop once it is on disk, or with the reason why it is not."""
         ...

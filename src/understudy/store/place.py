@@ -3,6 +3,7 @@
 Several processes share the log through shared memory, which network file systems do not give.
 """
 
+import os
 from pathlib import Path
 
 from understudy.errors import StoreError
@@ -34,6 +35,33 @@ def refuse_network_file_system(folder: Path, mountinfo: Path = Path("/proc/self/
             f"{folder} is on a network file system ({kind}), where conversations could be damaged; "
             "set CODEX_HOME to a folder on a local disk"
         )
+
+
+class StillThere:
+    """Whether the files that a process writes to are still the store: deleted or replaced ones can be written to for ever."""
+
+    def __init__(self, path: Path) -> None:
+        self._names = (str(path), f"{path}-wal")
+        self._known: dict[str, tuple[int, int]] = {}
+        self.find_gone()
+
+    def find_gone(self) -> StoreError | None:
+        """After a commit, or an error. What was committed since the files went is lost."""
+        for name in self._names:
+            try:
+                found = os.stat(name)
+                place = found.st_dev, found.st_ino
+            except OSError:
+                place = None
+            known = self._known.get(name)
+            if known is None and place is not None:
+                self._known[name] = place
+            elif known != place:
+                return StoreError(
+                    f"conversation store: {name} was deleted or replaced while this server had it open, so that nothing is kept "
+                    "any more; restart the server"
+                )
+        return None
 
 
 def file_system_of(path: Path, mountinfo: str) -> str | None:

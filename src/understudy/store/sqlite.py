@@ -24,7 +24,7 @@ from understudy.store.bell import Bell
 from understudy.store.decoding import decoding
 from understudy.store.locks import ByteLocks
 from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
-from understudy.store.place import prepare_folder, refuse_network_file_system
+from understudy.store.place import StillThere, prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
 from understudy.store.writing import Row
@@ -72,6 +72,8 @@ class SqliteClaim:
 class SqliteLog:
     """Raises `StoreError` with a text for people whenever SQLite cannot do what is asked."""
 
+    shared = True
+
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop | None = None) -> None:
         prepare_folder(folder)
         refuse_network_file_system(folder)
@@ -88,7 +90,8 @@ class SqliteLog:
             self._locks = ByteLocks(folder / "locks")
             opened.pop_all()  # nothing can fail any more
         self._bell = Bell(folder / "bell")
-        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring)
+        self._there = StillThere(self.path)
+        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, self._there.find_gone)
 
     def finish(self, timeout: float = 5.0) -> bool:
         """Write what is queued, and take no more. False when the disk did not keep up."""
@@ -265,10 +268,13 @@ class SqliteLog:
             return self._reader.execute(query, values).fetchall()
         except sqlite3.OperationalError as error:
             if "Could not decode" not in str(error):
-                raise explain(error, str(self.path)) from error
+                raise self._explain(error) from error
         except sqlite3.Error as error:
-            raise explain(error, str(self.path)) from error
+            raise self._explain(error) from error
         return self._damaged_rows(query, *values)
+
+    def _explain(self, error: sqlite3.Error) -> StoreError:
+        return self._there.find_gone() or explain(error, str(self.path))
 
     def _damaged_rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
         """One of them holds text that is not UTF-8: it must not hide the others."""

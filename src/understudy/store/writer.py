@@ -36,6 +36,7 @@ class Writer:
         deliver: Callable[[list[tuple[Committed, BaseException | None]]], None],
         path: str,
         ring: Callable[[], None],
+        find_gone: Callable[[], StoreError | None],
     ) -> None:
         self._connection = connection
         self._prepared = False
@@ -45,6 +46,7 @@ class Writer:
         self._deliver = deliver
         self._path = path
         self._ring = ring
+        self._find_gone = find_gone  # the reason, when the files written to are not those that others would open
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
         self._thread.start()
@@ -137,9 +139,12 @@ class Writer:
             self._ring()  # before, in case we crash in it; and after, for those who look meanwhile
             write(self._connection, rows)
             self._ring()
+            gone = self._find_gone()
         except Exception as error:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+            if (gone := self._find_gone()) is not None:  # whatever SQLite makes of that
+                return [gone] * len(group)
             if len(group) > 1 and not self._is_locked(error):
                 return [outcome for job in group for outcome in self._commit([job])]
             if is_fenced(error):
@@ -149,7 +154,7 @@ class Writer:
                 return [_unexpected(error)] * len(group)
             logger.error("a write to %s failed: %s", self._path, error)
             return [explain(error, self._path)] * len(group)
-        return [None] * len(group)
+        return [gone] * len(group)
 
     @staticmethod
     def _is_locked(error: Exception) -> bool:

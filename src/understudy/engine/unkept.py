@@ -1,0 +1,66 @@
+"""Conversations under `history.persistence = "none"`: a log in memory, and folders for temporary files that go with the process."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from understudy.protocol.ids import ConversationId
+from understudy.store.locks import ByteLocks
+from understudy.store.log import Page
+from understudy.store.memory import MARK, MemoryLog
+from understudy.store.sqlite import SqliteLog
+
+PREFIX = f"understudy-unkept-{os.getuid()}-"
+LOCK = "lock"
+
+
+class Unkept:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.log = MemoryLog(loop)
+        self._folder: Path | None = None
+        self._lock: ByteLocks | None = None
+
+    def temporary_folder(self, conversation_id: ConversationId) -> Path:
+        if self._folder is None:
+            _sweep()
+            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            self._lock = ByteLocks(self._folder / LOCK)
+            self._lock.try_lock(0)
+        return self._folder / conversation_id
+
+    def list(self, limit: int, cursor: str | None, stored: SqliteLog) -> Page:
+        """Those in memory, then those in the store; a page that has both is ordered by the last activity."""
+        if cursor is not None and not cursor.startswith(MARK):
+            return stored.list(limit, cursor)
+        page = self.log.list(limit, cursor)
+        rest = limit - len(page.rows)
+        if page.next_cursor is not None or limit <= 0:
+            return page
+        if rest == 0:
+            return Page(page.rows, f"{MARK}{self.log.count()}" if stored.count() else None)
+        others = stored.list(rest)
+        both = sorted((*page.rows, *others.rows), key=lambda row: row.updated_at, reverse=True)
+        return Page(tuple(both), others.next_cursor)
+
+    def close(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _sweep() -> None:
+    """Folders of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            lock = ByteLocks(folder / LOCK)
+            try:
+                if lock.try_lock(0):
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                lock.close()

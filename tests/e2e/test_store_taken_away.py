@@ -1,0 +1,88 @@
+"""The store's files are cut short, deleted or replaced under a running server: it acknowledges nothing that is not kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scenes import scene, text_of, thread_of
+from tests.e2e.talking import create, listed, structured
+from tests.support.mcp_client import McpProcess
+from tests.support.model_script import say
+from tests.support.model_server import ScriptedModel
+
+
+def home_in(folder: Path) -> Path:
+    home = folder / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.mark.parametrize("how", ["cut to nothing", "cut to half", "deleted", "replaced"])
+async def test_the_bell_may_go_at_any_time(tmp_path: Path, how: str) -> None:
+    home = home_in(tmp_path)
+    async with ScriptedModel([say(str(number)) for number in range(8)]) as model:
+        here = McpProcess(model.url, cwd=tmp_path, home=home)
+        there = McpProcess(model.url, cwd=tmp_path, home=home)
+        async with here, there:
+            thread = thread_of(await here.call_tool("codex", prompt="0"))
+            assert text_of(await there.call_tool("codex-reply", threadId=thread, prompt="1")) == "1"
+            for number in range(2, 8, 2):
+                bell = home / "understudy" / "bell"
+                match how:
+                    case "cut to nothing":
+                        os.truncate(bell, 0)
+                    case "cut to half":
+                        os.truncate(bell, 500)
+                    case "deleted":
+                        bell.unlink()
+                    case _:
+                        (tmp_path / "new").write_bytes(b"")
+                        (tmp_path / "new").rename(bell)
+                for offset, server in enumerate((here, there)):
+                    said = str(number + offset)
+                    assert text_of(await server.call_tool("codex-reply", threadId=thread, prompt=said)) == said
+
+
+@pytest.mark.parametrize("what", ["everything", "the database", "the write-ahead log", "replaced"])
+async def test_a_store_that_is_deleted_under_the_server_is_noticed_by_the_next_call(tmp_path: Path, what: str) -> None:
+    home = home_in(tmp_path)
+    script = [say("kept"), *[say("lost")] * 3]
+    model = ScriptedModel(script)
+    async with model.serving(), McpProcess(model.url, cwd=tmp_path, home=home) as server:
+        thread = thread_of(await server.call_tool("codex", prompt="1"))
+        store = home / "understudy"
+        match what:
+            case "everything":
+                shutil.rmtree(store)
+            case "the database":
+                (store / "conversations.db").unlink()
+            case "the write-ahead log":
+                (store / "conversations.db-wal").unlink()
+            case _:
+                shutil.copy(store / "conversations.db", tmp_path / "copy")
+                (tmp_path / "copy").rename(store / "conversations.db")
+        for _ in range(2):
+            reply = await server.call_tool("codex-reply", threadId=thread, prompt="2")
+            assert reply["isError"] is True
+            assert "was deleted or replaced" in text_of(reply)
+            assert "restart the server" in text_of(reply)
+        created = await server.call_tool("conversationCreate")
+        assert "was deleted or replaced" in structured(created)["message"]
+        assert await server.request("ping") == {}
+
+
+async def test_a_server_is_as_good_as_new_after_its_shared_memory_was_cut(tmp_path: Path) -> None:
+    """That file is SQLite's own mapping: cutting it may end the process, and loses nothing."""
+    home = home_in(tmp_path)
+    async with scene([say("one")], tmp_path, home=home) as (_, server):
+        thread = thread_of(await server.call_tool("codex", prompt="1"))
+        os.truncate(home / "understudy" / "conversations.db-shm", 0)
+        await server.kill()
+    async with scene([say("two")], tmp_path, home=home) as (_, server):
+        assert [row["conversation_id"] for row in await listed(server)] == [thread]
+        assert text_of(await server.call_tool("codex-reply", threadId=thread, prompt="2")) == "two"
+        await create(server)
