@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.store.records import new_id, open_log
@@ -111,4 +112,22 @@ async def test_an_early_answer_does_not_outlive_its_turn(tmp_path: Path) -> None
     assert not asked.done()
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
+    scene.log.close()
+
+
+@pytest.mark.parametrize(("now", "answered"), [("one", True), ("", True), ("another", False)])
+async def test_an_answer_given_before_the_ground_changed_is_none_to_what_stands_there_now(
+    tmp_path: Path, now: str, answered: bool
+) -> None:
+    scene = Scene(tmp_path)
+    before = msgspec.structs.replace(COMMAND, ground="one")
+    after = msgspec.structs.replace(COMMAND, ground=now)
+    scene.feed.append(before, turn="1")
+    assert scene.approvals.decide("c", "approved", CLIENT, "1") is True  # as after a restart, when nobody waits here yet
+    asked = scene.ask(after)
+    await asyncio.sleep(0)
+    if not answered:
+        assert scene.feed.state.questions == {"c": after}
+        assert scene.approvals.decide("c", "denied", CLIENT, "1") is True
+    assert (await asked).decision == ("approved" if answered else "denied")
     scene.log.close()

@@ -242,7 +242,13 @@ SANDBOX_ROWS: dict[str, Row] = {
     ),
     "X15": row(
         "a folder or script exchanged between question and run, or after an approval for the session",
-        "not run, or asked about again. Files that a program reads by itself are not looked at",
+        "not run, or asked about again. While it runs outside the sandbox, no contained command or patch of another conversation"
+        " can change what it stands on: one waits for the other, or is refused. Files that a program reads by itself are not"
+        " looked at",
+        "security/test_swapping.py: x15 nothing that was exchanged runs outside the sandbox",
+        "tools/test_still.py: other processes are kept out until they end however they do",
+        "tools/test_still.py: the ground is every folder in which a script a program or the folder itself could be exchanged",
+        "engine/test_approvals.py: an answer given before the ground changed is none to what stands there now",
         f"{APPROVALS}: x15 what changes while the question is open is not run",
         f"{APPROVALS}: s38 x15 an approval for the session is for the same words folder and script",
         "tools/test_ground.py: a script that is run must stay as it is",
@@ -325,8 +331,8 @@ INJECTION_ROWS: dict[str, Row] = {
         "a repository's `.env`, `.codex/`, `.mcp.json`",
         "inert until you trust the folder; trust is of the real path and ends when the files change",
         f"{SECRETS}: x14 i2 a repository sets nothing by its own files",
-        "policy/test_trust.py: trust ends when the folders own files change",
-        "policy/test_trust.py: trust is inherited neither by folders below nor through a git file",
+        "config/test_trust.py: trust ends when the folders own files change",
+        "config/test_trust.py: trust is inherited neither by folders below nor through a git file",
     ),
     "I3": row(
         "carrying secrets out by network, DNS or a remote of the repository",

@@ -59,10 +59,11 @@ class Approvals:
 
 
 def _is_same(one: Question, other: Question) -> bool:
-    """Whether an answer to one would be an answer to the other: the same command in the same place, or the same changes."""
+    """Whether an answer to one would be an answer to the other: the same command on the same ground, or the same changes."""
     match one, other:
         case CommandApprovalAsked(), CommandApprovalAsked():
-            return (one.command, one.cwd, one.retries) == (other.command, other.cwd, other.retries)
+            alike = (one.command, one.cwd, one.retries) == (other.command, other.cwd, other.retries)
+            return alike and (one.ground == other.ground or not one.ground or not other.ground)
         case PatchApprovalAsked(), PatchApprovalAsked():
             return one.changes == other.changes
         case _:

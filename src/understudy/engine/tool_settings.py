@@ -49,6 +49,7 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
         places=places_of(config),  # each conversation has its own
         home=home,
         default_timeout=float(config.command_seconds),
+        state=str(config.state_dir),
     )
 
 

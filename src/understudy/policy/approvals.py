@@ -14,6 +14,11 @@ def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode, sta
     return _digest((mode, cwd, environment, standing, *argv))
 
 
+def ground_digest(standing: str) -> str:
+    """What a question says of the ground that a command stands on: the same after a restart, if nothing has changed."""
+    return _digest((standing,))
+
+
 class _Latest:
     """The digest of the environment that was asked about last: one command after another has the same."""
 

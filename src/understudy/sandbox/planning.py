@@ -78,6 +78,7 @@ def plain_plan(command: Command, open_files: int) -> Plan:
         argv=_encode(command.argv),
         environment=_environments.encode(command.env),
         cwd=os.fsencode(command.cwd),
+        folder=command.folder,
         open_files=open_files,
     )
 

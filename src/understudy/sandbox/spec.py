@@ -54,6 +54,7 @@ class Command:
     containment: Containment | None = None  # None: not contained, but its processes still end with it
     # Leave to begin: nothing is executed before it returns, nor if it raises. The sandbox may be set up meanwhile.
     clearance: Callable[[], Awaitable[None]] | None = None
+    folder: tuple[int, int] | None = None  # device and inode that `cwd` has to have, where it is not contained
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """`apply_patch`: the patch is checked, judged and perhaps asked about before the first file is touched, and then applied whole."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -13,13 +14,20 @@ from understudy.policy.verdicts import Verdict
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
 from understudy.tools.arguments import read_arguments
+from understudy.tools.ground import identities
 from understudy.tools.output import model_text
 from understudy.tools.patch.door import Masked
 from understudy.tools.patch.placement import classify_targets
 from understudy.tools.patch.plan import PatchPlan, apply_plan, plan_patch
+from understudy.tools.still import held
 from understudy.tools.tool import ToolContext, ToolOutput
 
 T = TypeVar("T")
+WAIT_TO_CHANGE = 60.0  # seconds
+MAY_NOT_CHANGE = (
+    "patch rejected: a command that the user approved is running outside the sandbox, and the patch would change what it stands on."
+    " Try again when that has ended"
+)
 LARGE_PATCH = 256 * 1024  # beyond this the event loop is not made to wait for it
 
 
@@ -54,9 +62,11 @@ async def apply_patch(call_id: str, body: str, base: str, context: ToolContext) 
         answer = await context.ask(_question(call_id, plan, places, verdict))
         if answer.decision == "denied":
             return ToolOutput(answer.refusal("patch"), success=False)
-    context.record(PatchStarted(call_id, plan.changes, auto_approved=not asked))
-    await context.committed()
-    return await _apply(call_id, plan, context, large)
+    folders = identities(os.path.dirname(edit.spot.real) for edit in plan.edits)
+    async with held(context.settings.state, folders, alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE):
+        context.record(PatchStarted(call_id, plan.changes, auto_approved=not asked))
+        await context.committed()
+        return await _apply(call_id, plan, context, large)
 
 
 def _facts(plan: PatchPlan, places: tuple[Placement, ...], context: ToolContext) -> PatchFacts:

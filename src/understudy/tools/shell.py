@@ -2,14 +2,15 @@
 
 import asyncio
 import os
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import msgspec
 
-from understudy.errors import SandboxError
+from understudy.errors import SandboxError, ToolError
 from understudy.places.masks import MaskWatch
-from understudy.policy.approvals import approval_key, environment_digest
+from understudy.policy.approvals import approval_key, environment_digest, ground_digest
 from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
 from understudy.policy.environment import with_markers
 from understudy.policy.search_path import planted_programs
@@ -24,14 +25,24 @@ from understudy.sandbox.denial import hint, likely_denied, remark
 from understudy.sandbox.spec import Command, CommandResult, Containment
 from understudy.tools.apply_patch import apply_patch
 from understudy.tools.arguments import read_arguments
-from understudy.tools.ground import standing
+from understudy.tools.ground import Identity, folders_of_ground, identities, identity, standing
 from understudy.tools.output import DELTA_BYTES, EVENT_BYTES, LIVE_BYTES, ForModel, HeadTail, model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
+from understudy.tools.still import held
 from understudy.tools.tool import ToolContext, ToolOutput, ToolSettings
 
 _LONGEST_MS = 10**15  # more than any limit; a float cannot hold just any number
 KILLED = 137  # what a shell says of a command ended by SIGKILL
 CHANGED = "exec command rejected: its folder or a script that it names has changed since the user was asked"
+MAY_NOT_LEAVE = (
+    "exec command rejected: a command of another conversation is running that could change what this one stands on (its script,"
+    " program or folder) while it runs outside the sandbox. Try again when that has ended, or run it in the sandbox"
+)
+MAY_NOT_CHANGE = (
+    "exec command rejected: a command that the user approved is running outside the sandbox, and this one could change what it"
+    " stands on. Try again when that has ended"
+)
+WAIT_TO_LEAVE, WAIT_TO_CHANGE = 10.0, 60.0  # seconds
 LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
 
 
@@ -109,6 +120,7 @@ class _Execution:
         milliseconds = params.timeout if params.timeout is not None else params.timeout_ms
         self._seconds = settings.default_timeout if milliseconds is None else min(milliseconds, _LONGEST_MS) / 1000
         foreign = _foreign(settings, self._argv, cwd)
+        self._judged = self._standing()
         self._verdict = decide_command(
             CommandFacts(
                 self._argv,
@@ -118,7 +130,7 @@ class _Execution:
                 settings.sandbox_mode,
                 escalated=bool(params.with_escalated_permissions),
                 justification=params.justification,
-                approved=context.is_approved(self._key(standing(self._argv, cwd))),
+                approved=context.is_approved(self._key(self._judged)),
                 rules=settings.rules,
                 planted=foreign.programs,
                 steered_by=foreign.variable,
@@ -152,16 +164,20 @@ class _Execution:
 
     async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
         """None when the command may run."""
-        before = standing(self._argv, self._cwd)
+        self._judged = self._standing()
         full_access = self._context.settings.containment is None
-        key = self._key(before)
-        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, key, retries, note, full_access)
+        key = self._key(self._judged)
+        ground = ground_digest(self._judged)
+        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, key, retries, note, full_access, ground)
         answer = await self._context.ask(question)
         if answer.decision == "denied":
             return ToolOutput(answer.refusal("exec command"), success=False)
-        if standing(self._argv, self._cwd) != before:
+        if self._standing() != self._judged:
             return ToolOutput(CHANGED, success=False)
         return None
+
+    def _standing(self) -> str:
+        return standing(self._argv, self._cwd, self._environment.get("PATH", ""))
 
     def _key(self, stands_on: str) -> str:
         mode = self._context.settings.sandbox_mode
@@ -175,6 +191,33 @@ class _Execution:
         return (await self._execute(None)).output()
 
     async def _execute(self, containment: Containment | None) -> "_Finished":
+        """Raises `ToolError` where it may not begin: nothing has run then."""
+        async with self._held_still(containment):
+            if self._is_judged(containment) and self._standing() != self._judged:
+                raise ToolError(CHANGED)
+            return await self._run(containment)
+
+    def _is_judged(self, containment: Containment | None) -> bool:
+        """Whether it leaves the sandbox for what it is. Where the mode has no sandbox and nothing is asked, it may be anything."""
+        return containment is None and self._verdict.rule != "full-access"
+
+    def _held_still(self, containment: Containment | None) -> AbstractAsyncContextManager[None]:
+        state = self._context.settings.state
+        if containment is not None:
+            roots = containment.writable_roots if containment.mode == "workspace-write" else ()
+            return held(state, identities(roots), alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE)
+        ground = frozenset[Identity]()
+        if self._is_judged(containment):
+            ground = folders_of_ground(self._argv, self._cwd, self._environment.get("PATH", ""))
+        return held(state, ground, alone=True, seconds=WAIT_TO_LEAVE, otherwise=MAY_NOT_LEAVE)
+
+    async def _cleared(self) -> None:
+        """The intent is on disk; and everything is still as it was judged."""
+        await self._context.committed()
+        if self._standing() != self._judged:
+            raise ToolError(CHANGED)
+
+    async def _run(self, containment: Containment | None) -> "_Finished":
         context = self._context
         if containment is not None and containment.private_tmp is not None:
             os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
@@ -184,7 +227,10 @@ class _Execution:
         environment = with_markers(
             self._environment, contained=containment is not None, network=containment.network if containment else "on"
         )
-        command = Command(self._argv, self._cwd, environment, self._seconds, containment, context.committed)
+        judged = self._is_judged(containment)
+        clearance = self._cleared if judged else context.committed
+        folder = identity(self._cwd) if judged else None
+        command = Command(self._argv, self._cwd, environment, self._seconds, containment, clearance, folder)
         started = asyncio.get_running_loop().time()
         try:
             result = await context.sandbox.run(command, capture.feed)
@@ -195,7 +241,7 @@ class _Execution:
             text = model_text(_with_line(capture.merged.text(), "interrupted by the user"), KILLED, seconds)
             context.record(ToolAnswered(FunctionCallOutput(self._call_id, text), success=False))
             raise
-        except SandboxError as error:
+        except (SandboxError, ToolError) as error:
             context.record(CommandEnded(self._call_id, "", str(error), -1, 0.0))
             raise
         may_ask = context.settings.approval_policy == "on-request"  # the only policy under which the model can ask to leave

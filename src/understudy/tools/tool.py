@@ -50,6 +50,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     places: Places
     home: str = ""
     default_timeout: float = 60.0  # seconds
+    state: str = ""  # our own folder, where conversations tell each other what they hold still; empty: they do not
 
 
 class RunsCommands(Protocol):

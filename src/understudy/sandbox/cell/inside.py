@@ -269,6 +269,11 @@ class Cell:
         except OSError as error:
             report(self.status, b"chdir %d" % (error.errno or 0))
             return False
+        if self._plan.folder is not None:
+            here = os.stat(b".")
+            if (here.st_dev, here.st_ino) != self._plan.folder:
+                report(self.status, b"failed another folder stands there now")
+                return False
         return True
 
     def _arrange_descriptors(self) -> None:

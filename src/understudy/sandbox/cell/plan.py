@@ -21,6 +21,7 @@ class Plan:
         argv: list[bytes],
         environment: dict[bytes, bytes],
         cwd: bytes,
+        folder: "tuple[int, int] | None" = None,
         workspace: bytes = b"/",
         roots: list[bytes] | None = None,
         pins: "dict[bytes, tuple[int, int]] | None" = None,
@@ -42,6 +43,7 @@ class Plan:
         self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
         self.environment = environment
         self.cwd = cwd
+        self.folder = folder  # which folder `cwd` has to be, by device and inode; None: whichever it is
         self.workspace = workspace
         self.roots = roots or []  # real paths, also of roots inside others
         self.pins = pins or {}  # device and inode of what has to stand at roots and workspace; see `places.walking`
