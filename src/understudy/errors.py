@@ -7,7 +7,7 @@ AgentError                     anything we raise on purpose; its text is written
 ├── ConfigError                config.toml, a profile or an override is wrong
 ├── ModelError                 the model could not answer
 │   ├── StreamLost             the stream broke; the turn asks again
-│   ├── ModelUnavailable       a request that kept failing; final
+│   ├── ModelUnavailable       a request that kept failing; the turn asks again
 │   ├── ModelRefused           a status that time does not mend; final
 │   └── MissingKey             no credential for the provider; final
 ├── ToolError                  told to the model; the turn goes on
@@ -68,11 +68,21 @@ class StreamLost(ModelError):
 
 
 class ModelUnavailable(ModelError):
+    """No answer was to be had, though it was asked for several times. `brief` is how it is told to those who watch."""
+
     kind = "model_unavailable"
+
+    def __init__(self, message: str, *, brief: str | None = None) -> None:
+        super().__init__(message)
+        self.brief = message if brief is None else brief
 
 
 class ModelRefused(ModelError):
     kind = "model_refused"
+
+    def __init__(self, message: str, *, codes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.codes = codes  # the provider's own, where it gave any
 
 
 class MissingKey(ModelError):

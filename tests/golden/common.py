@@ -32,7 +32,8 @@ def complete_failed_turns(recording: Recording) -> None:
 
 def interrupted_without_blank(recording: Recording) -> None:
     for step in recording.events("error"):
-        step.value["msg"]["message"] = step.value["msg"]["message"].lstrip()
+        if isinstance(message := step.value["msg"]["message"], str):
+            step.value["msg"]["message"] = message.lstrip()
     for step in recording.steps:
         match step.value:
             case {"result": {"error": str(error)}}:

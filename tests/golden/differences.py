@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.golden import commands, common, conversations, turns
-from tests.golden.edits import Change, command_end, exec_output, files, hints, reword, tool_output, without_events
+from tests.golden.edits import Change, command_end, exec_output, files, hinted, hints, reword, tool_output, without_events
 from tests.golden.matchers import Mentions
 from tests.golden.recording import Recording
 
@@ -106,14 +106,17 @@ TABLE: dict[str, list[Difference]] = {
     ],
     "local_image": [differs("an image that cannot be read is an error that names it", conversations.unreadable_image_named)],
     "model_400": [differs("a status that time does not mend is not asked again", turns.ask_once)],
+    "model_401": [differs(HINTS, hinted('unexpected status 401 Unauthorized: {"error":{"message":"bad key"}}'))],
     "model_500": [
-        differs("the provider's own words are passed on", reword(("500 Internal Server Error", "500 Internal Server Error: boom")))
+        differs("the provider's own words are passed on", reword(("500 Internal Server Error", "500 Internal Server Error: boom"))),
+        differs(HINTS, hinted("exceeded retry limit, last status: 500 Internal Server Error: boom")),
     ],
     "model_500_responses": [
         differs(
             "the provider's own words are passed on",
             reword(("<high demand>", "exceeded retry limit, last status: 500 Internal Server Error: boom")),
-        )
+        ),
+        differs(HINTS, hinted("exceeded retry limit, last status: 500 Internal Server Error: boom")),
     ],
     "model_stream_cut": [differs("a stream that closed early is asked for again", turns.ask_again_after_cut)],
     "model_stream_cut_responses": [differs("text that differs from what was shown is not shown beside it", turns.told_anew)],

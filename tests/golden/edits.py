@@ -53,6 +53,27 @@ def hints(*calls: int) -> Change:
     return change
 
 
+def hinted(text: str) -> Change:
+    """Wherever the server says `text`, a hint follows on a line of its own."""
+
+    def change(recording: Recording) -> None:
+        for step in recording.steps:
+            if step.kind not in ("client", "model"):
+                step.value = _hinted(step.value, text)
+
+    return change
+
+
+def _hinted(value: Any, text: str) -> Any:
+    if value == text:
+        return Begins(f"{text}\n")
+    if isinstance(value, list):
+        return [_hinted(item, text) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {key: _hinted(item, text) for key, item in cast(Json, value).items()}
+    return value
+
+
 def tool_output(call_id: str, output: Any) -> Change:
     """What the model is given for a call, in every request that shows it."""
 

@@ -44,7 +44,12 @@ async def test_after_the_last_try_the_status_and_the_providers_words_are_told() 
     async with loopback(refusal, refusal) as server, opened(server.url, request_max_retries=1) as model:
         _, failure = await model.failing_answer()
     assert isinstance(failure, ModelUnavailable)
-    assert str(failure) == "exceeded retry limit, last status: 429 Too Many Requests: slow down"
+    assert failure.brief == "exceeded retry limit, last status: 429 Too Many Requests"
+    assert str(failure) == (
+        "exceeded retry limit, last status: 429 Too Many Requests: slow down\n"
+        "Mock (model provider `mock`) allows no more requests for now, for a request without a key. "
+        "Try again later, or use another key or provider."
+    )
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 413, 422])
@@ -53,7 +58,8 @@ async def test_what_time_does_not_mend_is_told_at_once(code: int) -> None:
     async with loopback(refusal) as server, opened(server.url, request_max_retries=3) as model:
         _, failure = await model.failing_answer()
     assert isinstance(failure, ModelRefused)
-    assert str(failure) == f'unexpected status {code} {HTTPStatus(code).phrase}: {{"error":{{"message":"bad key"}}}}'
+    told = str(failure).split("\n")[0]
+    assert told == f'unexpected status {code} {HTTPStatus(code).phrase}: {{"error":{{"message":"bad key"}}}}'
 
 
 @pytest.mark.parametrize("kind", ["usage_limit_reached", "insufficient_quota"])
@@ -62,7 +68,9 @@ async def test_a_used_up_quota_is_final(kind: str) -> None:
     async with loopback(status(429, "Too Many Requests", body)) as server, opened(server.url, request_max_retries=3) as model:
         _, failure = await model.failing_answer()
     assert isinstance(failure, ModelRefused)
-    assert str(failure) == "The limit is reached. (resets in 2h 5m)"
+    told, hint = str(failure).split("\n")
+    assert told == "The limit is reached. (resets in 2h 5m)"
+    assert hint.startswith("This is the quota of your account at Mock (model provider `mock`), for a request without a key. ")
 
 
 async def test_a_redirect_is_not_followed_with_the_key() -> None:

@@ -13,7 +13,7 @@ from understudy.config.model import EventMethods, Wire
 from understudy.engine.approvals import Approvals
 from understudy.engine.feed import Feed
 from understudy.engine.retelling import Retelling, cut_off
-from understudy.errors import AgentError, StreamLost, ToolError
+from understudy.errors import AgentError, ModelUnavailable, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
@@ -117,13 +117,14 @@ class Turn:
             try:
                 await self._read_answer()
                 return self._called_since(sent)  # calls of a broken attempt were part of what this one was sent
-            except StreamLost as error:
+            except (StreamLost, ModelUnavailable) as error:
                 attempt += 1
                 if attempt > self._setup.stream_retries:
                     raise
-                delay = backoff(attempt) if error.retry_after is None else error.retry_after
+                lost = isinstance(error, StreamLost)
+                delay = error.retry_after if lost and error.retry_after is not None else backoff(attempt)
                 retry = f"retrying {attempt}/{self._setup.stream_retries} in {format_delay(delay)}…"
-                self.record(Noticed(f"stream error: {error}; {retry}"))
+                self.record(Noticed(f"stream error: {error if lost else error.brief}; {retry}"))
                 await asyncio.sleep(delay)
                 for retelling in (self._text, self._reasoning, self._raw_reasoning):
                     retelling.begin_again()

@@ -57,6 +57,14 @@ class Credentials:
             raise MissingKey(f"the key for {provider.name} has characters in it that cannot be sent")
         return Secret(key)
 
+    def source_of(self, provider: Provider) -> str | None:
+        """Where the provider's key comes from, in words; None if none is sent."""
+        if provider.env_key and self._set(provider.env_key):
+            return f"the variable `{provider.env_key}`"
+        if not provider.requires_openai_auth:
+            return None
+        return f"the variable `{OPENAI_KEY}`" if self._set(OPENAI_KEY) else f"{self._home / 'auth.json'}"
+
     def headers_for(self, provider: Provider) -> dict[str, Secret]:
         """Headers whose value is in a variable; those without one are left out."""
         if not provider.env_http_headers:

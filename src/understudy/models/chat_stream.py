@@ -92,6 +92,7 @@ class ChatDecoder:
     def __init__(self, *, expects_usage: bool, show_raw: bool) -> None:
         self.ended = False
         self.nearly_ended = False
+        self.heard = 0
         self._expects_usage = expects_usage
         self._show_raw = show_raw
         self._text = _Text()
@@ -131,6 +132,7 @@ class ChatDecoder:
         if chunk.usage is not None:
             self._usage = read_usage(chunk.usage) or self._usage
         if chunk.choices:
+            self.heard += 1
             choice = chunk.choices[0]
             delta = choice.delta or choice.message
             if delta is not None:

@@ -12,6 +12,7 @@ from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavai
 from understudy.models.auth import Credentials, Secret, redacted, secrets_of
 from understudy.models.events import Answer, Model, ModelEvent
 from understudy.models.faults import STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
+from understudy.models.hints import Hints, with_hint
 from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 USAGE_SECONDS = 1.0  # how long a finished answer is held open for its token counts
 ERROR_BODY_SECONDS = 10.0
+KEPT_ALIVE = 4  # times the idle timeout: so long a stream may send nothing but comments and the like while its model thinks
 
 
 def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: HttpClient) -> Model:
@@ -36,11 +38,12 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
             from understudy.models.chat import ChatWire
 
             url = request_url(provider, ChatWire.path)
-            return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http)
+            return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http, settings.model)
         case "responses":
             from understudy.models.responses import ResponsesWire
 
-            return HttpModel(provider, ResponsesWire(settings), request_url(provider, ResponsesWire.path), credentials, http)
+            url = request_url(provider, ResponsesWire.path)
+            return HttpModel(provider, ResponsesWire(settings), url, credentials, http, settings.model)
 
 
 def _open_scripted(settings: ModelSettings) -> Model:
@@ -67,7 +70,8 @@ def request_url(provider: Provider, path: str) -> Url:
 
 
 class HttpModel:
-    def __init__(self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: HttpClient) -> None:
+    def __init__(self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: HttpClient, model: str) -> None:
+        self.hints = Hints(provider, url, model, credentials)
         self._provider = provider
         self._wire = wire
         self._url = url
@@ -97,8 +101,11 @@ class HttpModel:
             except AnswerSilent:
                 raise stream_lost(STREAM_IDLE) from None  # told to the user, who has waited long enough in silence
             except HttpFailure as failure:
-                if not failure.transient or attempt > self._provider.request_max_retries:
-                    raise ModelUnavailable(str(failure)) from None
+                text = with_hint(str(failure), self.hints.for_failure(failure))
+                if not failure.transient:
+                    raise ModelRefused(text) from None
+                if attempt > self._provider.request_max_retries:
+                    raise ModelUnavailable(text, brief=str(failure)) from None
                 delay = backoff(attempt)
                 logger.debug("request %d failed: %s; again in %.3fs", attempt, failure, delay)
             else:
@@ -135,11 +142,13 @@ class HttpModel:
         status = _status(response)
         if 300 <= response.status < 400:
             raise ModelRefused(_redirected(status, response))
+        hint = self.hints.for_status(response.status, fault.codes, fault.message)
         if not is_transient(response.status) or (response.status == 429 and fault.final):
-            raise ModelRefused(_refusal(response.status, status, fault, body))
+            raise ModelRefused(with_hint(_refusal(response.status, status, fault, body), hint))
         if attempt > self._provider.request_max_retries:
             words = clipped(fault.message)
-            raise ModelUnavailable(f"exceeded retry limit, last status: {status}" + (f": {words}" if words else ""))
+            brief = f"exceeded retry limit, last status: {status}"
+            raise ModelUnavailable(with_hint(f"{brief}{': ' if words else ''}{words}", hint), brief=brief)
         delay = retry_after(response.headers)
         if delay is None and response.status == 429:
             delay = wait_in_text(fault.message)
@@ -206,10 +215,15 @@ class HttpAnswer(Answer):
         self._decoder = wire.decoder()
         self._splitter: SseSplitter | _WholeBody | None = None
         self._usage_due: float | None = None
+        self._silent = self._unheard = 0.0  # seconds waited since a line was complete, and since something was said
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
         try:
             return await self._fill_or_fail(ready)
+        except ModelRefused as refusal:
+            told = with_hint(str(refusal), self._model.hints.for_fault(refusal.codes))
+            refusal.args = (self._model.without_secrets(told),)
+            raise
         except ModelError as failure:
             failure.args = (self._model.without_secrets(str(failure)),)
             raise
@@ -219,6 +233,7 @@ class HttpAnswer(Answer):
             self._response = await self._begin()
         decoder = self._decoder
         while not ready and not decoder.ended:
+            heard, lines = decoder.heard, self._lines
             if data := await self._read(self._response):
                 payloads = self._split(data)
             else:
@@ -230,6 +245,10 @@ class HttpAnswer(Answer):
                 raise stream_lost("the provider sent an event that cannot be read") from None
             if not data:
                 decoder.close(ready)
+            elif decoder.heard != heard:
+                self._silent = self._unheard = 0.0
+            elif self._lines != lines:
+                self._silent = 0.0
         return not decoder.ended
 
     async def _begin(self) -> Response:
@@ -237,7 +256,8 @@ class HttpAnswer(Answer):
         self._decoder = self._wire.decoder()  # only now is it known what was asked for
         if response.headers.get("content-type", "").lower().startswith("text/html"):
             page = clipped(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
-            raise ModelRefused(f"the provider answered with a web page instead of a stream: {page}")
+            told = f"the provider answered with a web page instead of a stream: {page}"
+            raise ModelRefused(with_hint(told, self._model.hints.for_page()))
         return response
 
     async def _read(self, response: Response) -> bytes:
@@ -245,7 +265,7 @@ class HttpAnswer(Answer):
         try:
             if self._decoder.nearly_ended:
                 return await self._read_rest(response)
-            return await response.read(self._idle_seconds)
+            return await self._read_in_time(response)
         except AnswerSilent:
             raise stream_lost(STREAM_IDLE) from None
         except AnswerCut as cut:
@@ -254,6 +274,22 @@ class HttpAnswer(Answer):
             raise stream_lost(str(cut)) from None
         except HttpFailure as failure:
             raise stream_lost(str(failure)) from None
+
+    async def _read_in_time(self, response: Response) -> bytes:
+        """Only a complete line puts off the idle timeout, and one that says nothing only so often: a peer may trickle for ever."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        idle = self._idle_seconds
+        try:
+            return await response.read(max(min(idle - self._silent, KEPT_ALIVE * idle - self._unheard), 0.0))
+        finally:
+            waited = loop.time() - began
+            self._silent += waited
+            self._unheard += waited
+
+    @property
+    def _lines(self) -> int:
+        return self._splitter.lines if isinstance(self._splitter, SseSplitter) else 0
 
     async def _read_rest(self, response: Response) -> bytes:
         now = asyncio.get_running_loop().time()

@@ -35,7 +35,7 @@ def error_in_stream(value: Any) -> ModelError:
     """The error that a stream carries instead of an answer."""
     fault = read_fault(mended(value))
     if fault.final:
-        return ModelRefused(described(fault))
+        return ModelRefused(described(fault), codes=fault.codes)
     return stream_lost(clipped(fault.message), retry_after=wait_in_text(fault.message))
 
 

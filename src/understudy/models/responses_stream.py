@@ -17,6 +17,8 @@ from understudy.protocol.records import ReasoningDelta, TextDelta
 
 logger = logging.getLogger(__name__)
 
+WAITING = ("response.created", "response.queued", "response.in_progress", "keepalive", "ping", "")  # nothing was said with these
+
 
 Json = msgspec.Raw | Any  # not read yet, or read
 
@@ -54,6 +56,7 @@ class ResponsesDecoder:
     def __init__(self, *, show_raw: bool) -> None:
         self.ended = False
         self.nearly_ended = False
+        self.heard = 0
         self._show_raw = show_raw
         self._gave_items = False
         self._shown = Sizes()  # what was said in deltas, and again
@@ -74,6 +77,7 @@ class ResponsesDecoder:
             if event is None:
                 logger.warning("skipped an event that is no response event: %.200r", payload)
             elif event.type == "response.output_text.delta":
+                self.heard += 1
                 text = event.delta
                 if type(text) is str and not self._broken:  # nearly all of them
                     sizes = self._shown
@@ -85,6 +89,7 @@ class ResponsesDecoder:
                 else:
                     self._give_text(text, sink)
             else:
+                self.heard += event.type not in WAITING
                 self._take(event, payload, sink)
 
     def close(self, sink: Sink) -> None:

@@ -9,17 +9,8 @@ LONGEST_BACKOFF = 60.0
 LONGEST_WAIT = 60.0  # however long a provider would have us wait, a person is waiting too
 
 TRANSIENT_STATUSES = frozenset({408, 409, 429})
-FINAL_CODES = frozenset(
-    {
-        "context_length_exceeded",
-        "invalid_prompt",
-        "insufficient_quota",
-        "usage_limit_reached",
-        "usage_not_included",
-        "invalid_api_key",
-        "model_not_found",
-    }
-)
+QUOTA_CODES = frozenset({"insufficient_quota", "usage_limit_reached", "usage_not_included"})
+FINAL_CODES = QUOTA_CODES | {"context_length_exceeded", "invalid_prompt", "invalid_api_key", "model_not_found"}
 
 
 def backoff(attempt: int) -> float:

@@ -13,7 +13,7 @@ class EventTooLarge(Exception):
 class SseSplitter:
     """Only `data` matters here: both wires repeat the kind of an event inside it."""
 
-    __slots__ = ("_after_cr", "_data", "_held", "_limit", "_partial", "_started")
+    __slots__ = ("_after_cr", "_data", "_held", "_limit", "_partial", "_started", "lines")
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._limit = limit
@@ -22,6 +22,7 @@ class SseSplitter:
         self._held = 0  # upper bound of the bytes in both
         self._after_cr = False
         self._started = False
+        self.lines = 0  # complete ones so far, comments too
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that this chunk completes. Raises EventTooLarge."""
@@ -55,6 +56,7 @@ class SseSplitter:
         if not self._started:
             self._started = True
             lines[0] = lines[0].removeprefix(BOM)
+        self.lines += len(lines)
         data = self._data
         payloads: list[bytes] = []
         for line in lines:

@@ -33,10 +33,10 @@ async def open_connection(
     except TimeoutError:
         raise Unreachable(f"{to}: no connection within {seconds:g} seconds") from None
     except Unreachable as failure:
-        raise Unreachable(f"{to}: {failure}", transient=failure.transient) from None
+        raise Unreachable(f"{to}: {failure}", transient=failure.transient, why=failure.why) from None
     except socket.gaierror as error:
         host = (proxy or url).host
-        raise Unreachable(f"{to}: the name {host} cannot be resolved ({error.strerror})") from None
+        raise Unreachable(f"{to}: the name {host} cannot be resolved ({error.strerror})", why="name") from None
     except OSError as error:
         raise _explained(to, error) from None
 
@@ -66,7 +66,7 @@ async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callab
         transport.abort()
         raise
     if inner is None:
-        raise Unreachable("the proxy closed the connection")
+        raise Unreachable("the proxy closed the connection", why="proxy")
     connection.connection_made(inner)
 
 
@@ -94,14 +94,14 @@ class _Tunnel(asyncio.Protocol):
             if status.startswith("2"):
                 self.established.set_result(None)
             else:  # asking again does not change a proxy's mind, save when it is out of breath itself
-                refused = Unreachable(f"the proxy refused: {status[:100]}", transient=status.startswith("5"))
+                refused = Unreachable(f"the proxy refused: {status[:100]}", transient=status.startswith("5"), why="proxy")
                 self.established.set_exception(refused)
         elif len(self._head) > TUNNEL_HEAD_LIMIT:
-            self.established.set_exception(Unreachable("the proxy's answer is not HTTP", transient=False))
+            self.established.set_exception(Unreachable("the proxy's answer is not HTTP", transient=False, why="proxy"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.established.done():
-            self.established.set_exception(Unreachable("the proxy closed the connection"))
+            self.established.set_exception(Unreachable("the proxy closed the connection", why="proxy"))
 
 
 async def _dial(host: str, port: int) -> socket.socket:
@@ -186,10 +186,12 @@ def _explained(to: str, error: OSError) -> Unreachable:
 
     match error:
         case ConnectionRefusedError():
-            return Unreachable(f"{to}: connection refused")
+            return Unreachable(f"{to}: connection refused", why="refused")
         case ssl.SSLCertVerificationError():
-            return Unreachable(f"{to}: the server's certificate is not trusted ({error.verify_message})", transient=False)
+            return Unreachable(
+                f"{to}: the server's certificate is not trusted ({error.verify_message})", transient=False, why="certificate"
+            )
         case ssl.SSLError():
-            return Unreachable(f"{to}: TLS failed ({error.reason or 'handshake'})")
+            return Unreachable(f"{to}: TLS failed ({error.reason or 'handshake'})", why="tls")
         case _:
             return Unreachable(f"{to}: {os.strerror(error.errno) if error.errno else error or type(error).__name__}")

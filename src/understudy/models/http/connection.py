@@ -62,20 +62,23 @@ class Connection(asyncio.Protocol):
 
     async def wait_for_head(self, seconds: float) -> None:
         """Until status and headers are known. Raises HttpFailure."""
+        deadline = self._loop.time() + seconds
         while not self._head_done:
             if self._failure:
                 raise self._failure
-            await self._wait(seconds)
+            await self._wait(deadline)
 
     async def read(self, seconds: float) -> bytes:
         """What has come of the body since the last call, or `b""` at its end. Raises HttpFailure; AnswerSilent after `seconds`."""
         chunks = self._chunks
+        deadline: float | None = None
         while not chunks:
             if self._failure:
                 raise self._failure
             if self._complete:
                 return b""
-            await self._wait(seconds)
+            deadline = deadline or self._loop.time() + seconds  # bytes that are no part of the body do not put it off
+            await self._wait(deadline)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self._unread = 0
@@ -120,8 +123,8 @@ class Connection(asyncio.Protocol):
 
     # waiting: one timer a connection, re-armed only when it fires, since deltas arrive far more often than they stop
 
-    async def _wait(self, seconds: float) -> None:
-        self._deadline = deadline = self._loop.time() + seconds
+    async def _wait(self, deadline: float) -> None:
+        self._deadline = deadline
         if self._timer is None or self._timer_at > deadline:
             self._arm(deadline)
         waiter = self._waiter = self._loop.create_future()

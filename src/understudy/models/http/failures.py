@@ -9,6 +9,8 @@ HttpFailure             anything below
 No text here holds a credential: addresses are shown without user, password and query.
 """
 
+from typing import Literal
+
 
 class HttpFailure(Exception):
     def __init__(self, message: str, *, transient: bool = True) -> None:
@@ -16,8 +18,13 @@ class HttpFailure(Exception):
         self.transient = transient  # whether asking again may help
 
 
+Why = Literal["refused", "name", "certificate", "tls", "proxy", ""]
+
+
 class Unreachable(HttpFailure):
-    pass
+    def __init__(self, message: str, *, transient: bool = True, why: Why = "") -> None:
+        super().__init__(message, transient=transient)
+        self.why: Why = why  # the kind of obstacle, for whoever knows a remedy
 
 
 class AnswerCut(HttpFailure):

@@ -14,11 +14,13 @@ def proxy_for(url: Url, env: Mapping[str, str]) -> Url | None:
         return None
     scheme, found, _ = value.partition("://")
     if found and scheme.lower() not in ("http", "https"):
-        raise Unreachable(f"{variable} names a {scheme.lower()} proxy; only http and https proxies are supported", transient=False)
+        raise Unreachable(
+            f"{variable} names a {scheme.lower()} proxy; only http and https proxies are supported", transient=False, why="proxy"
+        )
     try:
         return parse_url(value if found else f"http://{value}")
     except ValueError as error:
-        raise Unreachable(f"{variable} is {error}", transient=False) from None
+        raise Unreachable(f"{variable} is {error}", transient=False, why="proxy") from None
 
 
 def proxy_authorization(proxy: Url) -> str | None:

@@ -1,5 +1,6 @@
 """An answer whose head has arrived and whose body is read as it comes."""
 
+import asyncio
 import zlib
 from typing import Protocol
 
@@ -36,11 +37,13 @@ class Response:
                 return unpacked
 
     async def read_text(self, seconds: float, limit: int) -> str:
-        """The body as text, cut at `limit` bytes; what came of it if it breaks off."""
+        """The body as text, cut at `limit` bytes; what came of it within `seconds`, or before it broke off."""
         pieces: list[bytes] = []
         size = 0
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
         try:
-            while size < limit and (piece := await self.read(seconds)):
+            while size < limit and (piece := await self.read(max(deadline - loop.time(), 0.0))):
                 pieces.append(piece)
                 size += len(piece)
         except HttpFailure:
