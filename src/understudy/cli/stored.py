@@ -12,6 +12,7 @@ from understudy.errors import StoreError, UnknownConversation
 from understudy.store.log import Committed, Listed, Status
 from understudy.store.lookup import find_id
 from understudy.store.sqlite import SqliteLog
+from understudy.store.transfer import LATEST
 
 DISK_SECONDS = 30.0
 
@@ -69,4 +70,5 @@ def write(submit: Callable[[Committed], None]) -> None:
 
 
 def rfc3339(seconds: float) -> str:
+    seconds = min(max(seconds, 0.0), LATEST)  # a clock may have been anywhere
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,10 +15,11 @@ from understudy.protocol.ids import ConversationId
 from understudy.store.log import Batch
 from understudy.store.rollout import is_rollout, read_rollout
 from understudy.store.sqlite import SqliteLog
-from understudy.store.transfer import Imported, export_lines, in_folder, is_export, read_export, with_id, without_permissions
+from understudy.store.transfer import Imported, Line, export_lines, in_folder, is_export, read_export, with_id, without_permissions
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 STDIO = "-"
+MOST_UNPACKED = 512 * 2**20
 
 
 def run(options: Namespace) -> int:
@@ -53,7 +54,7 @@ def _import(options: Namespace) -> int:
     if not options.keep_settings:
         imported = without_permissions(imported)
     if options.cwd is not None:
-        imported = in_folder(imported, os.path.abspath(options.cwd))
+        imported = in_folder(imported, _folder(options.cwd))
     if options.new_id:
         imported = with_id(imported, ConversationId(str(uuid.uuid4())))
     state = State.of(path_to(imported.entries))
@@ -63,23 +64,45 @@ def _import(options: Namespace) -> int:
     return 0
 
 
+def _folder(named: str) -> str:
+    folder = os.path.abspath(named)
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"--cwd {named!r} is not UTF-8, and only such folders can be recorded") from None
+    return folder
+
+
 def read_conversation(data: bytes, name: str) -> Imported:
-    """By what is in the file, not by what it is called. Raises `BadRequest`."""
+    """By what is in the file, not by what it is called. Raises `BadRequest` that names the file."""
     if data.startswith(ZSTD):
         raise BadRequest(f"{name} is compressed: unpack it with `zstd -d` first")
     if data.startswith(GZIP):
-        import gzip
-
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError) as error:
-            raise BadRequest(f"{name} cannot be unpacked: {error}") from None
-    lines = [line for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
-    if lines and is_export(lines[0]):
-        return read_export(lines)
-    if lines and is_rollout(lines[0]):
-        return read_rollout(lines)
+        data = _unpack(data, name)
+    rows = enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
+    lines = [Line(number, row) for number, row in rows if row.strip()]
+    try:
+        if lines and is_export(lines[0].data):
+            return read_export(lines)
+        if lines and is_rollout(lines[0].data):
+            return read_rollout(lines)
+    except BadRequest as error:
+        raise BadRequest(f"{name}: {error}") from None
     raise BadRequest(f"{name} is neither an export of understudy nor a session file of codex")
+
+
+def _unpack(data: bytes, name: str) -> bytes:
+    import gzip
+    import io
+    import zlib
+
+    try:
+        unpacked = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadRequest(f"{name} cannot be unpacked: {error}") from None
+    if len(unpacked) > MOST_UNPACKED:
+        raise BadRequest(f"{name} unpacks to more than {MOST_UNPACKED // 2**20} MiB, and no conversation is that long")
+    return unpacked
 
 
 def _read(name: str) -> bytes:
@@ -100,16 +123,25 @@ def _store(log: SqliteLog, imported: Imported, state: State) -> None:
         write(lambda done: log.archive(imported.conversation_id, True, done))
 
 
+def _notes(imported: Imported) -> list[str]:
+    if not imported.unread:
+        return list(imported.notes)
+    some = ", ".join(map(str, imported.unread[:10])) + (", …" if len(imported.unread) > 10 else "")
+    lines = "line that cannot be read was" if len(imported.unread) == 1 else "lines that cannot be read were"
+    return [*imported.notes, f"{len(imported.unread)} {lines} left out: {some}"]
+
+
 def _report(imported: Imported, state: State, *, as_json: bool) -> None:
     summary = state.summary()
+    notes = _notes(imported)
     if as_json:
         told = {"conversation_id": imported.conversation_id, "title": summary.title, "message_count": summary.message_count}
-        print(json.dumps({**told, "cwd": summary.cwd, "notes": list(imported.notes)}))
+        print(json.dumps({**told, "cwd": summary.cwd, "notes": notes}))
         return
     from understudy.cli.terminal import one_line
 
     print(f"{imported.conversation_id}  {summary.message_count} messages: {one_line(summary.title)}")
-    for note in imported.notes:
+    for note in notes:
         print(f"understudy: {one_line(note)}", file=sys.stderr)
     if not summary.cwd or not os.path.isdir(summary.cwd):
         gone = (

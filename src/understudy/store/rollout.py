@@ -27,7 +27,7 @@ from understudy.protocol.items import (
 )
 from understudy.protocol.uuids import read_uuid
 from understudy.store.retold import Retold
-from understudy.store.transfer import Imported
+from understudy.store.transfer import LATEST, Imported, Line
 
 Json = dict[str, Any]
 
@@ -53,23 +53,45 @@ def is_rollout(first_line: bytes) -> bool:
     return _is_wrapped(line) or ("timestamp" in line and "id" in line) or line.get("record_type") == "state"
 
 
-def read_rollout(lines: Sequence[bytes]) -> Imported:
-    """Raises `BadRequest` where the file does not say which session it holds. Lines that cannot be read are passed over."""
-    parsed = [line for line in map(_parse, lines) if line is not None]
+def read_rollout(lines: Sequence[Line]) -> Imported:
+    """Raises `BadRequest` where the file does not say which session it holds. Lines that cannot be read are left out and named."""
+    parsed: list[Json] = []
+    unread: list[int] = []
+    for number, data in lines:
+        line = _parse(data)
+        if line is not None:
+            parsed.append(line)
+        elif number != lines[-1].number:  # the last one is often cut short: the program was writing it when it ended
+            unread.append(number)
     wrapped = any(map(_is_wrapped, parsed))
     steps = list(_wrapped_lines(parsed) if wrapped else _bare_lines(parsed))
     meta = next((step for step in steps if step.kind == "session_meta"), None)
     if meta is None:
         raise BadRequest("the file does not say which session it holds: it has no line with the session's id")
-    return _Reading(meta, steps).run()
+    return _Reading(meta, steps, unread).run()
 
 
 def _parse(line: bytes) -> Json | None:
     try:
         value = json.loads(line)
+        if b"\\u" in line:
+            value = _whole_characters(value)
     except (ValueError, RecursionError):
         return None
     return cast(Json, value) if isinstance(value, dict) else None
+
+
+def _whole_characters(value: Any) -> Any:
+    """Half a character, which JSON can spell and nothing can store, becomes the mark for one that is missing."""
+    match value:
+        case str():
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        case list():
+            return [_whole_characters(item) for item in cast(list[Any], value)]
+        case dict():
+            return {_whole_characters(key): _whole_characters(item) for key, item in cast(Json, value).items()}
+        case _:
+            return value
 
 
 def _is_wrapped(line: Json) -> bool:
@@ -99,19 +121,21 @@ def _seconds(timestamp: object, *, literal_z: bool) -> float | None:
     if not isinstance(timestamp, str):
         return None
     try:
-        return datetime.fromisoformat(timestamp.removesuffix("Z") if literal_z else timestamp).timestamp()
-    except ValueError:
+        seconds = datetime.fromisoformat(timestamp.removesuffix("Z") if literal_z else timestamp).timestamp()
+    except (ValueError, OverflowError, OSError):  # no date, or one that no clock tells
         return None
+    return seconds if 0 <= seconds <= LATEST else None
 
 
 class _Reading:
-    def __init__(self, meta: _Line, steps: Sequence[_Line]) -> None:
+    def __init__(self, meta: _Line, steps: Sequence[_Line], unread: Sequence[int]) -> None:
         spelled = str(meta.payload.get("id") or meta.payload.get("session_id") or "")
         try:
             self._id = ConversationId(read_uuid(spelled))
         except ValueError as error:
             raise BadRequest(f"the session's id {spelled!r} is not valid: {error}") from None
         self._steps = steps
+        self._unread = unread
         self._cwd = _text_or_none(meta.payload.get("cwd"))
         self._model = next(
             (
@@ -140,9 +164,8 @@ class _Reading:
                     pass
         entries = self._retold.finish(self._id, self._model or "", self._cwd)
         notes = [f"{count} × {name}" for name, count in sorted(self._skipped.items())]
-        return Imported(
-            self._id, entries, notes=(f"left out, because there is nothing like it here: {', '.join(notes)}",) if notes else ()
-        )
+        told = (f"left out, because there is nothing like it here: {', '.join(notes)}",) if notes else ()
+        return Imported(self._id, entries, notes=told, unread=tuple(self._unread))
 
     def _event(self, payload: Json) -> None:
         match payload:

@@ -1,10 +1,11 @@
 """A conversation as one file of JSON lines: a header that says what it is, then every entry of the log, in order.
 
-Reading checks that the entries make a log. Writing them into a store is left to the caller.
+Reading checks that the entries make a log that can be stored and shown. Writing them into a store is left to the caller.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from understudy.protocol.uuids import read_uuid
 from understudy.store.log import Listed
 
 FORMAT = 1
+LATEST = 253_402_300_799.0  # the last second that a date can tell
 
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode
@@ -31,6 +33,13 @@ class Header(msgspec.Struct, frozen=True):
     archived: bool = False
 
 
+class Line(NamedTuple):
+    """One that is not blank, with its number in the file."""
+
+    number: int
+    data: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A conversation that was read from a file, not yet in a store."""
@@ -39,6 +48,7 @@ class Imported:
     entries: tuple[Entry, ...]
     archived: bool = False
     notes: tuple[str, ...] = ()  # what a person should know of what was left out
+    unread: tuple[int, ...] = ()  # numbers of lines that could not be read
 
 
 def export_lines(listed: Listed, entries: Sequence[Entry]) -> Iterator[bytes]:
@@ -49,60 +59,72 @@ def export_lines(listed: Listed, entries: Sequence[Entry]) -> Iterator[bytes]:
 
 
 def is_export(first_line: bytes) -> bool:
-    try:
-        msgspec.json.decode(first_line, type=Header)
-    except msgspec.MsgspecError:
-        return False
-    return True
+    return _header(first_line) is not None
 
 
-def read_export(lines: Sequence[bytes]) -> Imported:
+def read_export(lines: Sequence[Line]) -> Imported:
     """Raises `BadRequest` that names the line."""
-    header = msgspec.json.decode(lines[0], type=Header)
+    header = _header(lines[0].data)
+    assert header is not None
     if header.understudy_export != FORMAT:
         raise BadRequest(
             f"the file has version {header.understudy_export} of the export format, and this understudy reads {FORMAT}"
         )
-    entries = tuple(_read_entries(lines[1:]))
-    if len(entries) != header.records:
-        raise BadRequest(f"the file is not whole: it should have {header.records} records and has {len(entries)}")
     try:
         conversation_id = ConversationId(read_uuid(header.conversation_id))
     except ValueError as error:
-        raise BadRequest(f"line 1: conversation_id: {error}") from None
-    if not entries or not isinstance(entries[0].record, Opened):
-        raise BadRequest("line 2: expected the record `opened`, with which every conversation begins")
+        raise BadRequest(f"line {lines[0].number}: conversation_id: {error}") from None
+    entries = tuple(_read_entries(lines[1:], conversation_id))
+    if not entries:
+        raise BadRequest(f"the file is not whole: it should have {header.records} records and has 0")
+    if len(entries) != header.records:
+        raise BadRequest(f"the file is not whole: it should have {header.records} records and has {len(entries)}")
     return Imported(conversation_id, entries, header.archived)
 
 
-def _read_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
-    expected = 1
-    for number, line in enumerate(lines, start=2):
-        if not line.strip():
-            continue
+def _header(line: bytes) -> Header | None:
+    try:
+        return msgspec.json.decode(line, type=Header)
+    except (ValueError, RecursionError):  # msgspec's own errors, and bad UTF-8
+        return None
+
+
+def _read_entries(lines: Iterable[Line], conversation_id: ConversationId) -> Iterator[Entry]:
+    for expected, (number, line) in enumerate(lines, start=1):
         try:
             entry = _decode_entry(line)
-        except msgspec.MsgspecError as error:
-            raise BadRequest(f"line {number}: {error}") from None
-        if entry.seq != expected or not 0 <= entry.parent < entry.seq:
+            _encode(entry)  # a number may be too large to be written again
+        except (ValueError, OverflowError, RecursionError, TypeError) as error:
+            raise BadRequest(f"line {number}: {_reason(line, error)}") from None
+        if entry.seq != expected or not min(expected - 1, 1) <= entry.parent < entry.seq:
             raise BadRequest(f"line {number}: records must be numbered from 1 without gaps, each after its parent")
-        expected += 1
-        yield entry
+        if not 0 <= entry.at <= LATEST:
+            raise BadRequest(f"line {number}: `at` is not a time: seconds since 1970")
+        if isinstance(entry.record, Opened) != (expected == 1):
+            first = "the record `opened`, with which every conversation begins"
+            raise BadRequest(f"line {number}: expected {first if expected == 1 else 'a record other than `opened`'}")
+        yield _with_record(entry, _renamed(entry.record, conversation_id))
+
+
+def _reason(line: bytes, error: Exception) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError as bad:
+        return f"not UTF-8 (byte {bad.start + 1})"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def with_id(imported: Imported, conversation_id: ConversationId) -> Imported:
     """The same under another id."""
     entries = tuple(_with_record(entry, _renamed(entry.record, conversation_id)) for entry in imported.entries)
-    return Imported(conversation_id, entries, imported.archived, imported.notes)
+    return replace(imported, conversation_id=conversation_id, entries=entries)
 
 
 def without_permissions(imported: Imported) -> Imported:
-    """Without what a file from somewhere else must not decide: how commands are confined, and what is approved already."""
+    """Without what a file from somewhere else must not decide: how commands are confined, where, and what is approved already."""
     entries = tuple(_with_record(entry, _harmless(entry.record)) for entry in imported.entries)
     note = ("its sandbox, approval policy, profile, config keys and session approvals were left out; yours hold",)
-    return Imported(
-        imported.conversation_id, entries, imported.archived, imported.notes + (note if entries != imported.entries else ())
-    )
+    return replace(imported, entries=entries, notes=imported.notes + (note if entries != _unpinned(imported.entries) else ()))
 
 
 def in_folder(imported: Imported, cwd: str) -> Imported:
@@ -111,12 +133,14 @@ def in_folder(imported: Imported, cwd: str) -> Imported:
     for entry in imported.entries:
         match entry.record:
             case Opened() as opened:
-                entries.append(_with_record(entry, msgspec.structs.replace(opened, overrides=_moved(opened.overrides, cwd))))
+                moved = msgspec.structs.replace(opened, overrides=_moved(opened.overrides, cwd), pins=None)
+                entries.append(_with_record(entry, moved))
             case UserMessage(overrides=Overrides() as overrides) as message:
-                entries.append(_with_record(entry, msgspec.structs.replace(message, overrides=_moved(overrides, None))))
+                moved = msgspec.structs.replace(message, overrides=_moved(overrides, None), pins=None)
+                entries.append(_with_record(entry, moved))
             case _:
                 entries.append(entry)
-    return Imported(imported.conversation_id, tuple(entries), imported.archived, imported.notes)
+    return replace(imported, entries=tuple(entries))
 
 
 def _moved(overrides: Overrides, cwd: str | None) -> Overrides:
@@ -127,12 +151,23 @@ def _renamed(record: Record, conversation_id: str) -> Record:
     return msgspec.structs.replace(record, conversation_id=conversation_id) if isinstance(record, Opened) else record
 
 
+def _unpinned(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Places are pinned by what stood there on one machine; here they are pinned anew."""
+    return tuple(
+        _with_record(entry, msgspec.structs.replace(entry.record, pins=None))
+        if isinstance(entry.record, Opened | UserMessage)
+        else entry
+        for entry in entries
+    )
+
+
 def _harmless(record: Record) -> Record:
     match record:
         case Opened(overrides=overrides):
-            return msgspec.structs.replace(record, overrides=_plain(overrides))
-        case UserMessage(overrides=Overrides() as overrides):
-            return msgspec.structs.replace(record, overrides=_plain(overrides))
+            return msgspec.structs.replace(record, overrides=_plain(overrides), pins=None)
+        case UserMessage(overrides=overrides):
+            plain = None if overrides is None else _plain(overrides)
+            return msgspec.structs.replace(record, overrides=plain, pins=None)
         case ApprovalDecided(key=str()):
             return msgspec.structs.replace(record, key=None)
         case _:
