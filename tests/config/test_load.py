@@ -11,6 +11,7 @@ from understudy.config import Config, load_config, parse_flag
 from understudy.config.keys import KNOWN_KEYS
 from understudy.config.load import KEPT, Configs
 from understudy.errors import ConfigError
+from understudy.places.defaults import START_UP
 from understudy.protocol.records import Overrides
 
 Load = Callable[..., Config]
@@ -142,13 +143,29 @@ def test_without_any_setting_the_defaults_hold(load: Load, home: Path, work: Pat
         config.state_dir,
         home / "auth.json",
         home / "config.toml",
-        user / ".ssh",
-        user / ".aws",
-        user / ".gnupg",
+        *(user / name for name in (".ssh", ".aws", ".gnupg", ".netrc", ".git-credentials", ".config/gh", ".kube")),
+        user / ".docker/config.json",
     )
-    assert config.sandbox.protect == (".git", ".codex", ".agents", ".mcp.json", str(config.state_dir), str(home))
+    names = (".git", ".codex", ".agents", ".mcp.json", ".gitmodules", ".vscode", ".idea", ".envrc")
+    assert config.sandbox.protect == (*names, *START_UP, str(config.state_dir), str(home))
+    in_home = load(cwd=str(user)).sandbox.protect
+    assert {str(user / name) for name in START_UP} <= set(in_home)  # where shells look for them, they cannot even be made
     assert config.base_instructions is None
     assert config.warnings == ()
+
+
+def test_one_of_the_defaults_can_be_opened_by_its_name(load: Load, home: Path) -> None:
+    default, user = load().sandbox, home.parent
+    opened = load(
+        config={
+            "understudy.sandbox.mask": ["!~/.kube", "!~/.aws/", "more"],
+            "understudy.sandbox.protect": ["!.git", "!.bashrc", "extra"],
+        }
+    ).sandbox
+    assert set(default.mask) - set(opened.mask) == {user / ".kube", user / ".aws"}
+    assert set(opened.mask) - set(default.mask) == {load().cwd / "more"}
+    assert set(default.protect) - set(opened.protect) == {".git", ".bashrc"}
+    assert set(opened.protect) - set(default.protect) == {"extra"}
 
 
 def test_a_home_and_what_lies_above_it_are_read_only_unless_one_says_otherwise(load: Load, home: Path) -> None:

@@ -101,6 +101,19 @@ class TestRoots:
             assert await shell(sandbox, there, "touch made; ls /dev/shm | wc -l") == (0, "1\n")
             assert os.listdir(folder) == ["made"]
 
+    @pytest.mark.parametrize("group", [None, 54321], ids=["own group", "another group"])
+    async def test_protected_names_cannot_be_made_in_a_root_that_its_owner_made_read_only(
+        self, sandbox: Sandbox, contained: Containment, workspace: Path, group: int | None
+    ) -> None:
+        if group is not None:
+            if os.geteuid() != 0:
+                pytest.skip("only root can give a folder to a group of others")
+            os.chown(workspace, -1, group)
+        workspace.chmod(0o555)
+        code, text = await shell(sandbox, contained, "chmod 755 . && touch made; mkdir .codex && echo escaped; chmod 555 .")
+        assert (code, "escaped" in text) == (0, False)
+        assert (names(workspace), workspace.stat().st_mode & 0o777) == (["made"], 0o555)  # and nothing is left of us
+
     async def test_setuid_files_cannot_be_made(self, sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
         code, text = await shell(sandbox, contained, "cp /bin/true t; chmod u+s t; chmod 4755 t; stat -c %a t")
         assert (code, text.splitlines()[-1]) == (0, "755")

@@ -269,3 +269,56 @@ async def test_a_masked_file_that_is_replaced_under_a_running_command_is_not_pas
         assert "is masked and was replaced while the command ran" in outcomes["first"]
         assert "again" in outcomes["second"]
         assert SSH_KEY not in str(model.requests) + str(client.frames)
+
+
+PLANTED = {
+    ".gitmodules": "echo x > .gitmodules",
+    ".vscode": "mkdir .vscode && echo x > .vscode/tasks.json",
+    ".idea": "mkdir .idea",
+    ".envrc": "echo x > .envrc",
+    ".bashrc": "echo x > .bashrc",
+}
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["by default", "opened"])
+async def test_files_that_other_programs_obey_are_protected_and_can_be_opened(place: House, opened: bool) -> None:
+    (place.project / ".bashrc").write_text("kept")
+    shells = {f"shell {name}": script(text) for name, text in PLANTED.items()}
+    patches = {f"patch {name}": patch(f"*** Add File: src/{name}/x", "+x") for name in PLANTED}
+    config = {**NEVER, "understudy.sandbox.protect": [f"!{name}" for name in PLANTED]} if opened else NEVER
+    async with besieged(turns(shells | patches), place, config) as (model, client):
+        _, outcomes = await turn(client, model)
+        done = {name for name, text in outcomes.items() if '"exit_code":0' in text}
+        assert done == ({*shells, *patches} if opened else set())
+
+
+async def test_git_and_tests_work_beside_protected_names(place: House) -> None:
+    calls = {
+        "status": script("git status --porcelain"),
+        "diff": script("git diff --stat; git submodule status; git ls-files -o"),
+        "tests": script("mkdir -p t && echo 'import unittest' > t/test_x.py && python3 -m unittest discover -s t; ls -a"),
+    }
+    async with besieged(turns(calls), place) as (model, client):
+        _, outcomes = await turn(client, model)
+        assert "?? a.txt" in outcomes["status"]
+        assert "fatal" not in str(outcomes)
+        assert "error" not in outcomes["status"]
+
+
+@pytest.mark.parametrize("by_shell", [(), ("HEAD",), ("objects", "refs")], ids=["by patch", "HEAD by shell", "folders by shell"])
+async def test_no_patch_completes_a_repository_without_a_git_folder(place: House, by_shell: tuple[str, ...]) -> None:
+    """The user's own git would take it for one, and run what its configuration says."""
+    lines: list[str] = []
+    for name, path in (("HEAD", "HEAD"), ("objects", "objects/x"), ("refs", "refs/x")):
+        if name not in by_shell:
+            lines += [f"*** Add File: src/deep/{path}", "+ref: refs/heads/main"]
+    prepared = " ".join(f"src/deep/{name}" for name in by_shell if name != "HEAD") or "src/deep"
+    calls = {
+        "shell": script(f"mkdir -p src/deep {prepared}; {'echo ref > src/deep/HEAD' if 'HEAD' in by_shell else 'true'}"),
+        "alone": patch("*** Add File: src/other/HEAD", "+x"),
+        "whole": patch(*lines, "*** Add File: src/deep/config", "+[core]"),
+    }
+    async with besieged(turns(calls), place) as (model, client):
+        _, outcomes = await turn(client, model)
+        assert '"exit_code":0' in outcomes["alone"]
+        assert outcomes["whole"] == PROTECTED

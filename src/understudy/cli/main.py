@@ -12,6 +12,7 @@ def main() -> int:
             "understudy: Windows is not supported: commands cannot be contained there. Install and run understudy inside WSL 2.\n"
         )
         return 1
+    _leave_the_folder()
     words = sys.argv[1:]
     try:
         if words in (["mcp-server"], ["mcp"]):  # the usual call: straight to the server, before anything else is imported
@@ -27,6 +28,17 @@ def main() -> int:
         return run(words)
     except KeyboardInterrupt:  # a command that has something to end does so itself
         return INTERRUPTED
+
+
+def _leave_the_folder() -> None:
+    """Load no module from where we happen to be started: `python -m` and empty or relative entries of PYTHONPATH mean that."""
+    try:
+        folder = os.getcwd()
+    except OSError:
+        folder = ""  # it is gone
+    relative = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not os.path.isabs(entry)]
+    left_out = {folder, *(os.path.normpath(os.path.join(folder, entry)) for entry in relative)}
+    sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry) and os.path.normpath(entry) not in left_out]
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ from typing import cast
 from understudy.config.home import expand, state_dir, user_home
 from understudy.config.model import Limits, SandboxSettings
 from understudy.config.schema import Reader
+from understudy.places import defaults
+from understudy.places.own_code import own_code
+from understudy.places.resolving import is_within
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES, NetworkMode, SandboxMode
 
-DEFAULT_MASK = ("~/.ssh", "~/.aws", "~/.gnupg")
-DEFAULT_PROTECT = (".git", ".codex", ".agents", ".mcp.json")
+_OPENED = "!"  # before an entry: not this one of the defaults
 
 _FOLDERS_OF_HOMES = ("/home", "/Users")
 
@@ -19,27 +21,44 @@ _FOLDERS_OF_HOMES = ("/home", "/Users")
 def read_sandbox(read: Reader, chosen: SandboxMode | None, *, home: Path, cwd: Path, env: Mapping[str, str]) -> SandboxSettings:
     mode = chosen or cast(SandboxMode | None, read.choice("sandbox_mode", SANDBOX_MODES)) or default_mode(cwd, env)
     state = state_dir(home)
-    mask = read.texts("understudy.sandbox.mask")
-    protect = read.texts("understudy.sandbox.protect")
+    mask = _chosen(read.texts("understudy.sandbox.mask"), defaults.MASK)
+    wanted = read.texts("understudy.sandbox.protect")
+    protect = _chosen(wanted, defaults.PROTECT)
+    writable = tuple(expand(root, base=cwd, env=env) for root in read.texts("sandbox_workspace_write.writable_roots") or () if root)
+    roots = (str(cwd), *map(str, writable))
+    ours = [path for path in own_code(roots) if _OPENED + path not in (wanted or ())]
+    guarded = (*_protected(protect, env), *_start_up(protect, roots, env), *_our_places(home, state, cwd), *ours)
     return SandboxSettings(
         mode=mode,
-        writable_roots=tuple(
-            expand(root, base=cwd, env=env) for root in read.texts("sandbox_workspace_write.writable_roots") or () if root
-        ),
+        writable_roots=writable,
         network=_read_network(read, mode),
         unix_sockets=read.flag("understudy.sandbox.unix_sockets") or False,
         exclude_tmpdir_env_var=read.flag("sandbox_workspace_write.exclude_tmpdir_env_var") or False,
         exclude_slash_tmp=read.flag("sandbox_workspace_write.exclude_slash_tmp") or False,
         # our own things stay hidden and unwritten, whatever the lists say: the log, the credentials, and a configuration that may
         # hold some too
-        mask=_distinct(
-            (state, home / "auth.json", home / "config.toml", *_masked(DEFAULT_MASK if mask is None else mask, cwd, env))
-        ),
-        protect=tuple(
-            dict.fromkeys((*_protected(DEFAULT_PROTECT if protect is None else protect, env), *_our_places(home, state, cwd)))
-        ),
+        mask=_distinct((state, home / "auth.json", home / "config.toml", *_masked(mask, cwd, env))),
+        protect=tuple(dict.fromkeys(guarded)),
         limits=_read_limits(read),
     )
+
+
+def _chosen(given: tuple[str, ...] | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    """The user's list in place of ours; with `!NAME` in it, ours without that and with the rest."""
+    if given is None:
+        return default
+    opened = {entry[1:].rstrip("/") for entry in given if entry.startswith(_OPENED)}
+    if not opened:
+        return given
+    return (*(entry for entry in default if entry not in opened), *(entry for entry in given if not entry.startswith(_OPENED)))
+
+
+def _start_up(protect: tuple[str, ...], roots: tuple[str, ...], env: Mapping[str, str]) -> list[str]:
+    """Where a home folder can be written, files that shells read there cannot be made either."""
+    folder = os.path.realpath(user_home(env))
+    if not any(is_within(folder, os.path.realpath(root)) for root in roots):
+        return []
+    return [os.path.join(folder, name) for name in defaults.START_UP if name in protect]
 
 
 def _our_places(home: Path, state: Path, cwd: Path) -> tuple[str, ...]:

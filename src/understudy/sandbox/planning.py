@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from understudy.errors import SandboxError
+from understudy.places.defaults import START_UP
 from understudy.places.resolving import Place, resolve_places
 from understudy.sandbox import bubblewrap
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
@@ -113,7 +114,8 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         pins={os.fsencode(place.path): (place.device, place.inode) for place in places.values()},
         private_tmp=os.fsencode(private_tmp or ""),
         masked=_encode(containment.masked),
-        protected=_encode(containment.protected),
+        protected=_encode(tuple(name for name in containment.protected if name not in START_UP)),
+        kept=_encode(tuple(name for name in containment.protected if name in START_UP)),
         network=network,
         unix_sockets=containment.unix_sockets,
         owner=owner,

@@ -97,6 +97,7 @@ class View:
         for path in present:
             protector.pin(path)  # a root inside another one is the other's content, but nobody's to move away
         protector.protect(plan.protected, present)
+        protector.keep(plan.kept, present)
         for path in plan.masked:
             if not protector.hide(path):
                 self._blank(path)

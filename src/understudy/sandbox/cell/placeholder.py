@@ -7,12 +7,14 @@ servers can share one, and what a crash left goes away with the next command the
 
 import fcntl
 import os
+from collections.abc import Callable
 
 from understudy.places.walking import open_plain
 
 _MODE = 0o1700  # given by mkdir itself, so there is no moment without it; nobody sets the sticky bit on a private folder
 _INHERITED = 0o2000  # the parent folder may hand down its group bit
 _TIME = 1_000_000_007  # for file systems that keep no modes: the folder is said to be of 2001
+_OWNERS = 0o300  # may write and pass
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -23,7 +25,7 @@ def hold(name: bytes, folder: int | None = None) -> int | None:
     """
     for _ in range(100):
         try:
-            os.mkdir(name, _MODE, dir_fd=folder)
+            _with_leave(folder, lambda: os.mkdir(name, _MODE, dir_fd=folder))
             created = True
         except FileExistsError:
             created = False
@@ -46,6 +48,28 @@ def hold(name: bytes, folder: int | None = None) -> int | None:
             os.close(descriptor)
             return None
     raise OSError(11, f"cannot hold {name.decode(errors='backslashreplace')}")
+
+
+def _with_leave(folder: int | None, act: Callable[[], None]) -> None:
+    """Change something in a folder that its owner has made read-only: a command of the same owner could lift that too."""
+    try:
+        act()
+    except PermissionError:
+        if folder is None:
+            raise
+        opened = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX)  # or another one's leave would be taken for what was before
+            entry = os.fstat(opened)
+            if entry.st_uid != os.geteuid() or entry.st_mode & _OWNERS == _OWNERS:
+                raise
+            os.fchmod(opened, entry.st_mode & 0o7777 | _OWNERS)
+            try:
+                act()
+            finally:
+                os.fchmod(opened, entry.st_mode & 0o7777)
+        finally:
+            os.close(opened)
 
 
 def is_placeholder(folder: int, name: bytes) -> bool:
@@ -107,7 +131,7 @@ def remove(path: bytes) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_marked(os.fstat(descriptor)) and _is_at(os.fstat(descriptor), name, folder):
-            os.rmdir(name, dir_fd=folder)
+            _with_leave(folder, lambda: os.rmdir(name, dir_fd=folder))
     except OSError:
         pass
     finally:

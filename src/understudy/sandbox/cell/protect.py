@@ -32,6 +32,12 @@ class Protector:
             for path in [name] if name.startswith(b"/") else [os.path.join(folder, name) for folder in folders]:
                 self._again(self._protect, os.path.normpath(path))
 
+    def keep(self, names: "list[bytes]", folders: "list[bytes]") -> None:
+        """The same for names that stand there; nothing keeps others from being made."""
+        for path in [os.path.join(folder, name) for name in names for folder in folders]:
+            if os.path.lexists(path):
+                self._again(self._protect, os.path.normpath(path))
+
     def pin(self, path: bytes) -> None:
         """Neither the folder nor any on the way to it can be renamed, removed or replaced."""
         self._again(self._pin_way, path)

@@ -4,8 +4,14 @@ from understudy.places.judging import Placement
 from understudy.places.places import Places
 
 from .plan import PatchPlan
+from .repositories import planted
 
 
 def classify_targets(plan: PatchPlan, places: Places) -> tuple[Placement, ...]:
     """Every target of the plan with its place, in the plan's order."""
-    return tuple(places.judge.place(target) for target in plan.targets)
+    repositories = planted(edit.spot.real for edit in plan.edits if edit.after is not None)
+    return tuple(_planted(target) if target in repositories else places.judge.place(target) for target in plan.targets)
+
+
+def _planted(target: str) -> Placement:
+    return Placement(target, "protected", f"{target} would be part of a git repository that has no .git")
