@@ -212,7 +212,7 @@ def test_mask_protect_and_limits_are_the_users_but_our_state_stays_guarded(load:
     [understudy.sandbox]
     mask = ["~/private", "secrets"]
     protect = [".github/", "~/notes"]
-    limits = { seconds = 60, processes = 0, memory_mb = 100, file_mb = 5 }
+    limits = { seconds = 60, processes = 0, memory_mb = 100, file_mb = 5, tmp_mb = 7, tmp_files = 0 }
     """
     sandbox = load(toml).sandbox
     state = home / "understudy"
@@ -220,6 +220,7 @@ def test_mask_protect_and_limits_are_the_users_but_our_state_stays_guarded(load:
     assert sandbox.protect == (".github", str(home.parent / "notes"), str(state), str(home))
     limits = sandbox.limits
     assert (limits.seconds, limits.processes, limits.memory_mb, limits.file_mb) == (60, 0, 100, 5)
+    assert (limits.tmp_mb, limits.tmp_files) == (7, 0)
 
 
 def test_cwd_is_absolute_and_relative_to_the_server(load: Load, work: Path) -> None:

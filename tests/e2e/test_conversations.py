@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.scenes import answered, kinds, scene, text_of, thread_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
+from tests.support.interpreter import PLAIN_PYTHON
 from tests.support.model_script import HOLD, call, deltas, hang, say
 
 NOBODY = "67e55044-10b1-426f-9247-bb680e5fe0c8"
@@ -333,6 +334,29 @@ async def test_a_deleted_conversation_is_gone_and_its_turn_with_it(tmp_path: Pat
             assert (await client.call_tool(tool, conversation_id=gone))["isError"] is True
         reply = await client.call_tool("codex-reply", threadId=gone, prompt="x")
         assert text_of(reply).splitlines()[0] == f"Session not found for session_id: {gone}"
+
+
+async def test_deleting_takes_a_deep_and_closed_private_folder_along_and_blocks_nobody(tmp_path: Path) -> None:
+    dig = """
+import os
+os.chdir("/tmp")
+os.mkdir("closed"); open("closed/x", "w").close(); os.chmod("closed", 0)
+os.mkdir(bytes([255, 10]))
+for _ in range(1500): os.mkdir("d"); os.chdir("d")
+print("dug")
+"""
+    run = call("shell", command=[PLAIN_PYTHON, "-c", dig], timeout=50_000)
+    home = tmp_path / "home"
+    home.mkdir()
+    async with scene([run, say("ok")], tmp_path, config={"sandbox_mode": "workspace-write"}, home=home) as (model, client):
+        thread = thread_of(await client.call_tool("codex", prompt="go"))
+        assert "dug" in told_to_model(model.requests[1])
+        (private,) = home.glob("understudy/tmp/*")
+        deleting = client.call_tool("conversationDelete", conversation_id=thread)
+        assert await client.request("ping") == {}
+        assert structured(await deleting) == {"status": "ok"}
+        assert not private.exists()
+    assert list(private.parent.glob("*")) == [], "the server has removed it all before it left"
 
 
 async def test_sessions_and_conversations_are_one_thing(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`understudy conversations`: the list, and taking conversations out of it."""
 
 import json
-import shutil
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from understudy.cli.stored import find, open_store, rfc3339, status_of, store_exists, store_folder, write
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ids import ConversationId
+from understudy.sandbox.cell import trees
 from understudy.store.log import Listed, Status
 from understudy.store.lookup import all_ids
 from understudy.store.sqlite import SqliteLog
@@ -96,7 +96,9 @@ def _delete(log: SqliteLog, listed: Listed, *, sure: bool) -> None:
         write(lambda done: log.delete(listed.conversation_id, done))
     finally:
         claim.release()
-    shutil.rmtree(Path(log.path.parent, "tmp", listed.conversation_id), ignore_errors=True)
+    folder = Path(log.path.parent, "tmp")
+    trees.set_aside(str(folder / listed.conversation_id))
+    trees.remove_set_aside(str(folder))
     print(f"deleted {listed.conversation_id}")
 
 

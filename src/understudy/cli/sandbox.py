@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 import uuid
@@ -17,6 +16,7 @@ from understudy.errors import BadRequest
 from understudy.policy.environment import with_markers
 from understudy.policy.visible import TerminalText
 from understudy.protocol.choices import OutputStream
+from understudy.sandbox.cell import trees
 from understudy.sandbox.denial import remark
 from understudy.sandbox.runner import Sandbox
 from understudy.sandbox.spec import Command, CommandResult
@@ -33,7 +33,8 @@ def run(options: Namespace) -> int:
     try:
         result = asyncio.run(_run(_command(options, config, private_tmp)))
     finally:
-        shutil.rmtree(private_tmp, ignore_errors=True)
+        trees.set_aside(str(private_tmp))
+        trees.remove_set_aside(str(private_tmp.parent))
     if result is None:
         return INTERRUPTED
     reason = result.setup_error or result.spawn_error

@@ -50,7 +50,10 @@ _TABLES: Tree = {
     "understudy": {
         **_names("wire events scripted_model"),
         "commands": _names("timeout_seconds"),
-        "sandbox": {**_names("network unix_sockets mask protect"), "limits": _names("seconds processes memory_mb file_mb")},
+        "sandbox": {
+            **_names("network unix_sockets mask protect"),
+            "limits": _names("seconds processes memory_mb file_mb tmp_mb tmp_files"),
+        },
     },
 }
 TOP_KEYS: Tree = {**_USED, **PASSED_OVER, **_TABLES}

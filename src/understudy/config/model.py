@@ -24,6 +24,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     processes: int | None = None
     memory_mb: int | None = None
     file_mb: int | None = None
+    tmp_mb: int | None = None
+    tmp_files: int | None = None
 
 
 class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):

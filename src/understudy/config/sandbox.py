@@ -96,6 +96,8 @@ def _read_limits(read: Reader) -> Limits:
         processes=read.count(f"{key}.processes"),
         memory_mb=read.count(f"{key}.memory_mb"),
         file_mb=read.count(f"{key}.file_mb"),
+        tmp_mb=read.count(f"{key}.tmp_mb"),
+        tmp_files=read.count(f"{key}.tmp_files"),
     )
 
 

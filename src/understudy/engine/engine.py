@@ -137,11 +137,9 @@ class Engine:
         await conversation.delete()
         self._conversations.pop(conversation.id, None)
         self._secret_overrides.pop(conversation.id, None)
-        private_tmp = state_dir(self.home) / "tmp" / conversation.id
-        if private_tmp.exists():
-            import shutil  # only here
+        from understudy.sandbox.private_tmp import remove_folder  # only here
 
-            await asyncio.to_thread(shutil.rmtree, private_tmp, True)
+        await remove_folder(str(state_dir(self.home) / "tmp" / conversation.id))
 
     def status_of(self, listed: Listed) -> Status:
         """What holds now: after a crash a turn is not running, whatever its last record says."""

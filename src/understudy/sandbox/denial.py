@@ -38,15 +38,21 @@ def _mentions(output: str, words: tuple[str, ...]) -> bool:
 _LIMIT_SAYING: dict[LimitName, str] = {
     "memory": "it used more memory than the limit of the sandbox allows",
     "disk": "it left too little room on a disk",
+    "tmp": "it put more into /tmp than the limit of the sandbox allows",
     "processes": "it started more processes than the limit of the sandbox allows",
 }
 
 
 def remark(result: CommandResult) -> str | None:
     """What the exit code does not tell about the end of a command that was run."""
+    said: list[str] = []
     if result.lost is not None:
-        return f"How the command ended is not known, and nothing of it runs any more: {result.lost}."
-    return f"The command was ended because {_LIMIT_SAYING[result.limit]}." if result.limit is not None else None
+        said.append(f"How the command ended is not known, and nothing of it runs any more: {result.lost}.")
+    if result.limit is not None:
+        said.append(f"The command was ended because {_LIMIT_SAYING[result.limit]}.")
+    if result.cleared is not None:
+        said.append(f"/tmp was emptied because {result.cleared}.")
+    return " ".join(said) or None
 
 
 def hint(result: CommandResult, output: str, containment: Containment | None, *, may_ask: bool = True) -> str | None:

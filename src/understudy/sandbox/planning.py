@@ -10,6 +10,7 @@ from understudy.errors import SandboxError
 from understudy.places.defaults import START_UP
 from understudy.places.resolving import Place, resolve_places
 from understudy.sandbox import bubblewrap
+from understudy.sandbox.cell import trees
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
 from understudy.sandbox.spec import Command, Containment
 
@@ -123,6 +124,8 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         memory_mb=limits.memory_mb or 0,
         file_mb=limits.file_mb or 0,
         shared_memory_mb=limits.memory_mb or 1024,
+        tmp_mb=limits.tmp_mb or 0,
+        tmp_files=limits.tmp_files or 0,
         disk_free_mb=limits.disk_free_mb or 0,
         open_files=open_files,
     )
@@ -226,9 +229,7 @@ def remove_fallbacks(folders: Iterable[str]) -> None:
     """Remove the folders that took the place of unreachable ones."""
     for folder in folders:
         if folder.startswith(_FALLBACK):
-            import shutil  # slow to load and hardly ever needed
-
-            shutil.rmtree(folder, ignore_errors=True)
+            trees.remove(folder)
 
 
 def _can_reach(uid: int, folder: str) -> bool:

@@ -5,10 +5,12 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from understudy.errors import SandboxError
 from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
+from understudy.sandbox.cell.guards import Room
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, Plan
 from understudy.sandbox.client import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.direct import run_directly
@@ -22,6 +24,7 @@ from understudy.sandbox.planning import (
     wrapped_plan,
     writable_roots,
 )
+from understudy.sandbox.private_tmp import PrivateFolders
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
 from understudy.sandbox.running import OnOutput, Running
 from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
@@ -39,6 +42,8 @@ class Sandbox:
         self._rung: Rung | None = None
         self._open_files = 0
         self._fallbacks: set[str] = set()
+        self._private_folders = PrivateFolders()
+        self._clearing: set[asyncio.Task[str | None]] = set()
 
     def warm(self) -> None:
         """Start the helper if it is not running. Returns at once; needs a running event loop."""
@@ -81,6 +86,7 @@ class Sandbox:
             return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
         if command.clearance is not None:
             await _clear(command.clearance, running)
+        room = self._private_folders.before(plan)
         try:
             running = running or self._start(plan, command, on_output)
         except (SandboxError, OSError) as error:
@@ -89,10 +95,19 @@ class Sandbox:
         if seconds is not None:
             running.limit(seconds)
         try:
-            return await asyncio.shield(running.done)
-        except asyncio.CancelledError:
+            result = await asyncio.shield(running.done)
+            cleared = await self._private_folders.after(plan, room)
+            return result if cleared is None else replace(result, cleared=cleared)
+        except BaseException:
             await _end(running)
+            self._judge_later(plan, room)
             raise
+
+    def _judge_later(self, plan: Plan, room: Room | None) -> None:
+        """Nobody waits for the result any more, but what is in the way is to be cleared all the same."""
+        task = asyncio.ensure_future(self._private_folders.after(plan, room))
+        self._clearing.add(task)
+        task.add_done_callback(self._clearing.discard)
 
     async def tidied(self) -> None:
         """Wait until nothing is left of the commands that have ended: a moment after their results at most."""
@@ -104,6 +119,8 @@ class Sandbox:
         if self._helper is not None:
             helper, self._helper = self._helper, None
             await helper.close()
+        if self._clearing:
+            await asyncio.wait(self._clearing)
         remove_fallbacks(self._fallbacks)
         self._fallbacks.clear()
 

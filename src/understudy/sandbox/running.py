@@ -24,7 +24,7 @@ _ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
 _LOST_SECONDS = 5.0  # in case somebody else holds the pipe
 _F_SETPIPE_SZ = 1031
-_LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes": "processes"}
+_LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes": "processes", "tmp": "tmp"}
 
 
 class Running:

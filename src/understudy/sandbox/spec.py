@@ -7,7 +7,7 @@ from typing import Literal
 from understudy.places.resolving import Place
 from understudy.protocol.choices import NetworkMode, SandboxMode
 
-LimitName = Literal["memory", "disk", "processes"]
+LimitName = Literal["memory", "disk", "processes", "tmp"]
 RungName = Literal["full", "landlock", "bubblewrap", "seatbelt"]
 
 TIMED_OUT = 124
@@ -24,6 +24,8 @@ class Limits:
     processes: int | None = 2048  # threads count too
     memory_mb: int | None = None  # of each process by the kernel; of all together where the full rung is in use
     file_mb: int | None = None  # of one file
+    tmp_mb: int | None = 2048  # of the private /tmp, over all commands
+    tmp_files: int | None = 250_000  # likewise; folders count too
     disk_free_mb: int | None = 256  # a command that fills a disk beyond this is ended
 
 
@@ -70,3 +72,4 @@ class CommandResult:
     lost: str | None = None  # why nobody can say how it ended; it has probably run, and nothing of it is left
     spawn_error: str | None = None  # why it could not be executed, in the words of the system
     limit: LimitName | None = None  # which limit ended it
+    cleared: str | None = None  # why the private /tmp was emptied after it

@@ -1,22 +1,35 @@
-"""Limits that the kernel does not keep for us: the memory of all processes together, and the room left on the disk."""
+"""Limits that the kernel does not keep for us: the memory of all processes together, room on the disks, and the size of /tmp."""
 
 import os
+import time
 
+from . import trees
 from .plan import FULL, Plan
 
 _INTERVAL = 0.25
 _IDLE = 3600.0
 _MEGABYTE = 1 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_FREE_INODES = 4096
+_PART = 8  # of a small disk that has to stay free
+_FRACTION = 16  # of a quota: what may be added before it is measured
+_REST = 10  # times as long as measuring took, before it is done again
+
+Room = tuple[int, int]  # bytes and inodes
 
 
 class Guards:
-    def __init__(self, plan: Plan, *, own_proc: bool, count_processes: bool) -> None:
-        """`own_proc`: everything in /proc is the command's; `count_processes`: the kernel does not limit them."""
+    def __init__(self, plan: Plan, *, own_proc: bool, count_processes: bool, private_tmp: bytes) -> None:
+        """`own_proc`: everything in /proc is the command's; `count_processes`: the kernel does not limit them.
+
+        `private_tmp`: where the conversation's folder is seen from here, empty if it is not in use.
+        """
         self._memory = plan.memory_mb * _MEGABYTE if own_proc else 0
         self._processes = plan.processes if own_proc and count_processes else 0
         self._floors = _floors(plan)
-        self.interval = _INTERVAL if self._memory or self._processes or self._floors else _IDLE
+        most = (plan.tmp_mb * _MEGABYTE, plan.tmp_files)
+        self._quota = Quota(private_tmp, most, [*plan.roots, plan.workspace]) if private_tmp else None
+        self.interval = _INTERVAL if self._memory or self._processes or self._floors or self._quota else _IDLE
 
     def broken(self) -> bytes | None:
         """The name of a limit that is broken now."""
@@ -25,25 +38,81 @@ class Guards:
         if self._memory and _memory_of_all() > self._memory:
             return b"memory"
         for path, floor in self._floors:
-            if _room(path) < floor:
+            if is_below(room(path), floor):
                 return b"disk"
-        return None
+        return b"tmp" if self._quota is not None and self._quota.is_broken() else None
 
 
-def _floors(plan: Plan) -> "list[tuple[bytes, int]]":
-    """How much must stay free where the command may write: the configured room, or half of what there was, if that is less."""
+class Quota:
+    """What a folder may hold, measured only where its disk has got so much fuller that it may be more."""
+
+    def __init__(self, path: bytes, most: Room, others: "list[bytes]") -> None:
+        """A most of 0 is none; `others`: folders that may be mounted in this one and do not count."""
+        self._path = path
+        self._others = others
+        self._most = (most[0] or 1 << 62, most[1] or 1 << 62)
+        self._slack = (self._most[0] // _FRACTION, self._most[1] // _FRACTION)
+        self._room = room(path)
+        self._rested = 0.0
+
+    def is_broken(self) -> bool:
+        now = room(self._path)
+        self._room = (max(self._room[0], now[0]), max(self._room[1], now[1]))
+        if not is_below(now, (self._room[0] - self._slack[0], self._room[1] - self._slack[1])):
+            return False
+        began = time.monotonic()
+        if began < self._rested:
+            return False
+        try:
+            skipped = frozenset(trees.identities(self._others))
+            used = trees.measure(self._path, most_bytes=self._most[0], most_files=self._most[1], open_all=False, skipped=skipped)
+        except OSError:
+            return False
+        took = time.monotonic() - began
+        self._rested = began + took * (1 + _REST)
+        self._room = now
+        left = [max(most // _FRACTION, most - part) for most, part in zip(self._most, used, strict=True)]
+        self._slack = (left[0], left[1])
+        return used[0] > self._most[0] or used[1] > self._most[1]
+
+
+def _floors(plan: Plan) -> "list[tuple[bytes, Room]]":
+    """How much must stay free where the command may write."""
     if not plan.disk_free_mb:
         return []
-    folders = [*plan.roots, b"/tmp"] if plan.shape == FULL else [*plan.roots, plan.private_tmp]
-    return [(path, min(plan.disk_free_mb * _MEGABYTE, _room(path) // 2)) for path in folders if path]
+    folders = list(plan.roots)
+    if plan.private_tmp:
+        folders.append(b"/tmp" if plan.shape == FULL else plan.private_tmp)
+    return [(path, floor_of(path, plan.disk_free_mb)) for path in folders]
 
 
-def _room(path: bytes) -> int:
+def floor_of(path: bytes, free_mb: int) -> Room:
+    """The wanted room, or half of what there is, where that is less."""
+    wanted, now = wanted_room(path, free_mb), room(path)
+    return (min(wanted[0], now[0] // 2), min(wanted[1], now[1] // 2))
+
+
+def wanted_room(path: bytes, free_mb: int) -> Room:
+    """What should stay free: so many megabytes and some thousand inodes, or an eighth of a small disk."""
     try:
         disk = os.statvfs(path)
     except OSError:
-        return 1 << 62
-    return disk.f_bavail * disk.f_frsize
+        return (0, 0)
+    size = disk.f_blocks * disk.f_frsize
+    return (min(free_mb * _MEGABYTE, size // _PART), min(_FREE_INODES, disk.f_files // _PART))
+
+
+def room(path: bytes) -> Room:
+    """What is free on the disk of `path`. Some file systems do not count inodes: then there is always room for them."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return (1 << 62, 1 << 62)
+    return (disk.f_bavail * disk.f_frsize, disk.f_favail if disk.f_files else 1 << 62)
+
+
+def is_below(now: Room, floor: Room) -> bool:
+    return now[0] < floor[0] or now[1] < floor[1]
 
 
 def _processes() -> "list[bytes]":

@@ -85,7 +85,7 @@ class Cell:
             self._live()
         else:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-            self._watch(self._spawn_plain() if plan.shape == PLAIN else self._fork_restricted(), Descendants())
+            self._watch(self._spawn_plain if plan.shape == PLAIN else self._fork_restricted, Descendants())
 
     def wait(self, kind: Kind, orders: _socket.socket, ledger: int, rehearse: "Rehearse") -> None:
         """Get ready, then run the command that comes over `orders`, if one comes."""
@@ -150,17 +150,20 @@ class Cell:
         identity.hide_memory(False)  # our own entries in /proc are needed
         self._build_view()
         identity.hide_memory(True)
-        self._watch(self._spawn_restricted(), Namespace())
+        self._watch(self._spawn_restricted, Namespace())
 
-    def _watch(self, command: "int | None", everything: "Namespace | Descendants") -> None:
+    def _watch(self, start: "Callable[[], int | None]", everything: "Namespace | Descendants") -> None:
+        view = self._view
+        own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
+        private_tmp = self._plan.private_tmp if view is None else b"/tmp" if view.has_private_tmp else b""
+        # Before the start: a disk can be filled in no time.
+        guards = Guards(self._plan, own_proc=own_proc, count_processes=count, private_tmp=private_tmp)
+        command = start()
         if command is None:
             return
         self.begun = True
         for descriptor in {self._out, self._err, *self._kept}:
             os.close(descriptor)
-        view = self._view
-        own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
-        guards = Guards(self._plan, own_proc=own_proc, count_processes=count)
         ended = Watch(command, everything, guards, self._orders()).run()
         if view is not None:
             view.release()

@@ -112,6 +112,11 @@ class View:
         kernel.attach(tree, b"", directory=target)
         os.close(target)
 
+    @property
+    def has_private_tmp(self) -> bool:
+        """Whether /tmp is the conversation's folder, rather than the machine's or one of this command alone."""
+        return self._private >= 0
+
     def placeholders(self) -> "list[bytes]":
         return [] if self._protector is None else self._protector.placeholders
 

@@ -36,6 +36,8 @@ class Plan:
         memory_mb: int = 0,
         file_mb: int = 0,
         shared_memory_mb: int = 1024,
+        tmp_mb: int = 0,
+        tmp_files: int = 0,
         disk_free_mb: int = 0,
         open_files: int = 0,
         held: bool = False,
@@ -59,6 +61,8 @@ class Plan:
         self.memory_mb = memory_mb
         self.file_mb = file_mb
         self.shared_memory_mb = shared_memory_mb
+        self.tmp_mb = tmp_mb
+        self.tmp_files = tmp_files
         self.disk_free_mb = disk_free_mb
         self.open_files = open_files
         self.held = held  # a cell that waited is to wait once more, when all is set up, for leave to begin

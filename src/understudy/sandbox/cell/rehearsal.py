@@ -52,7 +52,7 @@ def _confine(around: Surroundings, plan: Plan) -> None:
 
 
 def _watch(around: Surroundings, plan: Plan) -> None:
-    guards = Guards(plan, own_proc=True, count_processes=False)
+    guards = Guards(plan, own_proc=True, count_processes=False, private_tmp=b"")
     orders = Orders(around.alive, around.alive, around.recall)
     orders.wait(0)
     supervise.Watch(-1, supervise.Namespace(), guards, orders).run()

@@ -1,0 +1,107 @@
+"""A conversation's own /tmp: what it may hold, judged once a command has ended, and its removal.
+
+While a command runs its watcher looks at the same limits, but a command can be quicker than that. What is over here is
+cleared, because it would be in everybody's way.
+"""
+
+import asyncio
+import logging
+import os
+
+from understudy.sandbox.cell import trees
+from understudy.sandbox.cell.guards import Room, is_below, room, wanted_room
+from understudy.sandbox.cell.plan import Plan
+
+logger = logging.getLogger(__name__)
+
+_MEGABYTE = 1 << 20
+_FRACTION = 16  # of a limit: what may be added before the folder is measured
+_MOST_KNOWN = 4096
+_PATIENCE = 2.0  # seconds that a caller waits for many files to be removed
+_UNKNOWN: Room = (1 << 62, 1 << 62)
+
+
+_removals: set[asyncio.Task[bool]] = set()  # or they would be forgotten half-way
+
+
+async def remove_folder(path: str) -> None:
+    """Remove the folder of a conversation that is deleted. It is gone at once; what was in it may take its time."""
+    folder = os.path.dirname(path)
+    await asyncio.to_thread(trees.set_aside, path)
+    task = asyncio.ensure_future(asyncio.to_thread(trees.remove_set_aside, folder))
+    _removals.add(task)
+    task.add_done_callback(_note_removal)
+    await asyncio.wait([task], timeout=_PATIENCE)
+
+
+def _note_removal(task: asyncio.Task[bool]) -> None:
+    _removals.discard(task)
+    if not task.cancelled() and not task.result():
+        logger.warning("some files of a deleted conversation could not be removed")
+
+
+class PrivateFolders:
+    """Remembers by how much the disk of each folder has shrunk since the folder was measured. Measuring takes time."""
+
+    def __init__(self) -> None:
+        self._added: dict[bytes, Room] = {}
+
+    def before(self, plan: Plan) -> Room | None:
+        """To be asked before a command starts; None where it has no such folder."""
+        path = plan.private_tmp
+        if not path or not (plan.tmp_mb or plan.tmp_files or plan.disk_free_mb):
+            return None
+        if path not in self._added:
+            if len(self._added) >= _MOST_KNOWN:
+                self._added.clear()
+            self._added[path] = (0, 0) if _is_empty(path) else _UNKNOWN
+        return room(path)
+
+    async def after(self, plan: Plan, before: Room | None) -> str | None:
+        """To be asked once it has ended: why the folder was cleared, if it was."""
+        if before is None or not self._may_be_over(plan, before):
+            return None
+        return await asyncio.to_thread(self._judge, plan)
+
+    def _may_be_over(self, plan: Plan, before: Room) -> bool:
+        path = plan.private_tmp
+        now, added = room(path), self._added.get(path, _UNKNOWN)
+        added = (added[0] + max(0, before[0] - now[0]), added[1] + max(0, before[1] - now[1]))
+        self._added[path] = added
+        most = _limits(plan)
+        return added[0] > most[0] // _FRACTION or added[1] > most[1] // _FRACTION or _is_short(plan)
+
+    def _judge(self, plan: Plan) -> str | None:
+        path, most = plan.private_tmp, _limits(plan)
+        try:
+            used = trees.measure(path, most_bytes=most[0], most_files=most[1], open_all=True)
+        except OSError:
+            return None
+        self._added[path] = (0, 0)
+        if used[0] > most[0]:
+            reason = f"it held more than {plan.tmp_mb} MB"
+        elif used[1] > most[1]:
+            reason = f"it held more than {plan.tmp_files} files"
+        elif _is_short(plan) and is_below(room(path), used):
+            reason = "its disk had too little room left"
+        else:
+            return None
+        if not trees.empty(path):
+            logger.warning("some of %s could not be removed", os.fsdecode(path))
+        return reason
+
+
+def _limits(plan: Plan) -> Room:
+    return (plan.tmp_mb * _MEGABYTE or 1 << 62, plan.tmp_files or 1 << 62)
+
+
+def _is_short(plan: Plan) -> bool:
+    return plan.disk_free_mb > 0 and is_below(room(plan.private_tmp), wanted_room(plan.private_tmp, plan.disk_free_mb))
+
+
+def _is_empty(path: bytes) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return True
