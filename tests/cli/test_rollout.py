@@ -204,8 +204,8 @@ def test_what_has_no_like_here_is_named_and_lines_that_cannot_be_read_are_passed
     ("line", "reason"),
     [
         ({"type": "response_item", "payload": user("Hi")}, "no line with the session's id"),
-        ({"type": "session_meta", "payload": {"id": "thread-1"}}, "the session's id 'thread-1' is none"),
-        ({"id": "x", "timestamp": "2025"}, "the session's id 'x' is none"),
+        ({"type": "session_meta", "payload": {"id": "thread-1"}}, "the session's id 'thread-1' is not valid"),
+        ({"id": "x", "timestamp": "2025"}, "the session's id 'x' is not valid"),
     ],
 )
 def test_a_file_that_does_not_say_which_session_it_holds_is_refused(line: dict[str, Any], reason: str) -> None:
