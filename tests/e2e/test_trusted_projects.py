@@ -183,6 +183,17 @@ async def test_a_trusted_file_that_cannot_be_read_is_named(tmp_path: Path, proje
         assert f"in {project}/.codex/config.toml" in str(result)
 
 
+async def test_a_folder_s_name_cannot_write_lines_of_its_own_into_the_log(tmp_path: Path, home: Path) -> None:
+    odd = tmp_path / "a\nWARNING all is well\x1b[2J"
+    (odd / ".codex").mkdir(parents=True)
+    (odd / ".codex" / "config.toml").write_text("")
+    async with scene([say("1")], tmp_path, home=home) as (_, client):
+        await client.call_tool("codex", prompt="go", cwd=str(odd))
+        assert "was not read" in client.stderr
+        assert "\nWARNING all is well" not in client.stderr
+        assert "\x1b" not in client.stderr
+
+
 async def test_the_user_s_own_folder_is_no_project(tmp_path: Path, home: Path) -> None:
     async with scene([say("1")], tmp_path, home=home) as (model, client):
         await client.call_tool("codex", prompt="go", cwd=str(home.parent))

@@ -4,6 +4,7 @@ It stands below the user's own file, and decides nothing about what may run, wha
 """
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -53,7 +54,9 @@ def read_project_layer(cwd: Path, home: Path, projects: Mapping[str, Tree]) -> P
         if judged.files is None:
             layer = _with_notice(layer, _not_read(path, folder, changed=judged.standing == "changed"))
         elif PROJECT_FILE not in judged.files.contents:
-            layer = _with_notice(layer, f"{path} was not read: neither it nor `.codex` may be a link")
+            layer = _with_notice(
+                layer, f"{path} was not read: it has to be a plain file, and neither it nor `.codex` may be a link"
+            )
         else:
             layer = _laid_over(layer, path, judged.files.contents[PROJECT_FILE])
     return layer
@@ -61,7 +64,7 @@ def read_project_layer(cwd: Path, home: Path, projects: Mapping[str, Tree]) -> P
 
 def _not_read(path: str, folder: str, *, changed: bool) -> str:
     why = "the folder's own files have changed since you trusted it" if changed else "the folder is not trusted"
-    return f"{path} was not read, because {why}. Look at what it says; `understudy trust {folder}` lets it count"
+    return f"{path} was not read, because {why}. Look at what it says; `understudy trust {shlex.quote(folder)}` lets it count"
 
 
 def _with_notice(layer: ProjectLayer, notice: str) -> ProjectLayer:

@@ -63,19 +63,25 @@ def _known(value: object, beneath: object, written: str, place: str) -> Iterator
 
 
 def _unknown(key: str, value: object, known: Tree, written: str, prefix: str) -> Iterator[Slip]:
-    slip = _judge_unknown(key, known, written, prefix)
+    slip = _judge_unknown(key, value, known, written, prefix)
     if slip is not None:
         yield slip
     if isinstance(value, Mapping):
         yield from _strays(cast(Tree, value), written + key)
 
 
-def _judge_unknown(key: str, known: Tree, written: str, prefix: str) -> Slip | None:
+def _judge_unknown(key: str, value: object, known: Tree, written: str, prefix: str) -> Slip | None:
     profile = _profile_of(written)
+    if "." in key and (places := _elsewhere(key.rpartition(".")[2])):
+        named = " or ".join(f"`{profile}{place}`" for place in places)
+        return Slip(
+            written + key, f"is one name, because it is quoted; without quotes it belongs at {named}", any(map(guards, places))
+        )
     if (meant := _nearest(key, known)) is not None:
         place = meant if "." in meant else prefix + meant
         shown = profile + meant if "." in meant else written + meant
-        return Slip(written + key, f"is not a key; did you mean `{shown}`?", guards(place))
+        severe = guards(place) or _holds_guarding(value, known.get(meant), place)
+        return Slip(written + key, f"is not a key; did you mean `{shown}`?", severe)
     if places := _elsewhere(key):
         named = " or ".join(f"`{profile}{place}`" for place in places)
         return Slip(written + key, f"is not a key there; it belongs at {named}", any(map(guards, places)))
@@ -83,6 +89,14 @@ def _judge_unknown(key: str, known: Tree, written: str, prefix: str) -> Slip | N
         may = ", ".join(f"`{name}`" for name in known)
         return Slip(written + key, f"is not a key; `{written.rstrip('.')}` may hold {may}", _is_ours_to_guard(prefix))
     return None
+
+
+def _holds_guarding(value: object, known: object, place: str) -> bool:
+    """Whether a table whose name is misspelt holds a key that guards something where it was meant to stand."""
+    if not isinstance(value, Mapping) or not isinstance(known, Mapping):
+        return False
+    names = cast(Tree, known)
+    return any(guards(f"{place}.{name if name in names else _nearest(name, names)}") for name in cast(Tree, value))
 
 
 def _is_ours_to_guard(prefix: str) -> bool:

@@ -194,7 +194,9 @@ class Engine:
         for warning in config.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)
-                logger.warning("%s", warning)
+                from understudy.policy.visible import make_visible  # few configurations have any
+
+                logger.warning("%s", make_visible(warning))
         return config
 
     def _prepare(self, overrides: Overrides, conversation_id: ConversationId, pins: Pins | None) -> TurnSetup:
