@@ -107,6 +107,8 @@ class MuteClient:
         self.process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
 
     async def kill(self) -> None:
+        if self.process.returncode is not None:
+            return
         self.process.kill()
         transport = getattr(self.process, "_transport")  # noqa: B009  # its unread output would keep us waiting
         transport.close()

@@ -75,6 +75,7 @@ def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSe
         show_raw_reasoning=config.show_raw_agent_reasoning,
         wire=config.wire,
         events=config.events,
+        hide_reasoning=config.hide_agent_reasoning,
     )
 
 

@@ -59,6 +59,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     show_raw_reasoning: bool
     wire: Wire  # how events look to clients
     events: EventMethods  # under which methods they are sent
+    hide_reasoning: bool = False  # clients are not shown it
     pins: Pins | None = None  # the places it works on, for the log
 
 

@@ -2,7 +2,8 @@
 
 import base64
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -31,15 +32,25 @@ from understudy.protocol.records import (
 from understudy.servers.codec import Encoded, SeedCodec, shown_reason
 
 _encode = msgspec.json.Encoder().encode
-MOST_COMMANDS = 256
+MOST_BEGUN = 256
+READ_BACK = 256  # records, at once, in search of a beginning
+
+Begun = CommandStarted | PatchStarted
+
+
+class ReadsEntries(Protocol):
+    def read(self, after: int, limit: int | None = None) -> Sequence[Entry]: ...
 
 
 class ModernCodec:
+    """For viewers of one conversation: the end of a command repeats what its beginning said."""
+
     plain_method = False
 
-    def __init__(self) -> None:
+    def __init__(self, conversation: ReadsEntries) -> None:
+        self._conversation = conversation
         self._seed = SeedCodec()
-        self._begun: OrderedDict[str, CommandStarted | PatchStarted] = OrderedDict()  # an end repeats what its beginning said
+        self._begun: OrderedDict[tuple[str, str], Begun] = OrderedDict()  # by turn and call: models use their call ids again
 
     def events(self, shown: Shown) -> tuple[Encoded, ...]:
         found = shown.encoded.get(ModernCodec)
@@ -68,10 +79,11 @@ class ModernCodec:
             case TokensCounted() as counted:
                 return [_token_count(counted)]
             case CommandStarted() as started:
-                self._remember(started)
-                return [{"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn, **_command(started)}]
+                self._remember(started, turn)
+                message = {"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn}
+                return [message | {"started_at_ms": _milliseconds(entry), **_command(started)}]
             case CommandEnded() as ended:
-                return [self._command_end(ended, turn)]
+                return [self._command_end(ended, entry)]
             case CommandApprovalAsked() as asked:
                 message = {"type": "exec_approval_request", "call_id": asked.call_id, "turn_id": turn, **_command(asked)}
                 return [message | ({"reason": shown_reason(asked.reason)} if asked.reason else {})]
@@ -83,26 +95,42 @@ class ModernCodec:
                     | ({"reason": shown_reason(asked.reason)} if asked.reason else {})
                 ]
             case PatchStarted() as started:
-                self._remember(started)
+                self._remember(started, turn)
                 message = {"type": "patch_apply_begin", "call_id": started.call_id, "turn_id": turn}
                 return [message | {"auto_approved": started.auto_approved, "changes": _changes(started.changes)}]
             case PatchEnded() as ended:
-                return [self._patch_end(ended, turn)]
+                return [self._patch_end(ended, entry)]
             case _:
                 return None
 
-    def _remember(self, begun: CommandStarted | PatchStarted) -> None:
-        self._begun[begun.call_id] = begun
-        if len(self._begun) > MOST_COMMANDS:
+    def _remember(self, begun: Begun, turn: str) -> None:
+        self._begun[turn, begun.call_id] = begun
+        if len(self._begun) > MOST_BEGUN:
             self._begun.popitem(last=False)
 
-    def _command_end(self, ended: CommandEnded, turn: str) -> dict[str, Any]:
-        begun = self._begun.pop(ended.call_id, None)
+    def _beginning(self, call_id: str, entry: Entry) -> Begun | None:
+        """Of what has ended: seen by this viewer, or else in the log, before its end."""
+        begun = self._begun.pop((entry.turn, call_id), None)
+        before = entry.seq
+        while begun is None and before > 1:
+            after = max(0, before - 1 - READ_BACK)
+            for earlier in reversed(self._conversation.read(after, before - 1 - after)):
+                record = earlier.record
+                if earlier.turn == entry.turn and isinstance(record, CommandStarted | PatchStarted) and record.call_id == call_id:
+                    return record
+                if isinstance(record, TurnStarted) and record.turn_id == entry.turn:
+                    return None
+            before = after + 1
+        return begun
+
+    def _command_end(self, ended: CommandEnded, entry: Entry) -> dict[str, Any]:
+        begun = self._beginning(ended.call_id, entry)
         output = ended.stdout + ended.stderr
         return {
             "type": "exec_command_end",
             "call_id": ended.call_id,
-            "turn_id": turn,
+            "turn_id": entry.turn,
+            "completed_at_ms": _milliseconds(entry),
             **(_command(begun) if isinstance(begun, CommandStarted) else {}),
             "stdout": ended.stdout,
             "stderr": ended.stderr,
@@ -113,18 +141,22 @@ class ModernCodec:
             "status": "completed" if ended.exit_code == 0 else "failed",
         }
 
-    def _patch_end(self, ended: PatchEnded, turn: str) -> dict[str, Any]:
-        begun = self._begun.pop(ended.call_id, None)
+    def _patch_end(self, ended: PatchEnded, entry: Entry) -> dict[str, Any]:
+        begun = self._beginning(ended.call_id, entry)
         return {
             "type": "patch_apply_end",
             "call_id": ended.call_id,
-            "turn_id": turn,
+            "turn_id": entry.turn,
             "stdout": ended.stdout,
             "stderr": ended.stderr,
             "success": ended.success,
             "changes": _changes(begun.changes) if isinstance(begun, PatchStarted) else {},
             "status": "completed" if ended.success else "failed",
         }
+
+
+def _milliseconds(entry: Entry) -> int:
+    return int(entry.at * 1000)
 
 
 def _encoded(message: dict[str, Any]) -> Encoded:

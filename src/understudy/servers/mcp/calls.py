@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from understudy.config.model import EventMethods
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError
@@ -20,10 +19,10 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.servers.codec import Codec
 from understudy.servers.failures import answer_result, failed_result, to_tool_result
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.envelopes import Envelope
+from understudy.servers.mcp.looks import Look
 from understudy.servers.mcp.reader import Reader
 
 if TYPE_CHECKING:
@@ -42,18 +41,17 @@ class CallReader(Reader):
         conversation: Conversation,
         request_id: RequestId,
         *,
-        codec: Codec,
-        methods: EventMethods,
+        look: Look,
         progress: "Progress | None",
         on_answered: Callable[[RequestId], None],
     ) -> None:
-        super().__init__(conversation, client.outbox, conversation.feed.published)
+        super().__init__(conversation, client.outbox, conversation.feed.published, hides_reasoning=look.hides_reasoning)
         self.request_id = request_id
         self.turn: str | None = None
         self.began_turn = False  # events go to the call that began the turn; one that joined gets only its answer
         self._client = client
-        self._codec = codec
-        self._envelope = Envelope(methods, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
+        self._codec = codec = look.codec(conversation)
+        self._envelope = Envelope(look.events, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
         self._progress = progress
         self._on_answered: Callable[[RequestId], None] | None = on_answered
         self._answered = False

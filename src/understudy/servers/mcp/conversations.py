@@ -21,7 +21,6 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.protocol.uuids import read_uuid
-from understudy.servers.codec import Codec
 from understudy.servers.failures import to_tool_result
 from understudy.servers.mcp.arguments import (
     SESSION_MEMBERS,
@@ -37,7 +36,8 @@ from understudy.servers.mcp.arguments import (
 )
 from understudy.servers.mcp.asking import read_decision
 from understudy.servers.mcp.client import Client
-from understudy.servers.mcp.streams import StreamReader
+from understudy.servers.mcp.looks import look_of
+from understudy.servers.mcp.streams import Snapshots, StreamReader
 from understudy.store.log import Listed
 
 DEFAULT_PAGE = 50
@@ -90,10 +90,10 @@ Failed = Callable[[str], dict[str, Any]]
 class ConversationTools:
     """Handlers by tool name. Each answers its own call, at once."""
 
-    def __init__(self, engine: Engine, client: Client, codec: Codec) -> None:
+    def __init__(self, engine: Engine, client: Client) -> None:
         self._engine = engine
         self._client = client
-        self._codec = codec
+        self._snapshots = Snapshots(client.outbox)
         self._streams: dict[str, StreamReader] = {}  # one a conversation
         self._created_by: dict[str, RequestId] = {}
         self._sends: dict[RequestId, tuple[Conversation, Sent]] = {}  # messages that began a turn, while it runs
@@ -214,11 +214,11 @@ class ConversationTools:
             conversation,
             request_id,
             call=self._created_by.get(conversation.id),
-            codec=self._codec,
+            look=look_of(conversation),
             after=values.get("after"),
         )
         self._streams[conversation.id] = stream
-        stream.start()
+        self._snapshots.add(stream)
         self._engine.watch()
 
     def _list(self, _: RequestId, arguments: Any) -> Outcome:

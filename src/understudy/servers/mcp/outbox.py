@@ -5,6 +5,7 @@ again from the log once it has caught up, so memory stays bounded.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 CONGESTED_BYTES = 16 * 1024 * 1024  # more than a client that reads all the time lets wait, however fast the model
@@ -20,7 +21,8 @@ class Outbox:
         self._waiting = 0  # bytes in `_lines`
         self._scheduled = False
         self._paused = False
-        self._drained: list[Callable[[], None]] = []
+        self._drained: deque[Callable[[], None]] = deque()
+        self._telling = False
         self.closed = False
 
     def attach(self, transport: asyncio.WriteTransport) -> None:
@@ -51,7 +53,7 @@ class Outbox:
         taken = self._loop.create_future()
         self._transport.set_write_buffer_limits(high=0, low=0)  # from here on "drained" means empty
         self._paused = True
-        self._drained.append(lambda: None if taken.done() else taken.set_result(None))
+        self._drained.appendleft(lambda: None if taken.done() else taken.set_result(None))
         await asyncio.wait([taken], timeout=seconds)
 
     @property
@@ -65,24 +67,32 @@ class Outbox:
         return self._waiting + buffered > OVERFULL_BYTES
 
     def when_drained(self, callback: Callable[[], None]) -> None:
+        """Call back in a later step of the loop, once there is room: one at a time, for each may fill it again."""
         self._drained.append(callback)
-        if not self._paused:  # only what was gathered in this step is too much: the flush that is due settles it
-            self._loop.call_soon(self._tell_drained)
+        self._tell_soon()
 
     def pause(self) -> None:
         self._paused = True
 
     def resume(self) -> None:
         self._paused = False
-        self._tell_drained()
+        self._tell_soon()
 
     def close(self) -> None:
         self.closed = True
         self._lines.clear()
+        self._drained.clear()
+
+    def _tell_soon(self) -> None:
+        if self._drained and not self._telling and not self._paused:
+            self._telling = True
+            self._loop.call_soon(self._tell_drained)
 
     def _tell_drained(self) -> None:
-        if self._paused:
+        self._telling = False
+        if self._paused or not self._drained:
             return
-        callbacks, self._drained = self._drained, []
-        for callback in callbacks:
-            callback()
+        due = None if self.congested else self._drained.popleft()  # if it is, the flush that is due settles it
+        self._tell_soon()
+        if due is not None:
+            due()

@@ -8,19 +8,21 @@ from understudy.engine.conversation import Conversation
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.engine.said import OUTPUT, RAW, REASONING, TEXT, Said, finished_by
 from understudy.errors import AgentError
-from understudy.protocol.records import Delta, OutputDelta, ReasoningDelta, TextDelta
+from understudy.protocol.items import Reasoning
+from understudy.protocol.records import Delta, ItemReceived, OutputDelta, ReasoningDelta, Record, TextDelta
 from understudy.servers.mcp.outbox import Outbox
 
-READ_AT_ONCE = 256
+READ_AT_ONCE = 128  # records in one step of the event loop: others are served between two
 
 
 class Reader:
     can_answer = False
 
-    def __init__(self, conversation: Conversation, outbox: Outbox, cursor: int) -> None:
+    def __init__(self, conversation: Conversation, outbox: Outbox, cursor: int, *, hides_reasoning: bool = False) -> None:
         self.conversation = conversation
         self.cursor = cursor
         self._outbox = outbox
+        self._hides_reasoning = hides_reasoning
         self._behind = False
         self._told = _Told()
 
@@ -47,18 +49,23 @@ class Reader:
             return  # the viewer has it from elsewhere: another process may be ahead of this one
         if self._behind or (self._outbox.congested and self._falls_behind()):
             return
-        self.cursor = shown.entry.seq
-        if self._told:
-            self._told.finish(shown)
-        self.deliver(shown)
+        self.pass_on(shown)
 
     def show_delta(self, live: LiveDelta) -> None:
-        if live.after < self.cursor:
+        if live.after < self.cursor or (self._hides_reasoning and type(live.delta) is ReasoningDelta):
             return
         if self._behind or (self._outbox.congested and self._falls_behind()):
             return
         self._told.add(live.delta)
         self.deliver_delta(live)
+
+    def pass_on(self, shown: Shown) -> None:
+        """The next entry, live or read again."""
+        self.cursor = shown.entry.seq
+        if self._told:
+            self._told.finish(shown)
+        if not (self._hides_reasoning and is_reasoning(shown.entry.record)):
+            self.deliver(shown)
 
     def fail(self, error: AgentError) -> None:
         self.detach()
@@ -79,26 +86,29 @@ class Reader:
         return True
 
     def _catch_up(self) -> None:
+        """A page of what was missed; the next one in another step, once there is room for it."""
         feed = self.conversation.feed
-        while self.attached and self.cursor < feed.published:
+        if not self.attached:
+            return
+        try:
             entries = self.conversation.read(self.cursor, READ_AT_ONCE)
-            if not entries:
-                break
-            for entry in entries:
-                self.cursor = entry.seq
-                shown = Shown(entry)
-                self._told.finish(shown)
-                self.deliver(shown)
-                if not self.attached:
-                    return
-            if self._outbox.congested:
-                self._outbox.when_drained(self._catch_up)
+        except AgentError as error:
+            self.fail(error)
+            return
+        for entry in entries:
+            self.pass_on(Shown(entry))
+            if not self.attached:
                 return
+        if entries and self.cursor < feed.published:
+            self._outbox.when_drained(self._catch_up)
+            return
         self._behind = False
-        turn = feed.state.turn or ""
         for delta in self._told.missing(feed.said):
-            self._told.add(delta)
-            self.deliver_delta(LiveDelta(delta, turn, self.cursor))
+            self.show_delta(LiveDelta(delta, feed.state.turn or "", self.cursor))
+
+
+def is_reasoning(record: Record) -> bool:
+    return isinstance(record, ItemReceived) and isinstance(record.item, Reasoning)
 
 
 class _Told:

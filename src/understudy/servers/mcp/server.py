@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from understudy.config.model import Wire
 from understudy.engine.conversation import Conversation
 from understudy.engine.engine import Engine
 from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
@@ -27,13 +26,13 @@ from understudy.protocol.jsonrpc import (
     too_long,
 )
 from understudy.protocol.uuids import read_uuid
-from understudy.servers.codec import Codec, SeedCodec
 from understudy.servers.failures import InvalidRequest, MethodNotFound, failed_result, to_rpc_error, to_tool_result
 from understudy.servers.lines import MOST_BYTES, OverlongLine
 from understudy.servers.mcp import arguments, catalogue
 from understudy.servers.mcp.calls import CallReader
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.hello import Hello, negotiate, server_result
+from understudy.servers.mcp.looks import look_from
 from understudy.servers.mcp.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -79,8 +78,6 @@ class McpServer:
         self._loop = asyncio.get_running_loop()
         self._client = Client(outbox)
         self._calls: dict[RequestId, CallReader] = {}  # ids are typed: 7 and "7" are two
-        self._seed = SeedCodec()
-        self._modern: Codec | None = None
         self._methods: dict[str, Callable[[Request], Any]] = {
             "initialize": self._initialize,
             "ping": lambda _: {},
@@ -178,7 +175,7 @@ class McpServer:
         if self._conversation_tools is None:
             from understudy.servers.mcp.conversations import ConversationTools  # most clients never ask for them
 
-            self._conversation_tools = ConversationTools(self._engine, self._client, self._seed)
+            self._conversation_tools = ConversationTools(self._engine, self._client)
         return self._conversation_tools
 
     def _cancel(self, request_id: RequestId) -> None:
@@ -241,13 +238,11 @@ class McpServer:
 
     def _begin(self, request: Request, params: _CallParams, conversation: Conversation, prompt: str) -> None:
         token = params.meta.progress_token if params.meta else None
-        setup = conversation.setup()
         call = CallReader(
             self._client,
             conversation,
             request.id,
-            codec=self._codec(setup.wire),
-            methods=setup.events,
+            look=look_from(conversation.setup()),
             progress=self._progress(token) if token is not None else None,
             on_answered=lambda request_id: self._forget(request_id, call),
         )
@@ -269,15 +264,6 @@ class McpServer:
         from understudy.servers.mcp.progress import Progress  # only for those who ask for it
 
         return Progress(token, self._outbox, self._loop)
-
-    def _codec(self, wire: Wire) -> Codec:
-        if wire == "seed":
-            return self._seed
-        if self._modern is None:
-            from understudy.servers.modern import ModernCodec  # only where it is configured
-
-            self._modern = ModernCodec()
-        return self._modern
 
     def _forget(self, request_id: RequestId, call: CallReader) -> None:
         if self._calls.get(request_id) is call:

@@ -3,29 +3,36 @@
 Without `after` the shapes are the seed's: bare `{"msg": …}`. With it every event says where it stands.
 """
 
+import logging
+from collections import deque
 from typing import Any
 
 import msgspec
 
 from understudy.engine.conversation import Conversation
 from understudy.engine.feed import LiveDelta, Shown
-from understudy.errors import AgentError
+from understudy.errors import AgentError, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
+    Entry,
     Opened,
     PatchApprovalAsked,
+    ReasoningDelta,
     TextDelta,
     ToolAnswered,
     TurnEnded,
     UserMessage,
 )
-from understudy.servers.codec import Codec, Encoded, encode_user_message
+from understudy.servers.codec import Encoded, encode_user_message
 from understudy.servers.mcp.asking import ask_client, withdraw_closed
 from understudy.servers.mcp.client import Client
-from understudy.servers.mcp.reader import Reader
+from understudy.servers.mcp.looks import Look
+from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.mcp.reader import READ_AT_ONCE, Reader, is_reasoning
 
+logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -36,46 +43,76 @@ class StreamReader(Reader):
         conversation: Conversation,
         request_id: RequestId,
         call: RequestId | None,
-        codec: Codec,
+        look: Look,
         after: int | None,
     ) -> None:
-        super().__init__(conversation, client.outbox, after or 0)
+        end = conversation.state.last_seq
+        super().__init__(conversation, client.outbox, min(after or 0, end), hides_reasoning=look.hides_reasoning)
         self.request_id = request_id
         self._client = client
         self._call = request_id if call is None else call  # the request that made the conversation, which questions name
-        self._codec = codec
+        self._codec = look.codec(conversation)
         self._marked = after is not None
-        self._framing = (type(codec), self._marked)
+        self._strayed = after is not None and after > end  # the log never had that number: the viewer begins at its end
+        self._framing = (type(self._codec), self._marked)
+        self._over = False
+        self._gathered: list[bytes] = []  # events of the snapshot, while it is put together
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._client.can_be_asked and not self._client.outbox.closed
 
-    def start(self) -> None:
-        """Send the snapshot, go live, and ask what is still open."""
+    @property
+    def over(self) -> bool:
+        """Cancelled, taken over by another, or deleted: nothing more may be sent for it."""
+        return self._over
+
+    def gather(self) -> bool:
+        """Read another page for the snapshot. True once it is sent, and the stream is live."""
+        entries = self.conversation.read(self.cursor, READ_AT_ONCE)
+        for entry in entries:
+            self._add(entry)
+        if entries and self.cursor < self.conversation.feed.published:
+            return False
+        self._send_snapshot()
+        return True
+
+    def _add(self, entry: Entry) -> None:
+        if isinstance(entry.record, TurnEnded) and entry.record.unfinished:  # it was shown live, and no item holds it
+            cut = LiveDelta(TextDelta(entry.record.unfinished), entry.turn, entry.parent)
+            self._gathered.append(self._wrap(self._codec.delta(cut), cut.after, cut.turn))
+        self.cursor = entry.seq
+        if not (self._hides_reasoning and is_reasoning(entry.record)):
+            self._gathered += [self._wrap(event, entry.seq, entry.turn) for event in self._events(Shown(entry))]
+
+    def _send_snapshot(self) -> None:
+        """With what has been said of items that are not finished. From here on the viewer is live, and asked what is open."""
         feed = self.conversation.feed
-        events: list[bytes] = []
-        for entry in self.conversation.read(self.cursor):
-            if isinstance(entry.record, TurnEnded) and entry.record.unfinished:  # it was shown live, and no item holds it
-                cut = LiveDelta(TextDelta(entry.record.unfinished), entry.turn, entry.parent)
-                events.append(self._wrap(self._codec.delta(cut), cut.after, cut.turn))
-            self.cursor = entry.seq
-            events += [self._wrap(event, entry.seq, entry.turn) for event in self._events(Shown(entry))]
         for delta in feed.said.deltas() if feed.published >= self.cursor else ():
+            if self._hides_reasoning and isinstance(delta, ReasoningDelta):
+                continue
             live = LiveDelta(delta, feed.state.turn or "", feed.published)
             self.note_told(delta)
-            events.append(self._wrap(self._codec.delta(live), live.after, live.turn))
-        meta = _encode({"conversationId": self.conversation.id})
-        params = b'{"_meta":%b,"initial_state":{"events":[%b]}}' % (meta, b",".join(events))
+            self._gathered.append(self._wrap(self._codec.delta(live), live.after, live.turn))
+        meta: dict[str, Any] = {"conversationId": self.conversation.id}
+        if self._strayed:
+            meta["seq"] = self.cursor
+        params = b'{"_meta":%b,"initial_state":{"events":[%b]}}' % (_encode(meta), b",".join(self._gathered))
+        self._gathered.clear()
         self._outbox.send(notification_line("notifications/initial_state", params))
         self.attach()
         withdraw_closed(self._client, self.conversation)
         for question in tuple(self.conversation.state.questions.values()):
             self._ask(question, self.conversation.state.turn or "")
 
+    def detach(self) -> None:
+        super().detach()
+        self._over = True
+        self._gathered.clear()
+
     def disconnect(self, reason: str) -> None:
         """Nothing more comes, and the client is told why."""
-        if not self.attached:
+        if self._over:
             return
         self.detach()
         meta = {"conversationId": self.conversation.id, "requestId": self.request_id}
@@ -118,17 +155,62 @@ class StreamReader(Reader):
         return self._codec.events(shown)
 
     def _frame(self, event: Encoded, seq: int, turn: str) -> bytes:
-        return b'{"jsonrpc":"2.0","method":"' + event.type + b'","params":' + self._wrap(event, seq, turn) + b"}\n"
+        method = event.type if self._codec.plain_method else b"codex/event"
+        return b'{"jsonrpc":"2.0","method":"' + method + b'","params":' + self._wrap(event, seq, turn) + b"}\n"
 
     def _wrap(self, event: Encoded, seq: int, turn: str) -> bytes:
-        if not self._marked:
+        plain = self._codec.plain_method
+        if not self._marked and plain:
             return b'{"msg":' + event.msg + b"}"
-        meta: dict[str, Any] = {"conversationId": self.conversation.id, "seq": seq}
-        message = self.conversation.state.turn_messages.get(turn)
-        if message is not None:
-            meta["messageId"] = message
-        return b'{"_meta":' + _encode(meta) + b',"msg":' + event.msg + b"}"
+        meta: dict[str, Any] = {} if plain else {"threadId": self.conversation.id}
+        if self._marked:
+            meta |= {"conversationId": self.conversation.id, "seq": seq}
+            message = self.conversation.state.turn_messages.get(turn)
+            if message is not None:
+                meta["messageId"] = message
+        number = b"" if plain else b'"id":' + _encode("" if turn == "0" else turn) + b","
+        return b'{"_meta":' + _encode(meta) + b"," + number + b'"msg":' + event.msg + b"}"
 
     def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked, turn: str) -> None:
         if self.can_answer:
             ask_client(self._client, self.conversation, question, self._call, turn)
+
+
+class Snapshots:
+    """Makes the snapshots of one connection: one after the other, a page in a step, each once the ones before it are taken.
+
+    A client that asks for hundreds and reads none of them costs no more than one that asks for one.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._waiting: deque[StreamReader] = deque()
+        self._stepping = False
+
+    def add(self, stream: StreamReader) -> None:
+        self._waiting.append(stream)
+        if not self._stepping and not self._outbox.congested:
+            self._step()  # at once: most are a page long
+        else:
+            self._step_later()
+
+    def _step_later(self) -> None:
+        if self._waiting and not self._stepping:
+            self._stepping = True
+            self._outbox.when_drained(self._step)
+
+    def _step(self) -> None:
+        self._stepping = False
+        while self._waiting and self._waiting[0].over:
+            self._waiting.popleft()
+        if self._waiting and _gathered(self._waiting[0]):
+            self._waiting.popleft()
+        self._step_later()
+
+
+def _gathered(stream: StreamReader) -> bool:
+    try:
+        return stream.gather()
+    except Exception as error:  # it has been answered already: this is the way to tell
+        stream.disconnect(str(error) if isinstance(error, AgentError) else report_bug(logger, error, "in a snapshot"))
+        return True

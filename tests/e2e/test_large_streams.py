@@ -1,0 +1,128 @@
+"""Long conversations for viewers who do not read, or ask for many at once: memory stays bounded, and a ping is answered."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from tests.e2e.scenes import resident_bytes, scene
+from tests.e2e.talking import Stream, create, send
+from tests.e2e.test_rough_clients import MEGABYTE, MuteClient, tool
+from tests.store.records import append, new_id, noticed, open_log, opened
+from tests.support.model_script import HOLD, deltas, say
+from tests.support.model_server import ScriptedModel
+from tests.support.waiting import WAIT_SECONDS
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry, Noticed
+from understudy.store.log import Batch
+
+
+async def store_conversation(home: Path, records: int, size: int = 0) -> ConversationId:
+    log = open_log(home / "understudy")
+    name = new_id()
+    await append(log, opened(name))
+    for start in range(0, records, 5000):
+        batch = noticed(name, 1, start + 2, count=min(5000, records - start))
+        await append(log, padded(batch, size) if size else batch)
+    log.close()
+    return name
+
+
+def padded(batch: Batch, size: int) -> Batch:
+    entries: list[Entry] = []
+    for entry in batch.entries:
+        assert isinstance(entry.record, Noticed)
+        entries.append(msgspec.structs.replace(entry, record=Noticed(entry.record.message + "x" * size)))
+    return msgspec.structs.replace(batch, entries=tuple(entries))
+
+
+async def test_hundreds_of_streams_that_nobody_reads_cost_no_more_than_a_few(tmp_path: Path) -> None:
+    async with ScriptedModel([]) as model:
+        client = await MuteClient.start(model, tmp_path)
+        try:
+            names = [await store_conversation(tmp_path / "home", 500, 8 * 1024) for _ in range(3)]
+            await client.send({"id": 0, "method": "ping"})
+            for number in range(300):
+                await client.send(tool(number + 1, "conversationStream", conversation_id=names[number % 3], after=0))
+            await client.send(tool(301, "conversationDelete", conversation_id=names[0]))  # on disk: it tells that all were taken
+            largest = 0
+            async with asyncio.timeout(WAIT_SECONDS):
+                while is_stored(tmp_path / "home", names[0]):
+                    largest = max(largest, resident_bytes(client.process.pid))
+                    await asyncio.sleep(0.05)
+            assert max(largest, resident_bytes(client.process.pid)) < 160 * MEGABYTE
+            frames = await client.read_until("notifications/initial_state", 2)
+        finally:
+            await client.kill()
+    answers = [frame["id"] for frame in frames if "result" in frame]
+    assert answers[:301] == list(range(301)), "every request is answered, in order"
+
+
+def is_stored(home: Path, name: str) -> bool:
+    log = open_log(home / "understudy")
+    try:
+        return log.position(ConversationId(name)) is not None
+    finally:
+        log.close()
+
+
+async def test_a_ping_is_answered_while_a_long_conversation_is_put_together(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    count = 40_000
+    name = await store_conversation(home, count)
+    async with scene([], tmp_path, home=home, check_frames=False) as (_, client):
+        stream = Stream(client, name)
+        pings = [client.request("ping", request_id=f"ping {n}") for n in range(5)]
+        for ping in pings:
+            await ping
+        assert not any(frame.get("method") == "notifications/initial_state" for frame in client.frames)
+        assert [event["msg"]["message"] for event in await stream.snapshot()] == [f"note {n}" for n in range(2, count + 2)]
+
+
+async def test_what_happens_while_a_snapshot_is_put_together_is_shown_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    count = 20_000
+    name = await store_conversation(home, count)
+    async with scene([say("one"), say("two")], tmp_path, home=home, check_frames=False) as (_, client):
+        stream = Stream(client, name, after=0)
+        await send(client, name, "go")
+        await stream.until("task_complete")
+        await send(client, name, "again")
+        await stream.until("task_complete", 2)
+        numbers = [event["_meta"]["seq"] for event in stream.events() if event["msg"]["type"] != "agent_message_delta"]
+        assert numbers == sorted(set(numbers))
+        assert stream.kinds("agent_message_delta")[-4:] == ["user_message", "task_started", "agent_message", "task_complete"]
+
+
+async def test_a_stream_cancelled_before_its_snapshot_was_ready_sends_none(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    name = await store_conversation(home, 20_000)
+    async with scene([], tmp_path, home=home, check_frames=False) as (_, client):
+        first = Stream(client, name)
+        await first.cancel()
+        await first.call
+        second = Stream(client, name, after=20_000)
+        third = Stream(client, name, after=20_000)
+        assert [event["_meta"]["seq"] for event in await third.snapshot()] == [20_001]
+        await client.request("ping")
+        snapshots = [frame for frame in client.frames if frame.get("method") == "notifications/initial_state"]
+        assert len(snapshots) <= 2, "at most those of the two that were not cancelled"
+        told = [frame["params"]["_meta"]["requestId"] for frame in client.notifications("notifications/stream_disconnected")]
+        assert told == [second.call.id], "the one that was taken over"
+
+
+async def test_after_a_number_beyond_the_end_it_goes_on_at_the_end(tmp_path: Path) -> None:
+    async with scene([deltas(["o", HOLD, "ne"])], tmp_path) as (model, client):
+        conversation = await create(client)
+        stream = Stream(client, conversation, after=4711)
+        assert await stream.snapshot() == []
+        [snapshot] = client.notifications("notifications/initial_state")
+        assert snapshot["params"]["_meta"] == {"conversationId": conversation, "seq": 1}, "and says where the end is"
+        await send(client, conversation, "go")
+        await stream.until("agent_message_delta")
+        model.release()
+        await stream.until("task_complete")
+        assert stream.kinds("agent_message_delta") == ["user_message", "task_started", "agent_message", "task_complete"]
