@@ -2,13 +2,15 @@
 
 import tomllib
 
+import msgspec
 import pytest
 
 from tests.policy.threat_cases import HOME, PROJECT
 from understudy.errors import ConfigError
-from understudy.policy.check import Situation, check_command, check_files, describe, run_cases
+from understudy.policy.check import Situation, check_command, check_files, describe, explain, run_cases
 from understudy.policy.rules import parse_rules
 from understudy.policy.verdicts import Verdict
+from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 
 RULES = parse_rules(
     [
@@ -39,7 +41,7 @@ def test_a_command_is_checked_the_way_a_models_is() -> None:
         ("decision", "allow"),
         ("rule", "tests"),
         ("reason", "allowed by the rule tests"),
-        ("runs", "in the sandbox"),
+        ("runs", "in the sandbox, without a question"),
         ("network", "loopback"),
     )
     assert describe(check_command(("make",), SITUATION))[-1] == ("runs", "outside the sandbox, if approved")
@@ -116,3 +118,28 @@ def test_a_case_that_is_wrong_is_named(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         run_cases(tomllib.loads(text), SITUATION, source="t.toml")
     assert message in str(raised.value)
+
+
+HELD = "Allowed is not harmless: it may do what the sandbox lets any command do."
+REACH = f"It can change files in {PROJECT} and in a /tmp of its own, and nothing else."
+RETRIED = "If the sandbox refuses it something, you are asked whether it may run outside."
+EXPLAINED: dict[tuple[ApprovalPolicy, SandboxMode, str], str] = {
+    ("on-request", "workspace-write", "rm -rf x"): (
+        f"{HELD} {REACH} To run it outside the sandbox, the model would have to ask, and you would be."
+    ),
+    ("on-failure", "workspace-write", "rm -rf x"): f"{HELD} {REACH} {RETRIED}",
+    ("never", "workspace-write", "rm -rf x"): f"{HELD} {REACH} It cannot leave the sandbox under this policy.",
+    ("untrusted", "read-only", "ls"): f"The question is spared; the sandbox is not. It can change nothing. {RETRIED}",
+    ("never", "danger-full-access", "rm x"): "Nothing holds it back: it runs with all that your own account may do.",
+    ("never", "workspace-write", "git push"): "It does not run, and nobody is asked.",
+    ("untrusted", "workspace-write", "rm x"): (
+        "Nothing runs before a person has said yes. That takes this one command out of the sandbox, and the question says so."
+    ),
+}
+
+
+@pytest.mark.parametrize(("policy", "mode", "line"), EXPLAINED)
+def test_a_verdict_explains_itself(policy: ApprovalPolicy, mode: SandboxMode, line: str) -> None:
+    """`allow` for `rm -rf x` startles whoever does not know that the sandbox holds it."""
+    situation = msgspec.structs.replace(SITUATION, approval_policy=policy, sandbox_mode=mode)
+    assert explain(check_command(tuple(line.split()), situation), situation) == EXPLAINED[policy, mode, line]

@@ -10,7 +10,7 @@ from understudy.cli.containing import can_contain
 from understudy.cli.surroundings import configured, tool_settings
 from understudy.cli.terminal import one_line
 from understudy.errors import BadRequest, ConfigError
-from understudy.policy.check import Situation, describe, run_cases
+from understudy.policy.check import Situation, describe, explain, run_cases
 from understudy.policy.decide import CommandFacts, decide_command
 from understudy.policy.search_path import planted_programs
 from understudy.policy.steering import steering_variable
@@ -41,6 +41,7 @@ def _check(options: Namespace) -> int:
         )
     )
     lines = [*describe(verdict), ("approval policy", settings.approval_policy), ("sandbox mode", settings.sandbox_mode)]
+    lines.append(("means", explain(verdict, _situation(settings))))
     if options.json:
         told: dict[str, Any] = {name.replace(" ", "_"): value for name, value in lines}
         print(json.dumps({**told, "contained": verdict.contained}))
@@ -63,16 +64,7 @@ def _test(options: Namespace) -> int:
         raise ConfigError(f"{path}: {error}") from None
     options.cwd = None
     settings = _settings(options)
-    situation = Situation(
-        settings.cwd,
-        settings.roots,
-        settings.approval_policy,
-        settings.sandbox_mode,
-        settings.rules,
-        home=settings.home,
-        protected=settings.protected,
-    )
-    outcomes = run_cases(document, situation, source=str(path))
+    outcomes = run_cases(document, _situation(settings), source=str(path))
     failed = [outcome for outcome in outcomes if outcome.problems]
     for outcome in outcomes:
         print(f"{'FAILED' if outcome.problems else 'ok    '}  {one_line(outcome.name)}")
@@ -82,6 +74,18 @@ def _test(options: Namespace) -> int:
             print(f"        because: {one_line(outcome.verdict.reason)} (rule {one_line(outcome.verdict.rule)})")
     print(f"{len(outcomes) - len(failed)} of {len(outcomes)} hold", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _situation(settings: ToolSettings) -> Situation:
+    return Situation(
+        settings.cwd,
+        settings.roots,
+        settings.approval_policy,
+        settings.sandbox_mode,
+        settings.rules,
+        home=settings.home,
+        protected=settings.protected,
+    )
 
 
 def _settings(options: Namespace) -> ToolSettings:

@@ -87,13 +87,49 @@ def check_files(paths: Sequence[str], situation: Situation) -> Verdict:
 
 def describe(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     """The verdict as lines of a name and a value, for printing."""
-    contained = "in the sandbox" if verdict.contained else "outside the sandbox"
     lines = [("decision", verdict.action), ("rule", verdict.rule), ("reason", verdict.reason)]
     if verdict.action != "deny":
-        lines.append(("runs", f"{contained}, if approved" if verdict.action == "ask" else contained))
+        lines.append(("runs", _how_it_runs(verdict)))
     if verdict.network is not None:
         lines.append(("network", verdict.network))
     return tuple(lines)
+
+
+def _how_it_runs(verdict: Verdict) -> str:
+    if verdict.action == "ask":
+        return "in the sandbox, if approved" if verdict.contained else "outside the sandbox, if approved"
+    return "in the sandbox, without a question" if verdict.contained else "outside the sandbox, without a question"
+
+
+def explain(verdict: Verdict, situation: Situation) -> str:
+    """What the verdict means for whoever expected another: what holds the command, and what would be decided otherwise."""
+    mode, policy = situation.sandbox_mode, situation.approval_policy
+    if verdict.action == "deny":
+        return "It does not run, and nobody is asked."
+    if verdict.action == "ask":
+        return (
+            "Nothing runs before a person has said yes. That takes this one command out of the sandbox, and the question says so."
+        )
+    if not verdict.contained:
+        return "Nothing holds it back: it runs with all that your own account may do."
+    held = (
+        "Allowed is not harmless: it may do what the sandbox lets any command do."
+        if verdict.rule == "sandbox"
+        else "The question is spared; the sandbox is not."
+    )
+    reach = (
+        "It can change nothing."
+        if mode == "read-only"
+        else f"It can change files in {', '.join(situation.project)} and in a /tmp of its own, and nothing else."
+    )
+    outside = (
+        "To run it outside the sandbox, the model would have to ask, and you would be."
+        if policy == "on-request"
+        else "It cannot leave the sandbox under this policy."
+        if policy == "never"
+        else "If the sandbox refuses it something, you are asked whether it may run outside."
+    )
+    return f"{held} {reach} {outside}"
 
 
 def run_cases(document: Table, situation: Situation, *, source: str) -> tuple[Outcome, ...]:
