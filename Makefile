@@ -7,7 +7,7 @@ READY := .venv/.ready
 PYTEST := $(RUN) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare soak clean set-up
+.PHONY: help demo test test-all check format bench bench-compare soak mutants clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ bench-compare: $(READY) ## the benchmarks side by side with another server
 
 soak: $(READY) ## long runs: random schedules, kill -9 at random moments
 	@$(RUN) -m tests.soak $(ARGS)
+
+mutants: $(READY) ## change the code spot by spot, and see whether its tests notice (takes long; not in CI)
+	@$(RUN) -c "import cosmic_ray" 2>/dev/null || $(PYTHON) scripts/set_up.py mutants
+	@$(RUN) scripts/mutants.py $(ARGS)
 
 set-up: $(READY) ## only the virtual environment
 

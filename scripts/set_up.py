@@ -1,5 +1,7 @@
 """Makes `.venv` with exactly the versions of `uv.lock`. Needs nothing but Python; run by the Makefile.
 
+Further groups of dependencies can be named (`mutants`); the development group is always there.
+
 Written so that an older Python can read it too: it then looks for a newer one, or says what is missing.
 """
 
@@ -35,7 +37,7 @@ def use_new_enough_python():
     for minor in range(20, OLDEST[1] - 1, -1):
         newer = shutil.which("python3.%d" % minor)  # noqa: UP031
         if newer and works(newer, "-c", ""):
-            os.execv(newer, [newer, os.path.abspath(__file__)])
+            os.execv(newer, [newer, os.path.abspath(__file__), *sys.argv[1:]])
     stop(
         "Python 3.11 or newer is needed, and this is %s. Install one (python.org, your package manager, pyenv), "  # noqa: UP031
         "or name it: make PYTHON=/path/to/python3.11" % sys.version.split()[0]
@@ -59,9 +61,14 @@ def find_uv():
     return own
 
 
+def groups():
+    """`dev` always; others (`mutants`) by name."""
+    return [word for group in ["dev", *sys.argv[1:]] for word in ("--group", group)]
+
+
 def sync(uv):
     say("installing the locked versions into .venv")
-    command = [uv, "sync", "--frozen", "--all-groups", "--quiet", "--no-python-downloads", "--python", sys.executable]
+    command = [uv, "sync", "--frozen", *groups(), "--quiet", "--no-python-downloads", "--python", sys.executable]
     env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     return subprocess.call(command, env=env) == 0
 
@@ -69,7 +76,7 @@ def sync(uv):
 def install_with_pip(uv):
     """The same versions with the same hashes, from whatever index pip is set up for."""
     os.makedirs(UV_HOME, exist_ok=True)
-    export = [uv, "export", "--frozen", "--all-groups", "--no-emit-project", "--quiet", "--no-python-downloads"]
+    export = [uv, "export", "--frozen", *groups(), "--no-emit-project", "--quiet", "--no-python-downloads"]
     run([*export, "--python", sys.executable, "--output-file", EXPORTED], "the lock file could not be read")
     shutil.rmtree(VENV, ignore_errors=True)
     make_venv(VENV)
