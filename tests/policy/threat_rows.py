@@ -43,10 +43,12 @@ COMMAND_ROWS: dict[str, str] = {
 EXTRA_COMMAND_ROWS: dict[str, tuple[str, str]] = {
     "S38": (
         "a command approved once, again with other words, place, environment or mode",
-        "ask: an approval for the session is keyed by exactly these, and by what a script that it names says",
+        "ask: an approval for the session is keyed by exactly these, and by what a script that it names says"
+        " (`security/test_approvals.py::test_s38_x15_an_approval_for_the_session_is_for_the_same_words_folder_and_script`)",
     ),
     "S39": (
         "an allow rule for `git` against `git-evil`, `git status; rm`, `./git`",
-        "ask: rules match whole words of commands that are fully understood",
+        "ask: rules match whole words of commands that are fully understood"
+        " (`policy/test_threats.py::test_s39_an_allow_rule_holds_for_its_words_only`)",
     ),
 }
