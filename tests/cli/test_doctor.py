@@ -174,6 +174,11 @@ def test_every_profile_is_looked_at(program: Program) -> None:
     levels = {name: found[f"Configuration/profile {name}"][0]["level"] for name in ("good", "bad", "lost")}
     assert levels == {"good": "ok", "bad": "broken", "lost": "broken"}
     assert "loud" in found["Configuration/profile bad"][0]["text"]
+    program.configure('[profiles.good]\nmodel = "m"\n[profiles.bad]\nmodel_verbosity = "loud"\n')
+    found = _found(program, code=1)
+    assert found["Configuration/settings"][0]["text"] == "no model is set"
+    assert "loud" in found["Configuration/profile bad"][0]["text"], "that no model is set does not hide it"
+    assert found["Sandbox/command"][0]["level"] == "ok", "nor whether a command can be run"
 
 
 def test_a_login_of_another_program_is_said_not_to_be_supported(program: Program, listener: socket.socket) -> None:

@@ -47,7 +47,7 @@ def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None
         if config.policy_rules:
             found.append(Finding(SECTION, "rules", "ok", f"{len(config.policy_rules)} in [[policy.rules]]"))
         found += _docs(config)
-    found += _profiles(home, flags)
+    found += _profiles(home, flags, wrong)
     found += _auth_file(home)
     return config, found
 
@@ -85,20 +85,29 @@ def _others_wrong(home: Path, flags: Flags) -> Iterator[_Said]:
                 yield first, tuple(line.replace("`-c`", str(home / "config.toml")) for line in rest)
 
 
-def _profiles(home: Path, flags: Flags) -> Iterator[Finding]:
+def _profiles(home: Path, flags: Flags, wrong: _Said) -> Iterator[Finding]:
+    """`wrong` is what is wrong without any."""
     try:
         profiles = read_config_file(home).tree.get("profiles")
     except ConfigError:
         return
     if not isinstance(profiles, Mapping):
         return
-    without = _try(home, Overrides(model=ANY_MODEL), flags)[1]
+    known = {wrong, _try(home, Overrides(model=ANY_MODEL), flags)[1]}
     for name in cast(Mapping[str, object], profiles):
         _, said = _try(home, Overrides(profile=name), flags)
-        if said[0] and said != without:  # else it is wrong without any profile
+        if said == wrong:
+            _, said = _try(home, Overrides(profile=name, model=ANY_MODEL), flags)
+        if not said[0]:
+            yield Finding(SECTION, f"profile {name}", "info" if wrong[0] else "ok", "nothing of its own is wrong")
+        elif said not in known:
             yield Finding(SECTION, f"profile {name}", "broken", *said)
-        elif not said[0]:
-            yield Finding(SECTION, f"profile {name}", "ok", "can be used")
+
+
+def default_config() -> Config | None:
+    """What holds where nothing is configured, for what can be tried all the same."""
+    with tempfile.TemporaryDirectory() as empty:
+        return _try(Path(empty), Overrides(model=ANY_MODEL), [], usable=False)[0]
 
 
 def _docs(config: Config) -> Iterator[Finding]:

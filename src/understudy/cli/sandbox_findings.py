@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from understudy.cli.config_findings import default_config
 from understudy.cli.finding import Finding, Level
 from understudy.cli.surroundings import tool_settings
 from understudy.cli.waiting import wait_for
@@ -39,8 +40,9 @@ def examine_sandbox(config: Config | None) -> Iterator[Finding]:
             yield Finding(SECTION, rung.name, "info", rung.reason, details)
     if not rungs:
         yield Finding(SECTION, "used", broken, "there is none for this system, so commands run only in danger-full-access")
-    if config is not None and (used is not None or open_mode):
-        yield _trial(config)
+    tried = config or default_config()  # what is wrong elsewhere does not hide whether a command can be run
+    if tried is not None and (used is not None or open_mode):
+        yield _trial(tried)
     if open_mode:
         yield Finding(SECTION, "mode", "warning", "danger-full-access is configured: commands are not contained at all")
     if forced := forced_rung():
