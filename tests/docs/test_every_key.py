@@ -281,6 +281,26 @@ async def _(stage: Stage) -> None:
     assert "done" not in (await stage.shell(many, understudy__sandbox__limits__processes=20)).output
 
 
+@shows("understudy.sandbox.limits.tmp_mb", "understudy.sandbox.limits.tmp_files")
+async def _(stage: Stage) -> None:
+    for filling, limit in (
+        ("head -c 3000000 /dev/zero > /tmp/large", {"understudy__sandbox__limits__tmp_mb": 1}),
+        ("mkdir /tmp/many; touch /tmp/many/1 /tmp/many/2 /tmp/many/3", {"understudy__sandbox__limits__tmp_files": 2}),
+    ):
+        for settings, kept in (({}, True), (limit, False)):
+            calls = [call("shell", call_id=str(n), command=["sh", "-c", run]) for n, run in enumerate((filling, "ls /tmp"))]
+            seen = await stage.turn([*calls, say("ok")], sandbox_mode="workspace-write", **settings)
+            assert ("large" in seen.output or "many" in seen.output) == kept, seen.output
+
+
+@shows("history.persistence")
+async def _(stage: Stage) -> None:
+    for value in ("save-all", "none"):
+        await stage.turn([say(f"marker of {value}")], history__persistence=value)
+        files = [path for path in (stage.home / "understudy").rglob("*") if path.is_file()]
+        assert any(f"marker of {value}".encode() in path.read_bytes() for path in files) == (value == "save-all")
+
+
 @shows("policy.rules")
 async def _(stage: Stage) -> None:
     rule = {"name": "never touch", "prefix": ["touch"], "decision": "deny", "reason": "because"}
@@ -367,7 +387,6 @@ async def _(stage: Stage) -> None:
 # Keys whose effect cannot be shown by the argument of a call; their tests stand elsewhere.
 ELSEWHERE = {
     "hide_agent_reasoning": "",
-    "history.persistence": "",
 }
 
 
