@@ -51,13 +51,59 @@ def test_include_only_is_the_last_word() -> None:
 
 _SECRET = names(
     "OPENAI_API_KEY AWS_SECRET_ACCESS_KEY GITHUB_TOKEN DB_PASSWORD MYSQL_PWD PGPASSWORD PGPASSFILE SSH_AUTH_SOCK SENTRY_DSN GH_PAT"
-    " GOOGLE_APPLICATION_CREDENTIALS MCP_AUTH_TOKEN GIT_ASKPASS SSH_ASKPASS"
+    " GOOGLE_APPLICATION_CREDENTIALS MCP_AUTH_TOKEN GIT_ASKPASS SSH_ASKPASS BW_SESSION OP_SESSION_my OP_SESSION DOCKER_AUTH_CONFIG"
+    " NPM_CONFIG__AUTH npm_config__auth BASIC_AUTH COMPOSER_AUTH REDISCLI_AUTH AZURE_STORAGE_CONNECTION_STRING"
+    " ConnectionStrings__Main SQLAZURECONNSTR_x SMTP_PASS CI_JOB_JWT SLACK_WEBHOOK_URL AWS_CREDS HTTP_AUTHORIZATION"
+    " BUNDLE_GEMS__EXAMPLE__COM GIT_CONFIG_COUNT GIT_CONFIG_VALUE_0 GIT_CONFIG_PARAMETERS"
 )
+_NEEDED = names(
+    "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_CONFIG_GLOBAL XDG_SESSION_TYPE DESKTOP_SESSION DBUS_SESSION_BUS_ADDRESS TERM_SESSION_ID"
+    " GOPRIVATE JAVA_HOME NODE_ENV CC CFLAGS MAKEFLAGS VIRTUAL_ENV CARGO_HOME RUSTFLAGS PWD OLDPWD BUNDLE_BUILD__NOKOGIRI"
+    " BYPASS LANG PIP_INDEX_URL NPM_CONFIG_REGISTRY GOFLAGS CI AUTHOR DOCKER_HOST KUBECONFIG COMPASS_URL"
+)
+_SECRET_VALUES = [
+    "Server=db;User Id=me;Password=hunter2;",
+    "jdbc:postgresql://db/x?user=me&password=hunter2",
+    "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=abc==",
+    "https://blob/x?sv=1&sig=abc",
+    "AUTHORIZATION: basic abcdefgh",
+    "Bearer abcdefghijkl",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+    "ghp_" + "a" * 36,
+    "x:glpat-" + "a" * 20,
+    "AKIA" + "A" * 16,
+    "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc",
+]
+_PLAIN_VALUES = [
+    "/usr/bin:/bin",
+    "rs=0:di=01;34:ln=01;36:*.pwd=01;31",
+    "-Djavax.net.ssl.trustStorePassword=changeit",
+    "https://example.org/?page=2&token_type=x",
+    "sk-SK.UTF-8",
+    "-----BEGIN CERTIFICATE-----",
+    "basic",
+]
 
 
 @pytest.mark.parametrize("name", sorted(_SECRET))
 def test_keys_tokens_and_passwords_are_dropped(name: str) -> None:
     assert shell_environment(Policy(), {name: "value", "LEFT": "1"}) == {"LEFT": "1"}
+
+
+def test_what_programs_need_is_kept() -> None:
+    env = dict.fromkeys(_NEEDED, "value")
+    assert shell_environment(Policy(), env) == env
+
+
+@pytest.mark.parametrize("value", _SECRET_VALUES)
+def test_a_value_that_looks_like_a_secret_is_dropped_whatever_its_name(value: str) -> None:
+    assert shell_environment(Policy(), {"PLAIN": value, "LEFT": "1"}) == {"LEFT": "1"}
+    assert shell_environment(Policy(ignore_default_excludes=True), {"PLAIN": value}) == {"PLAIN": value}
+
+
+@pytest.mark.parametrize("value", _PLAIN_VALUES)
+def test_a_value_that_does_not_is_kept(value: str) -> None:
+    assert shell_environment(Policy(), {"PLAIN": value}) == {"PLAIN": value}
 
 
 def test_a_password_in_an_address_is_dropped_with_it() -> None:

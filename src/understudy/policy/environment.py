@@ -20,10 +20,30 @@ DEFAULT_EXCLUDES = (
     "*PASSPHRASE*",
     "*CREDENTIAL*",
     "*_PWD",
+    "*_PASS",
     "PGPASS*",
     "*_PAT",
     "*COOKIE*",
     "*_DSN",
+    "*JWT*",
+    "*BEARER*",
+    "*WEBHOOK*",  # whoever has the address may post there
+    "*_CREDS",
+    "*CONNECTION_STRING*",
+    "*CONNECTIONSTRING*",
+    "*CONNSTR*",
+    "*_SAS",
+    # `npm_config__auth`, `DOCKER_AUTH_CONFIG`, `BASIC_AUTH`, `COMPOSER_AUTH`; not `GIT_AUTHOR_NAME`
+    "*_AUTH",
+    "*_AUTH_*",
+    "*AUTHORIZATION*",
+    # sessions of password managers
+    "BW_SESSION",
+    "OP_SESSION*",
+    "LPASS_*",
+    # Bundler's credentials are in variables named after a host; git's in numbered ones, which are of no use one without the other
+    *("BUNDLE_*__COM", "BUNDLE_*__ORG", "BUNDLE_*__NET", "BUNDLE_*__IO"),
+    *("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_*", "GIT_CONFIG_PARAMETERS"),
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
     "GPG_AGENT_INFO",
@@ -64,6 +84,15 @@ NETWORK_MARKER = "CODEX_SANDBOX_NETWORK_DISABLED"
 SANDBOX_MARKER = "CODEX_SANDBOX"
 
 _PASSWORD_IN_URL = re.compile(r"://[^/?#@\s:]*:[^/?#@\s]+@")
+# By what a value looks like, whatever its name: a password in an address or a connection string, a header, a private key, a
+# token of a kind that can be told by its beginning.
+_SECRET_VALUE = re.compile(
+    r"(?i:(?:^|[?&;])\s*(?:password|passwd|pwd|accountkey|sharedaccesskey|access_?key|api_?key|secret|token|sig)\s*=\s*[^\s;&])"
+    r"|(?i:\bauthorization:\s*\S|^(?:basic|bearer)\s+\S{8})"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|\b(?:gh[pousr]_\w{20}|github_pat_\w{20}|glpat-[\w-]{20}|xox[abeprs]-[\w-]{10}|sk-[\w-]{20}|npm_\w{30}|pypi-\w{20}|hf_\w{20})"
+    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\."
+)
 _SHORTEST_KEY = 8  # shorter values stand in other variables by chance
 
 
@@ -98,12 +127,16 @@ def shell_environment(policy: EnvironmentPolicy, source: Mapping[str, str], *, p
     unwanted = _matcher((*STARTUP, *policy.exclude, *(() if policy.ignore_default_excludes else DEFAULT_EXCLUDES)))
     kept = {name: value for name, value in kept.items() if not unwanted.fullmatch(name)}
     if not policy.ignore_default_excludes:
-        kept = {name: value for name, value in kept.items() if not _PASSWORD_IN_URL.search(value)}
+        kept = {name: value for name, value in kept.items() if not _is_secret(value)}
     kept.update(policy.set or {})
     if policy.include_only:
         wanted = _matcher(policy.include_only)
         kept = {name: value for name, value in kept.items() if wanted.fullmatch(name)}
     return _without_keys(kept, source, PROVIDER_KEYS | frozenset(provider_keys))
+
+
+def _is_secret(value: str) -> bool:
+    return _PASSWORD_IN_URL.search(value) is not None or _SECRET_VALUE.search(value) is not None
 
 
 def with_markers(

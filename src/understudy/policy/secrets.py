@@ -7,7 +7,11 @@ from typing import Any, cast
 REDACTED = "[redacted]"
 
 _SHORTEST = 6  # a shorter value would be found in ordinary text
-_NAMES_A_SECRET = re.compile(r"key|secret|token|passw|passphrase|credential|auth(?!or|_method|_mode)|cookie|bearer", re.IGNORECASE)
+_NAMES_A_SECRET = re.compile(
+    r"key|secret|token|passw|passphrase|(?:^|_)pass(?:$|_)|(?:^|_)pwd|credential|auth(?!or|_method|_mode)"
+    r"|cookie|bearer|jwt|webhook|connection_?string|_dsn$|(?:^|_)session$",
+    re.IGNORECASE,
+)
 _NAMES_SECRETS = re.compile(r"(?:.*[_-])?(?:keys|secrets|tokens|passwords|credentials|cookies)", re.IGNORECASE)
 # These say where a secret is to be found, and are needed to find it again.
 _NAMES_A_PLACE = re.compile(

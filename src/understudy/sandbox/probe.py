@@ -63,9 +63,16 @@ def rungs_from(probed: Mapping[str, str], bubblewrap: str) -> tuple[Rung, ...]:
     shared = ("processes of the surrounding container are visible in /proc",) if "shared proc" in notes else ()
     return (
         make_rung("full", probed["full"], also_weaker=shared),
-        make_rung("landlock", probed["landlock"], also_weaker=_missing_scopes(notes)),
+        make_rung("landlock", probed["landlock"], also_weaker=(*_of_root(), *_missing_scopes(notes))),
         make_rung("bubblewrap", bubblewrap),
     )
+
+
+def _of_root() -> tuple[str, ...]:
+    """What a server of root cannot do without user namespaces."""
+    if os.geteuid() != 0:
+        return ()
+    return ("commands in a folder that belongs to root are refused, because they would run as root",)
 
 
 def _missing_scopes(notes: str) -> tuple[str, ...]:

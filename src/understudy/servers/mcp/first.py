@@ -127,6 +127,9 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
         return _refuse(f"standard input or output failed: {error.strerror}")
     if beginning.ended and not beginning.read.strip():
         return 0
+    from understudy.servers.memory import hide_memory
+
+    hide_memory()
     import gc
 
     gc.disable()  # nothing of what is imported is ever garbage
