@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.records import append, new_id, noticed, open_log, opened, records_of, user_message
+from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, records_of, user_message
 from understudy.errors import Fenced, StoreError
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.records import Noticed
-from understudy.store.log import InterruptLetter, Partial, Position, SendLetter
+from understudy.protocol.records import Entry, Noticed
+from understudy.store.log import Batch, InterruptLetter, Partial, Position, SendLetter
 from understudy.store.writing import AT_ONCE
 
 
@@ -148,6 +148,31 @@ async def test_the_text_so_far_is_replaced_and_goes_with_the_item(tmp_path: Path
     assert other.partial(name) is None
     log.close()
     other.close()
+
+
+async def test_pieces_of_the_text_so_far_are_read_as_one_and_what_commands_print_is_replaced(tmp_path: Path) -> None:
+    log, other = open_log(tmp_path), open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    log.save_partial(name, Partial(1, "old", "gone"))
+    log.save_partial(name, Partial(1, "half ", "a "))
+    log.save_partial(name, Partial(1, "", "thought", "", (("c", "stdout", b"1"),)), adds=True)
+    log.save_partial(name, Partial(2, "x" * 100_000, "", "raw", (("c", "stdout", b"12"),)), adds=True)
+    await append(log, noticed(name, 1, 2))
+    assert other.partial(name) == Partial(2, "half " + "x" * 100_000, "a thought", "raw", (("c", "stdout", b"12"),))
+    log.close()
+    other.close()
+
+
+async def test_a_record_too_large_to_be_written_as_it_is_comes_back_the_same(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    large = Entry(2, 1, "1", 2.0, Noticed("words " * 500_000))
+    await append(log, Batch(name, 1, 1, (large,), SUMMARY))
+    assert log.read(name, 1) == [large]
+    assert log.size() < 1_000_000
+    log.close()
 
 
 @pytest.mark.parametrize("count", [AT_ONCE - 1, AT_ONCE, 3 * AT_ONCE + 5])

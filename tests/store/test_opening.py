@@ -13,7 +13,9 @@ from tests.store.records import append, new_id, noticed, open_log, opened, recor
 from understudy.errors import StoreError
 from understudy.protocol.records import Noticed
 from understudy.store import schema, writing
+from understudy.store.log import Partial
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
+from understudy.store.sqlite import number_of
 
 
 def mode_of(path: Path) -> int:
@@ -73,6 +75,19 @@ async def test_an_older_store_is_brought_up_to_date_with_all_it_holds(tmp_path: 
     raw.close()
 
 
+async def test_unfinished_text_in_a_store_of_the_first_version_is_still_there(tmp_path: Path) -> None:
+    name = new_id()
+    raw = sqlite3.connect(tmp_path / "conversations.db")
+    raw.executescript(schema.MIGRATIONS[0] + "PRAGMA user_version = 1;")
+    said = b'{"after":1,"text":"half of it","reasoning":"a thought","raw_reasoning":"","outputs":[["c","stdout","MTI="]]}'
+    raw.execute("INSERT INTO partials VALUES (?, ?)", (number_of(name), said))
+    raw.commit()
+    raw.close()
+    log = open_log(tmp_path)
+    assert log.partial(name) == Partial(1, "half of it", "a thought", "", (("c", "stdout", b"12"),))
+    log.close()
+
+
 async def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_log(tmp_path).close()
     before = len(schema.MIGRATIONS)
@@ -113,7 +128,7 @@ async def test_damage_inside_is_found_by_the_check_and_spares_other_conversation
     raw = sqlite3.connect(tmp_path / "conversations.db")
     raw.execute("UPDATE records SET data = X'00' WHERE conversation = (SELECT number FROM conversations WHERE id = ?)", (bad,))
     raw.execute("UPDATE conversations SET summary = X'00' WHERE id = ?", (bad,))
-    raw.execute("INSERT INTO partials SELECT number, X'00' FROM conversations WHERE id = ?", (bad,))
+    raw.execute("INSERT INTO said SELECT number, 1, X'00' FROM conversations WHERE id = ?", (bad,))
     raw.execute("INSERT INTO inbox(conversation, op) SELECT number, X'00' FROM conversations WHERE id = ?", (bad,))
     raw.commit()
     raw.close()

@@ -96,6 +96,7 @@ class Feed:
         self._creates = False
         self._partial_timer: asyncio.TimerHandle | None = None
         self._partial_saved = False
+        self._partial_whole = False  # all that was said is in the store, so that what comes can be added to it
         self._letters_taken = 0
         self.failure: AgentError | None = None
         self.on_failure: Callable[[], None] | None = None
@@ -113,6 +114,7 @@ class Feed:
         self._committed = state.last_seq
         self._epoch, self._claims = epoch + 1, True
         self._partial_saved = True  # perhaps, by a process that is gone: the next item clears it
+        self._partial_whole = False
         self.failure = None
         self._generation += 1
         self._drop_unwritten()
@@ -192,7 +194,7 @@ class Feed:
         self._claims = self._creates = False
         self._letters_taken = 0
         if clears:
-            self._partial_saved = False
+            self._partial_saved = self._partial_whole = False
         last, generation = entries[-1].seq, self._generation
         self._log.append(batch, lambda error: self._on_batch(last, error) if generation == self._generation else None)
 
@@ -314,8 +316,8 @@ class Feed:
 
     def _show(self, shown: Shown) -> None:
         self.published = shown.entry.seq
-        if self.said:
-            self.said.finish(shown.entry.record)
+        if self.said and self.said.finish(shown.entry.record):
+            self._partial_whole = False  # what is in the store says more than is unfinished now
         for follower in tuple(self.followers):
             try:
                 follower.show(shown)
@@ -348,8 +350,15 @@ class Feed:
         if self._queue:
             self._save_partial_soon()  # an entry on its way to the disk may finish what was said, and clear what is kept of it
         elif self.failure is None and self.said and self.state.turn is not None:
-            self._log.save_partial(self.conversation_id, self.said.partial(self.published))
-            self._partial_saved = True
+            new = self.said.take_new(self.published)
+            adds = self._partial_whole
+            partial = new if adds else self.said.partial(self.published)
+            self._partial_saved = self._partial_whole = True
+            self._log.save_partial(self.conversation_id, partial, self._on_partial, adds=adds)
+
+    def _on_partial(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._partial_whole = False  # a piece is missing: the next time all of it is written
 
     def close(self) -> None:
         if self._partial_timer is not None:

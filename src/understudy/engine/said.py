@@ -38,10 +38,32 @@ def finished_by(record: Record) -> tuple[str, ...]:
             return ()
 
 
+class _Text:
+    """A text that grows. What was saved is kept in few pieces: a long answer has millions of small ones."""
+
+    __slots__ = ("new", "saved")
+
+    def __init__(self) -> None:
+        self.saved: list[str] = []
+        self.new: list[str] = []
+
+    def whole(self) -> str:
+        return "".join([*self.saved, *self.new])
+
+    def take_new(self) -> str:
+        """What has come since this was last asked."""
+        new = "".join(self.new)
+        if new:
+            self.saved.append(new)
+            self.new.clear()
+        return new
+
+
 class Said:
     def __init__(self) -> None:
-        self._texts: dict[str, list[str]] = {}
+        self._texts: dict[str, _Text] = {}
         self._outputs: dict[tuple[str, str], bytearray] = {}
+        self._printed = False  # something was, since it was last saved
 
     def __bool__(self) -> bool:
         return bool(self._texts or self._outputs)
@@ -51,23 +73,28 @@ class Said:
             case TextDelta():  # nearly all of them
                 known = self._texts.get(TEXT)
                 if known is None:
-                    known = self._texts[TEXT] = []
-                known.append(delta.text)
+                    known = self._texts[TEXT] = _Text()
+                known.new.append(delta.text)
             case ReasoningDelta(text=text, raw=raw):
-                self._texts.setdefault(RAW if raw else REASONING, []).append(text)
+                self._texts.setdefault(RAW if raw else REASONING, _Text()).new.append(text)
             case OutputDelta() as output:
+                self._printed = True
                 self._outputs.setdefault((output.call_id, output.stream), bytearray()).extend(output.chunk)
 
-    def finish(self, record: Record) -> None:
+    def finish(self, record: Record) -> bool:
+        """Forget what the record now says for good. True when that was something."""
+        before = len(self._texts) + len(self._outputs)
         for kind in finished_by(record):
             if kind.startswith(OUTPUT):
                 for key in [key for key in self._outputs if f"{OUTPUT} {key[0]} ".startswith(kind)]:
                     del self._outputs[key]
             else:
                 self._texts.pop(kind, None)
+        return len(self._texts) + len(self._outputs) != before
 
     def text(self, kind: str = TEXT) -> str:
-        return "".join(self._texts.get(kind, ()))
+        known = self._texts.get(kind)
+        return known.whole() if known is not None else ""
 
     def deltas(self) -> list[Delta]:
         """All of it, as one delta for each item."""
@@ -92,5 +119,14 @@ class Said:
         return found
 
     def partial(self, after: int) -> Partial:
-        outputs = tuple((call_id, stream, bytes(printed[-STORED_OUTPUT:])) for (call_id, stream), printed in self._outputs.items())
-        return Partial(after, self.text(), self.text(REASONING), self.text(RAW), outputs)
+        return Partial(after, self.text(), self.text(REASONING), self.text(RAW), self._tails())
+
+    def take_new(self, after: int) -> Partial:
+        """The texts since this was last asked, and what running commands printed, where that has changed."""
+        new = {kind: text.take_new() for kind, text in self._texts.items()}
+        outputs = self._tails() if self._printed else ()
+        self._printed = False
+        return Partial(after, new.get(TEXT, ""), new.get(REASONING, ""), new.get(RAW, ""), outputs)
+
+    def _tails(self) -> tuple[tuple[str, str, bytes], ...]:
+        return tuple((call_id, stream, bytes(printed[-STORED_OUTPUT:])) for (call_id, stream), printed in self._outputs.items())

@@ -1,4 +1,4 @@
-"""Decoders that are made when something is first read: to know every kind of record takes a millisecond of a start."""
+"""How JSON lies in the store, and its decoders, made when first used: knowing every kind of record takes a millisecond."""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,7 +6,31 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
+PACKED_PIECE = 16 * 1024  # and a piece of the text so far
+
 
 def decoding(make: Callable[[], Callable[[bytes], T]]) -> Callable[[bytes], T]:
     made = cache(make)
     return lambda data: made()(data)
+
+
+def packed(data: bytes, least: int) -> bytes:
+    """Large JSON is stored compressed: every byte of it is written twice, to the write-ahead log and to the file."""
+    if len(data) < least:
+        return data
+    import zlib
+
+    return zlib.compress(data, 1)
+
+
+def unpacked(data: bytes) -> bytes:
+    """Raises ValueError. JSON of a record begins with a brace, what was compressed with an `x`."""
+    if data[:1] != b"x":
+        return data
+    import zlib
+
+    try:
+        return zlib.decompress(data)
+    except zlib.error as error:
+        raise ValueError(f"compressed data is damaged: {error}") from None

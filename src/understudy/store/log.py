@@ -58,6 +58,17 @@ class Partial(msgspec.Struct, frozen=True):
     raw_reasoning: str = ""
     outputs: tuple[tuple[str, str, bytes], ...] = ()  # call id, stream, the end of what was printed
 
+    @classmethod
+    def of(cls, pieces: Sequence["Partial"]) -> "Partial":
+        """Those that were saved one after the other, as one."""
+        return cls(
+            max(piece.after for piece in pieces),
+            "".join([piece.text for piece in pieces]),
+            "".join([piece.reasoning for piece in pieces]),
+            "".join([piece.raw_reasoning for piece in pieces]),
+            next((piece.outputs for piece in reversed(pieces) if piece.outputs), ()),
+        )
+
 
 class Batch(msgspec.Struct, frozen=True):
     """Entries to append together. The first batch of a claim raises the epoch; the first of all makes the conversation."""
@@ -137,7 +148,11 @@ class EventLog(Protocol):
 
     def partial(self, conversation_id: ConversationId) -> Partial | None: ...
 
-    def save_partial(self, conversation_id: ConversationId, said: Partial) -> None: ...
+    def save_partial(
+        self, conversation_id: ConversationId, said: Partial, done: Committed | None = None, *, adds: bool = False
+    ) -> None:
+        """Keep what has been said so far. With `adds`, its texts go on after those that were saved before; outputs are whole."""
+        ...
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
         """Leave an op for the process that runs the conversation's turn."""

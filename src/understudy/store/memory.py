@@ -19,7 +19,7 @@ class _Kept:
     updated_at: float
     summary: Summary
     entries: list[Entry] = field(default_factory=list[Entry])
-    partial: Partial | None = None
+    said: list[Partial] = field(default_factory=list[Partial])
 
     @property
     def place(self) -> tuple[int, int]:
@@ -61,7 +61,7 @@ class MemoryLog:
         kept.epoch, kept.summary, kept.updated_at = batch.epoch, batch.summary, max(kept.updated_at, last.at)
         kept.entries.extend(batch.entries)
         if batch.clears_partial:
-            kept.partial = None
+            kept.said.clear()
         return None
 
     def claim(self, conversation_id: ConversationId) -> _Claim:
@@ -87,11 +87,15 @@ class MemoryLog:
 
     def partial(self, conversation_id: ConversationId) -> Partial | None:
         kept = self._kept.get(conversation_id)
-        return None if kept is None else kept.partial
+        return None if kept is None or not kept.said else Partial.of(kept.said)
 
-    def save_partial(self, conversation_id: ConversationId, said: Partial) -> None:
-        if conversation_id in self._kept:
-            self._kept[conversation_id].partial = said
+    def save_partial(
+        self, conversation_id: ConversationId, said: Partial, done: Committed | None = None, *, adds: bool = False
+    ) -> None:
+        if (kept := self._kept.get(conversation_id)) is not None:
+            if not adds:
+                kept.said.clear()
+            kept.said.append(said)
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
         raise AssertionError("no other process can have the conversation")

@@ -30,6 +30,17 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE inbox(number INTEGER PRIMARY KEY AUTOINCREMENT, conversation INTEGER NOT NULL, op BLOB NOT NULL);
     CREATE INDEX inbox_by_conversation ON inbox(conversation, number);
     """,
+    # The text so far is added to, not written anew each time. The old table stays, empty: an older build may have the store open.
+    """
+    CREATE TABLE said(
+        conversation INTEGER NOT NULL,
+        number INTEGER NOT NULL,         -- 0 is what running commands print, from 1 on are pieces of text
+        data BLOB NOT NULL,
+        PRIMARY KEY(conversation, number)
+    ) WITHOUT ROWID;
+    INSERT INTO said SELECT conversation, 1, data FROM partials;
+    DELETE FROM partials;
+    """,
 )
 
 

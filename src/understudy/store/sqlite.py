@@ -21,7 +21,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Record
 from understudy.store import writing
 from understudy.store.bell import Bell
-from understudy.store.decoding import decoding
+from understudy.store.decoding import decoding, unpacked
 from understudy.store.locks import ByteLocks
 from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
 from understudy.store.place import StillThere, prepare_folder, refuse_network_file_system
@@ -110,8 +110,10 @@ class SqliteLog:
     def append(self, batch: Batch, done: Committed) -> None:
         self._submit(batch.conversation_id, lambda number: writing.append(number, batch), done)
 
-    def save_partial(self, conversation_id: ConversationId, said: Partial) -> None:
-        self._submit(conversation_id, lambda number: writing.said(number, said))
+    def save_partial(
+        self, conversation_id: ConversationId, said: Partial, done: Committed | None = None, *, adds: bool = False
+    ) -> None:
+        self._submit(conversation_id, lambda number: writing.said(number, said, adds=adds), done)
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
         self._submit(conversation_id, lambda number: writing.letter(number, op), done)
@@ -177,7 +179,7 @@ class SqliteLog:
         entries: list[Entry] = []
         try:
             for seq, parent, turn, at, data in rows:
-                entries.append(Entry(seq, parent, turn, at, _decode_record(data)))
+                entries.append(Entry(seq, parent, turn, at, _decode_record(unpacked(data))))
                 read = seq
         except UNREADABLE as error:
             reason = f"record {seq} of conversation {conversation_id} is damaged and cannot be read ({error})"
@@ -185,9 +187,9 @@ class SqliteLog:
         return entries
 
     def partial(self, conversation_id: ConversationId) -> Partial | None:
-        row = self._row("SELECT data FROM partials WHERE conversation = ?", number_of(conversation_id))
+        rows = self._rows("SELECT data FROM said WHERE conversation = ? ORDER BY number", number_of(conversation_id))
         try:
-            return _decode_partial(row[0]) if row else None
+            return Partial.of([_decode_partial(unpacked(row[0])) for row in rows]) if rows else None
         except UNREADABLE as error:  # the finished item is in the log, or will never be
             logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
             return None

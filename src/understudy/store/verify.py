@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.protocol.records import Opened, Record
+from understudy.store.decoding import unpacked
 from understudy.store.log import Summary
 from understudy.store.writer import explain
 
@@ -68,7 +69,7 @@ def _problems(connection: sqlite3.Connection, number: int, last_seq: int, summar
             yield f"record {expected} is missing"
             expected = seq
         try:
-            record = _decode_record(data)
+            record = _decode_record(unpacked(data))
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
             yield f"record {seq} cannot be read: {error}"
             continue

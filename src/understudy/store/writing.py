@@ -11,6 +11,7 @@ from itertools import chain
 
 import msgspec
 
+from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, packed
 from understudy.store.log import Batch, LetterOp, Partial
 
 AT_ONCE = 256  # rows in one statement; more of them make one transaction of several
@@ -27,13 +28,16 @@ _KINDS = {
     " WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f;"
     " SELECT RAISE(ABORT, 'fenced') WHERE changes() = 0;",
     "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e);",
-    "said": "INSERT OR REPLACE INTO partials VALUES (NEW.conversation, NEW.a);",
-    "unsaid": "DELETE FROM partials WHERE conversation = NEW.conversation;",
+    "said": "INSERT INTO said SELECT NEW.conversation, coalesce(max(number), 0) + 1, NEW.a FROM said"
+    " WHERE conversation = NEW.conversation;",
+    "printed": "INSERT OR REPLACE INTO said VALUES (NEW.conversation, 0, NEW.a);",
+    "unsaid": "DELETE FROM said WHERE conversation = NEW.conversation;",
     "letter": "INSERT INTO inbox(conversation, op) VALUES (NEW.conversation, NEW.a);",
     "read": "DELETE FROM inbox WHERE conversation = NEW.conversation AND number <= NEW.a;",
     "archive": "UPDATE conversations SET archived = NEW.a WHERE number = NEW.conversation;",
     "delete": "DELETE FROM conversations WHERE number = NEW.conversation;"
     " DELETE FROM records WHERE conversation = NEW.conversation;"
+    " DELETE FROM said WHERE conversation = NEW.conversation;"
     " DELETE FROM partials WHERE conversation = NEW.conversation;"
     " DELETE FROM inbox WHERE conversation = NEW.conversation;",
 }
@@ -89,18 +93,25 @@ def append(number: int, batch: Batch) -> list[Row]:
     else:
         before = batch.epoch - int(batch.claims)
         rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq)]
+    if batch.clears_partial:  # before the records, which can then use its pages
+        rows.append(("unsaid", number, None, None, None, None, None, None))
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
     for entry, data in zip(batch.entries, encoded, strict=True):
-        rows.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, data, None))
-    if batch.clears_partial:
-        rows.append(("unsaid", number, None, None, None, None, None, None))
+        rows.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, packed(data, PACKED_RECORD), None))
     if batch.takes_letters:
         rows.append(("read", number, batch.takes_letters, None, None, None, None, None))
     return rows
 
 
-def said(number: int, partial: Partial) -> list[Row]:
-    return [("said", number, _encode(partial), None, None, None, None, None)]
+def said(number: int, partial: Partial, *, adds: bool) -> list[Row]:
+    rows: list[Row] = [] if adds else [("unsaid", number, None, None, None, None, None, None)]
+    if partial.outputs:
+        printed = Partial(partial.after, outputs=partial.outputs)
+        rows.append(("printed", number, packed(_encode(printed), PACKED_PIECE), None, None, None, None, None))
+    if partial.text or partial.reasoning or partial.raw_reasoning or not partial.outputs:
+        piece = Partial(partial.after, partial.text, partial.reasoning, partial.raw_reasoning)
+        rows.append(("said", number, packed(_encode(piece), PACKED_PIECE), None, None, None, None, None))
+    return rows
 
 
 def letter(number: int, op: LetterOp) -> list[Row]:
