@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.store.records import new_id, open_log
 from understudy.engine.feed import Feed, LiveDelta, Shown
+from understudy.engine.fold import State
 from understudy.engine.said import Said
-from understudy.errors import AgentError, StoreError
+from understudy.errors import AgentError, CannotBeRecorded, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, OutputText, Reasoning, SummaryText
 from understudy.protocol.records import (
@@ -252,3 +254,107 @@ def test_a_finished_item_ends_what_was_said_of_it_and_nothing_else() -> None:
     assert said.partial(0) == Partial(0, outputs=(("ab", "stdout", b"2"),))
     said.finish(TurnEnded("failed"))
     assert not said
+
+
+async def test_after_a_failure_nothing_is_appended_until_the_store_is_read_anew(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed, onlooker = new_feed(log)
+    await until(feed)
+    log.delete(feed.conversation_id, lambda _: None)
+    feed.append(Noticed("lost"), turn="1")
+    with pytest.raises(StoreError):
+        await until(feed)
+    before = feed.state.last_seq
+    feed.append(Noticed("ignored"), turn="1")
+    feed.flush()
+    assert (feed.state.last_seq, feed.idle) == (before, True)
+    with pytest.raises(StoreError):
+        await feed.committed()
+    feed.load(State(), 0)
+    assert feed.failure is None
+    feed.begin()
+    feed.append(Noticed("again"), turn="1")
+    await until(feed)
+    assert onlooker.seen == ["opened", "again"]
+    log.close()
+
+
+class SlowLog(SqliteLog):
+    """Whoever has the outcomes says when a batch is written."""
+
+    def __init__(self, folder: Path, outcomes: list[Committed]) -> None:
+        super().__init__(folder, asyncio.get_running_loop())
+        self._outcomes = outcomes
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        self._outcomes.append(done)
+
+
+async def test_what_became_of_a_batch_from_before_the_store_was_read_anew_counts_no_more(tmp_path: Path) -> None:
+    outcomes: list[Committed] = []
+    log = SlowLog(tmp_path, outcomes)
+    feed = Feed(new_id(), log, asyncio.get_running_loop())
+    feed.load(State(), 1)
+    for word in ("one", "two"):
+        feed.append(Noticed(word), turn="1")
+        feed.flush()
+    first, second = outcomes
+    first(StoreError("the disk is full"))
+    assert str(feed.failure) == "the disk is full"
+    feed.load(State(), 1)
+    second(StoreError("taken over by another process"))
+    assert feed.failure is None
+    feed.append(Noticed("three"), turn="1")
+    feed.flush()
+    second(None)
+    assert feed.published == 0, "nothing is shown for a batch of before"
+    outcomes[2](None)
+    assert feed.published == 1
+    log.close()
+
+
+class Clumsy:
+    """A viewer with a bug."""
+
+    can_answer = False
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def show(self, shown: Shown) -> None:
+        raise KeyError("bug")
+
+    def show_delta(self, live: LiveDelta) -> None:
+        raise KeyError("bug")
+
+    def fail(self, error: AgentError) -> None:
+        self.told.append(str(error))
+
+
+async def test_a_bug_in_one_viewer_ends_that_viewer_and_no_other(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed, onlooker = new_feed(log)
+    clumsy = Clumsy()
+    feed.followers.insert(0, clumsy)
+    feed.append(Noticed("one"), turn="1")
+    await until(feed)
+    assert onlooker.seen == ["opened", "one"]
+    assert feed.followers == [onlooker]
+    assert len(clumsy.told) == 1
+    assert clumsy.told[0].startswith("internal error")
+    log.close()
+
+
+async def test_a_record_that_cannot_be_kept_is_refused_and_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    feed, onlooker = new_feed(log)
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(CannotBeRecorded, match="`opened` cannot be kept"):
+        feed.append(Noticed("x"), Opened("c", "m", Overrides(config={"a": deep})), turn="1")
+    feed.append(Noticed("caf\udce9"), turn="1")
+    await until(feed)
+    assert onlooker.seen == ["opened", "caf\\udce9"]
+    assert [entry.seq for entry in log.read(feed.conversation_id)] == [1, 2]
+    log.close()

@@ -221,3 +221,26 @@ async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> 
     assert (log.position(name), list(log.read(name)), log.partial(name), list(log.letters(name))) == (None, [], None, [])
     assert log.position(other) == Position(1, 1)
     log.close()
+
+
+async def test_letters_that_are_read_are_those_of_their_own_conversation_up_to_that_number(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    one, other = new_id(), new_id()
+    for name in (one, other):
+        await append(log, opened(name))
+    for text in ("a", "b", "c"):
+        for name in (one, other):
+            log.post(name, SendLetter(user_message(text)))
+    await append(log, noticed(one, 1, 2))
+    second = log.letters(one)[1].number
+    await append(log, noticed(one, 1, 3, taken=second))
+
+    def texts(name: ConversationId) -> list[str]:
+        return [letter.op.message.message.text() for letter in log.letters(name) if isinstance(letter.op, SendLetter)]
+
+    assert texts(one) == ["c"]
+    assert texts(other) == ["a", "b", "c"]
+    position = log.position(other)
+    assert position is not None
+    assert position.letters
+    log.close()

@@ -74,6 +74,7 @@ class ServerHere(McpProcess):
         home.mkdir(exist_ok=True)
         loop = asyncio.get_running_loop()
         self.engine = Engine(cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(home)}, open_log=open_log)
+        self._ended = False
         outbox = Outbox(loop)
         self.server = McpServer(self.engine, outbox, Hello("2025-06-18", can_be_asked))
         outbox.attach(_Pipe(self._take))
@@ -83,9 +84,15 @@ class ServerHere(McpProcess):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        async with asyncio.timeout(WAIT_SECONDS):
-            await self.engine.close()
-        self.server.close()
+        await self.end()
+
+    async def end(self) -> None:
+        """As at the end of input."""
+        if not self._ended:
+            self._ended = True
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self.engine.close()
+            self.server.close()
 
     def _take(self, line: bytes) -> None:
         self._file(json.loads(line))

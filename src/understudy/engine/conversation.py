@@ -374,8 +374,11 @@ class Conversation:
         """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
         try:
             self._tenure.take()
+            cut = self.state.turn
             self._begin_with_letters()
-            if self._task is None and self.state.turn is not None and self.resume() is not None:
+            if self._task is None and cut is not None:
+                self.resume()
+            if self._turn is not None and self._turn.turn_id == cut:
                 for caller in tuple(self.callers):
                     caller.taken_up()
             self._release_if_idle()

@@ -1,0 +1,167 @@
+"""A call as a viewer: its own events and questions, one answer at the end, and nothing after it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.scenes import answered, failed, kinds, session_of, text_of, thread_of
+from tests.e2e.talking import create, send
+from tests.support.mcp_client import Call
+from tests.support.model_script import HOLD, Script, call, deltas, hang, say
+from tests.support.model_server import ScriptedModel
+from tests.support.server_here import ServerHere
+from understudy.errors import StoreError
+from understudy.servers.mcp import progress
+
+ASKING: dict[str, Any] = {"approval_policy": "untrusted"}
+
+
+@asynccontextmanager
+async def scene(script: Script, folder: Path, **options: Any) -> AsyncGenerator[tuple[ScriptedModel, ServerHere]]:
+    async with ScriptedModel(script) as model, ServerHere(model.url, cwd=folder, home=folder / "home", **options) as server:
+        yield model, server
+
+
+def answers(server: ServerHere, call_: Call) -> list[dict[str, Any]]:
+    return [frame for frame in server.frames if frame.get("id") == call_.id and "method" not in frame]
+
+
+async def test_events_come_first_and_the_answer_is_the_last_thing_said(tmp_path: Path) -> None:
+    async with scene([deltas(["Hel", "lo"])], tmp_path) as (_, server):
+        call_ = server.call_tool("codex", prompt="hi", cwd=str(tmp_path))
+        result = await call_
+        assert result == answered("Hello", thread_of(result))
+        assert kinds(server.events(call_)) == [
+            "session_configured",
+            "task_started",
+            "agent_message_delta",
+            "agent_message_delta",
+            "agent_message",
+            "task_complete",
+        ]
+        assert server.frames[-1]["id"] == call_.id
+        assert {frame["params"]["_meta"]["requestId"] for frame in server.notifications("codex/event")} == {call_.id}
+
+
+async def test_a_call_that_joins_gets_only_its_answer_and_the_first_all_events(tmp_path: Path) -> None:
+    async with scene([deltas(["one", HOLD]), say("two")], tmp_path) as (model, server):
+        first = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
+        thread = await session_of(server, first)
+        await server.event("agent_message_delta", first)
+        second = server.call_tool("codex-reply", threadId=thread, prompt="2")
+        model.release()
+        assert await first == await second == answered("two", thread)
+        assert server.events(second) == []
+        assert kinds(server.events(first)).count("task_complete") == 1
+        assert (len(answers(server, first)), len(answers(server, second))) == (1, 1)
+
+
+async def test_a_call_is_not_shown_the_turn_before_or_after_its_own(tmp_path: Path) -> None:
+    async with scene([say("a"), say("b"), say("c")], tmp_path) as (_, server):
+        conversation = await create(server, cwd=str(tmp_path))
+        for text, answer in (("1", "a"), ("2", "b"), ("3", "c")):
+            call_ = server.call_tool("codex-reply", threadId=conversation, prompt=text)
+            assert await call_ == answered(answer, conversation)
+            told = [event["message"] for event in server.events(call_) if event["type"] == "agent_message"]
+            assert told == [answer]
+            assert "session_configured" not in kinds(server.events(call_))
+
+
+async def test_a_message_by_the_other_door_is_no_business_of_a_finished_call(tmp_path: Path) -> None:
+    async with scene([say("a"), say("b")], tmp_path) as (_, server):
+        first = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
+        thread = thread_of(await first)
+        seen = len(server.events(first))
+        await send(server, thread, "2")
+        await server.call_tool("conversationInterrupt", conversation_id=thread)
+        assert len(server.events(first)) == seen
+        assert len(answers(server, first)) == 1
+        conversation = server.engine.find(server.engine.list(1).rows[0].conversation_id)
+        assert conversation.callers == []
+
+
+async def test_a_failed_turn_is_a_failed_result_with_the_reason(tmp_path: Path) -> None:
+    async with scene([hang()], tmp_path) as (model, server):
+        call_ = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
+        await model.next_request(1)
+        await server.cancel(call_)
+        result = await call_
+        assert result == failed("Turn interrupted", thread_of(result))
+        assert kinds(server.events(call_))[-2:] == ["error", "task_complete"]
+
+
+async def test_whoever_is_told_that_the_log_failed_is_told_once(tmp_path: Path) -> None:
+    async with scene([hang()], tmp_path) as (model, server):
+        call_ = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
+        await model.next_request(1)
+        thread = await session_of(server, call_)
+        conversation = server.engine.find(server.engine.list(1).rows[0].conversation_id)
+        for follower in tuple(conversation.feed.followers):
+            follower.fail(StoreError("the disk is full"))
+            follower.fail(StoreError("and again"))
+        result = await call_
+        assert result == failed("the disk is full", thread)
+        assert len(answers(server, call_)) == 1
+        assert (conversation.feed.followers, conversation.callers) == ([], [])
+
+
+@pytest.mark.parametrize("can_be_asked", [True, False])
+async def test_a_question_goes_to_the_call_that_began_the_turn_or_is_denied(tmp_path: Path, can_be_asked: bool) -> None:
+    script = [call("shell", command=["touch", "made"]), say("done")]
+    async with scene(script, tmp_path, config=ASKING, can_be_asked=can_be_asked) as (_, server):
+        call_ = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
+        if can_be_asked:
+            question = await server.next_request("elicitation/create")
+            assert question["params"]["codex_mcp_tool_call_id"] == str(call_.id)
+            await server.respond(question, {"decision": "approved"})
+        assert text_of(await call_).startswith("done")
+        assert (tmp_path / "made").exists() is can_be_asked
+
+
+async def test_a_question_that_is_settled_otherwise_is_withdrawn(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made"]), say("done")]
+    async with scene(script, tmp_path, config=ASKING) as (_, server):
+        call_ = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
+        question = await server.next_request("elicitation/create")
+        thread = await session_of(server, call_)
+        await server.call_tool("conversationApprove", conversation_id=thread, call_id="call1", decision="denied")
+        assert text_of(await call_).startswith("done")
+        withdrawn = [frame["params"]["requestId"] for frame in server.notifications("notifications/cancelled")]
+        assert withdrawn == [question["id"]]
+
+
+async def test_no_heartbeat_follows_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.01)
+    async with scene([deltas(["a", 0.05]), deltas(["b", 0.1])], tmp_path) as (_, server):
+        first = server.call_tool("codex", {"prompt": "1", "cwd": str(tmp_path)}, meta={"progressToken": "p"})
+        thread = thread_of(await first)
+        beats = len(server.notifications("notifications/progress"))
+        assert beats >= 3, "it beats while the turn runs"
+        assert text_of(await server.call_tool("codex-reply", threadId=thread, prompt="2")).startswith("b")
+        assert len(server.notifications("notifications/progress")) == beats
+
+
+async def test_a_turn_taken_up_from_a_dead_process_puts_its_questions_to_the_call_that_joined(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made"]), say("done")]
+    async with ScriptedModel(script) as model:
+        home = tmp_path / "home"
+        async with ServerHere(model.url, cwd=tmp_path, home=home, config=ASKING) as dead:
+            first = dead.call_tool("codex", prompt="1", cwd=str(tmp_path))
+            await dead.next_request("elicitation/create")
+            thread = await session_of(dead, first)
+            async with ServerHere(model.url, cwd=tmp_path, home=home, config=ASKING) as server:
+                joined = server.call_tool("codex-reply", threadId=thread, prompt="2")
+                await server.request("ping")
+                assert server.events(joined) == []
+                await dead.end()  # an open question is left as it is, as by a crash
+                question = await server.next_request("elicitation/create")
+                assert question["params"]["codex_mcp_tool_call_id"] == str(joined.id)
+                await server.respond(question, {"decision": "approved"})
+                assert text_of(await joined).startswith("done")
+                assert kinds(server.events(joined))[-1] == "task_complete"
+        assert (tmp_path / "made").exists()

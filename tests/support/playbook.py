@@ -1,0 +1,190 @@
+"""Ops in, records and shown things out, as lines that can be read: what a conversation promises, whatever is inside it.
+
+Only this file knows how an op reaches the engine and where its records are, so that what is written with it outlives both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.support.mcp_client import provider_settings
+from tests.support.model_script import Script
+from tests.support.model_server import ScriptedModel
+from tests.support.waiting import WAIT_SECONDS, Watched
+from understudy.engine.engine import Engine
+from understudy.engine.feed import LiveDelta, Shown
+from understudy.engine.stopping import Stopping
+from understudy.errors import AgentError
+from understudy.protocol.choices import Decision
+from understudy.protocol.items import FunctionCall, InputText, Message, Reasoning
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    CommandEnded,
+    CommandStarted,
+    Entry,
+    ItemReceived,
+    Noticed,
+    Opened,
+    OutputDelta,
+    Overrides,
+    Record,
+    RequestSent,
+    TextDelta,
+    TokensCounted,
+    ToolAnswered,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+
+class Playbook:
+    """One conversation. Messages are known by their text, in records too."""
+
+    def __init__(self, folder: Path, script: Script, **settings: Any) -> None:
+        self._folder = folder
+        self._home = folder / "home"
+        self.model = ScriptedModel(script)
+        self._settings = settings
+        self._watched = Watched()
+        self._texts: dict[str, str] = {}  # by message id
+        self.shown: list[str] = []
+        self.told: list[str] = []  # failures that the viewer was told of
+
+    async def __aenter__(self) -> Playbook:
+        await self.model.__aenter__()
+        self._home.mkdir(exist_ok=True)
+        settings = provider_settings(self.model.url) | self._settings
+        self.engine = Engine(cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(self._home)})
+        self.conversation = self.engine.create(Overrides(cwd=str(self._folder)))
+        self.conversation.feed.followers.append(self)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            await self.engine.close()
+        await self.model.__aexit__(kind, error, trace)
+
+    # -- ops
+
+    def send(self, text: str, *, after: str | None = None) -> str:
+        """`begins`, `joins` or `waits`. `after` goes on from an earlier message."""
+        parent = next((name for name, known in self._texts.items() if known == after), None)
+        sent = self.engine.send(self.conversation, Message("user", (InputText(text),)), None, parent)
+        self._texts[sent.message_id] = text
+        return "waits" if sent.held else "joins" if sent.joined else "begins"
+
+    async def interrupt(self) -> str:
+        return (await Stopping(self.conversation).wait(WAIT_SECONDS)).status
+
+    def decide(self, call_id: str, decision: Decision) -> bool:
+        return self.conversation.decide(call_id, decision, "client")
+
+    async def delete(self) -> None:
+        await self.engine.delete(self.conversation)
+
+    # -- what comes of them
+
+    async def seen(self, line: str, count: int = 1) -> None:
+        """Until the viewer has been shown that line so often."""
+        await self._watched.until(lambda: self.shown.count(line) >= count or None, f"{line!r} among {self.shown}")
+
+    async def over(self, turns: int = 1) -> None:
+        """Until so many turns have ended, and nothing is on its way to the disk."""
+
+        def find() -> bool | None:
+            return sum(line.split()[1] == "ended" for line in self.shown) >= turns or None
+
+        await self._watched.until(find, f"the end of {turns} turns in {self.shown}")
+
+    def records(self) -> list[str]:
+        """The log as it is in the store."""
+        return [self._line(entry) for entry in self.engine.log.read(self.conversation.id)]
+
+    def entries(self) -> Sequence[Entry]:
+        return self.engine.log.read(self.conversation.id)
+
+    def asked_of_the_model(self) -> list[list[str]]:
+        """For each request, what was said so far: `role text`, calls and their outputs."""
+        return [
+            [_message(message) for message in request["messages"] if not _is_context(message)] for request in self.model.requests
+        ]
+
+    # -- called by the feed
+
+    can_answer = True
+
+    def show(self, shown: Shown) -> None:
+        self.shown.append(self._line(shown.entry))
+        self._watched.change()
+
+    def show_delta(self, live: LiveDelta) -> None:
+        match live.delta:
+            case TextDelta(text=text):
+                self.shown.append(f"{live.turn} … {text}")
+            case OutputDelta(chunk=chunk):
+                self.shown.append(f"{live.turn} … printed {chunk.decode().rstrip()}")
+            case _:
+                self.shown.append(f"{live.turn} … thought")
+        self._watched.change()
+
+    def fail(self, error: AgentError) -> None:
+        self.told.append(str(error))
+        self._watched.change()
+
+    def _line(self, entry: Entry) -> str:
+        return f"{entry.turn} {self._words(entry.record)}".rstrip()
+
+    def _words(self, record: Record) -> str:
+        match record:
+            case Opened():
+                return "opened"
+            case UserMessage(message_id=name):
+                return f"user {self._texts.get(name, '?')}"
+            case TurnStarted():
+                return "started"
+            case RequestSent(consumed=consumed):
+                return f"asks with {[self._texts.get(name, '?') for name in consumed]}"
+            case ItemReceived(item=Message() as message):
+                return f"says {message.text()}"
+            case ItemReceived(item=Reasoning()):
+                return "thinks"
+            case ItemReceived(item=FunctionCall(name=name, call_id=call_id)):
+                return f"calls {name} {call_id}"
+            case ToolAnswered(output=output, success=success):
+                return f"answers {output.call_id} {'well' if success else 'badly'}"
+            case CommandStarted(call_id=call_id, command=command):
+                return f"runs {call_id} {' '.join(command)}"
+            case CommandEnded(call_id=call_id, exit_code=code, stdout=stdout):
+                return f"ran {call_id} to {code} {stdout.strip()}"
+            case CommandApprovalAsked(call_id=call_id):
+                return f"wonders {call_id}"
+            case ApprovalDecided(call_id=call_id, decision=decision, effective=effective):
+                return f"decided {call_id} {decision}{'' if effective else ' too late'}"
+            case TokensCounted(usage=usage, total=total):
+                sum_ = "" if total is None else f", in all {total.input_tokens}+{total.output_tokens}"
+                return f"counts {usage.input_tokens}+{usage.output_tokens}{sum_}"
+            case TurnEnded(reason=reason, message=message):
+                return f"ended {reason}: {message}"
+            case Noticed(message=message):
+                return f"notes {message}"
+            case _:
+                return type(record).__name__
+
+
+def _is_context(message: dict[str, Any]) -> bool:
+    return message["role"] in ("system", "developer") or str(message["content"]).startswith("<")
+
+
+def _message(message: dict[str, Any]) -> str:
+    for call in message.get("tool_calls") or ():
+        return f"calls {call['id']}"
+    if message["role"] == "tool":
+        return f"tool {message['tool_call_id']}"
+    return f"{message['role']} {message['content']}"
