@@ -329,7 +329,8 @@ INJECTION_ROWS: dict[str, Row] = {
     ),
     "I2": row(
         "a repository's `.env`, `.codex/`, `.mcp.json`",
-        "inert until you trust the folder; trust is of the real path and ends when the files change",
+        "`.env` never counts, `.codex/config.toml` only once you trust the folder, and never for policy, sandbox or provider; "
+        "trust is of the real path and ends when the files change",
         f"{SECRETS}: x14 i2 a repository sets nothing by its own files",
         "config/test_trust.py: trust ends when the folders own files change",
         "config/test_trust.py: trust is inherited neither by folders below nor through a git file",
