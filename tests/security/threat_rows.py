@@ -28,6 +28,8 @@ LIFE = "sandbox/test_lifecycle.py"
 RUNGS = "sandbox/test_rungs.py"
 FILTER = "sandbox/test_filter.py"
 APPROVALS = "security/test_approvals.py"
+PLACES = "security/test_places.py"
+GENERATED = "security/test_places_generated.py"
 CONTAINED = "security/test_contained.py: it comes to nothing"
 QUESTIONS = "security/test_questions.py: a newer client gets all of it in the message and a choice"
 SECRETS = "security/test_secrets.py"
@@ -150,6 +152,24 @@ PATCH_ROWS: dict[str, Row] = {
         f"{DOOR}: an edit by someone else since the check is noticed",
         f"{MEANWHILE}: an edit between the check and the exchange survives",
     ),
+    "P23": row(
+        "moving, changing, deleting or guessing at a masked file, also by another name of it",
+        "refused before anything of it is read, and nobody is asked",
+        f"{PLACES}: no patch moves changes or shows a masked file",
+    ),
+    "P24": row(
+        "a root or folder on the way to it that is replaced by a link or another folder, also by another conversation",
+        "refused in words, until what the conversation began with is back; also after a restart",
+        f"{PLACES}: an inner root that was replaced is refused by door and cell",
+        f"{PLACES}: a conversation cannot lead another ones root astray",
+        f"{PLACES}: a root that is not there yet is not followed when a link appears",
+        f"{GENERATED}: nothing outside changes and nothing masked is told",
+    ),
+    "P25": row(
+        "a git repository without a `.git`, which the user's own git would obey",
+        "as P11, also where a command has made a part of it",
+        f"{PLACES}: no patch completes a repository without a git folder",
+    ),
 }
 
 SANDBOX_ROWS: dict[str, Row] = {
@@ -270,6 +290,37 @@ SANDBOX_ROWS: dict[str, Row] = {
         "security/test_terminal.py: x18 nothing that a terminal would obey is printed",
         "cli/test_commands.py: terminal escapes of a command do not reach the terminal",
     ),
+    "X19": row(
+        "turning a root inside another root, or a folder on the way to it, into a link",
+        "refused; where somebody else did it, no command runs there",
+        f"{VIEW}: a root inside another cannot be turned into a way out",
+        f"{PLACES}: a command cannot turn an inner root or the way to it into a link",
+    ),
+    "X20": row(
+        "the protected names of a project inside a larger root, or of a root that is read-only by its mode",
+        "hold as anywhere",
+        f"{PLACES}: a project inside a larger root keeps its own protected names",
+        f"{VIEW}: protected names cannot be made in a root that its owner made read only",
+    ),
+    "X21": row(
+        "a masked path that is replaced or appears while a command runs, or whose parents are renamed",
+        "stays out of reach outside the roots; inside one the command is ended and its output withheld",
+        "sandbox/test_masks.py: a mask outside the roots holds when the path is replaced or appears",
+        "sandbox/test_masks.py: a mask inside a root holds when the file would appear",
+        f"{PLACES}: a masked file that is replaced under a running command is not passed on",
+        f"{PLACES}: the parents of a masked path cannot be renamed away",
+    ),
+    "X22": row(
+        "our own program in a writable root, or a hostile folder that it is started in",
+        "protected like `.git`; nothing is loaded from there",
+        "security/test_own_code.py: no command or patch changes a module that the server loads later",
+        "security/test_own_code.py: started in a hostile folder it loads nothing from there",
+    ),
+    "X23": row(
+        "files that editors, git and shells obey: `.vscode`, `.idea`, `.envrc`, `.gitmodules`, start-up files",
+        "protected unless the user opens them",
+        f"{PLACES}: files that other programs obey are protected and can be opened",
+    ),
 }
 
 SERVER_ROWS: dict[str, Row] = {
@@ -363,5 +414,11 @@ INJECTION_ROWS: dict[str, Row] = {
         "security/test_terminal.py: no row of a question that begins like ours is the models",
         "policy/test_questions.py: no text of the models begins a line",
         "policy/test_questions.py: a long command is not cut and its end is shown again",
+    ),
+    "I7": row(
+        "an `AGENTS.md` that is a link to, or another name of, a masked file, also when it is exchanged while it is read",
+        "not read",
+        f"{PLACES}: no agents md leads to a masked file",
+        "places/test_reading.py: what is exchanged while it is read gives nothing masked",
     ),
 }
