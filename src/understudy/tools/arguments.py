@@ -14,10 +14,14 @@ def read_arguments(text: str, params: type[ParamsT], name: str | None = None) ->
     """Raises `ToolError` with the reason, as the model is told it."""
     try:
         return _decoder(params).decode(text)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (ValueError, RecursionError):
         from understudy.protocol.serde import explain  # only a mistake pays for it
 
-        raise ToolError(f"failed to parse function arguments: {explain(text, params, name or params.__name__)}") from None
+        try:
+            reason = explain(text, params, name or params.__name__)
+        except (ValueError, RecursionError):  # a number of thousands of digits, nesting without end
+            reason = "a number or the nesting is beyond all measure"
+        raise ToolError(f"failed to parse function arguments: {reason}") from None
 
 
 @cache
