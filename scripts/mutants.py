@@ -28,7 +28,8 @@ from cosmic_ray.operators.operator import Operator
 
 ROOT = Path(__file__).parents[1]
 WANTED = 0.85
-LONGEST = 300.0  # seconds; a mutant that loops for ever is noticed
+SLOWER = 3.0  # times as long as the tests take without a change, and some seconds: then a mutant loops for ever, which is noticed
+SOME_SECONDS = 10.0
 COPIED = ("src", "tests", "docs", "scripts", "benchmarks", "pyproject.toml", "Makefile", "uv.lock")
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")
 # The tests of the folder, those about the file itself first: most mutants are noticed there.
@@ -94,8 +95,8 @@ def _operators() -> Iterator[Operator]:
             yield cosmic_ray.plugins.get_operator(name)()
 
 
-def is_noticed(tree: Path, tests: tuple[str, ...], *, show: bool = False) -> bool:
-    """Whether a test fails, in a process of its own."""
+def is_noticed(tree: Path, tests: tuple[str, ...], seconds: float, *, show: bool = False) -> bool:
+    """Whether a test fails, in a process of its own, or is not through in time."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -112,7 +113,7 @@ def is_noticed(tree: Path, tests: tuple[str, ...], *, show: bool = False) -> boo
         finally:
             sys.stdout.flush()
             os._exit(code)
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + seconds
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -135,12 +136,14 @@ def try_file(name: str, tree: Path, count: int, draw: random.Random) -> float:
     every = mutants_of(code)
     chosen = every if len(every) <= count else draw.sample(every, count)
     tests = FILES[name]
-    if is_noticed(tree, tests, show=True):
+    began = time.monotonic()
+    if is_noticed(tree, tests, 3600, show=True):
         raise SystemExit(f"{name}: its tests fail without any change: {' '.join(tests)}")
+    seconds = (time.monotonic() - began) * SLOWER + SOME_SECONDS
     noticed = 0
     for number, mutant in enumerate(chosen, start=1):
         target.write_text(mutant)
-        if is_noticed(tree, tests):
+        if is_noticed(tree, tests, seconds):
             noticed += 1
         else:
             print(f"{name} {number}: not noticed: {changed_line(code, mutant)}", flush=True)

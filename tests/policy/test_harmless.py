@@ -289,3 +289,34 @@ def test_the_canary_sings_when_something_does_happen(tmp_path: Path, line: Words
     programs: list[Words] = [("ls",), ("bash", "ls", line[0]), ("cat",)]
     done = canary.run_watched(lines, programs, cwd, tmp_path / "trace", "/usr/bin:/bin")
     assert list(done) == [1]
+
+
+@pytest.mark.parametrize(
+    ("script", "action"),
+    [
+        ("cd src && cat a", "allow"),
+        ("cd src && cat ../a", "ask"),  # the `cd` may fail, and then it is read from outside
+        ("cd src; cd lib; cat ../a", "ask"),
+        ("cd .. && ls", "ask"),
+        ("cd / && ls", "ask"),
+        ("cd /usr/bin && ls", "allow"),
+        ("cd /usr/bin && cat a", "allow"),
+        ("cd /usr/bin && cat ../../etc/passwd", "ask"),
+        ("cd src && rg x", "allow"),
+        ("; ".join(f"cd d{number}" for number in range(3)) + "; ls", "allow"),
+        ("; ".join(f"cd d{number}" for number in range(4)) + "; ls", "ask"),  # too many places to keep in mind
+    ],
+)
+def test_a_command_after_cd_is_judged_in_every_folder_it_may_find_itself_in(script: str, action: str) -> None:
+    assert decide_command(msgspec.structs.replace(FACTS, argv=("bash", "-lc", script))).action == action
+
+
+def test_a_walk_after_cd_is_judged_by_the_folder_that_holds_most() -> None:
+    facts = msgspec.structs.replace(FACTS, cwd="/srv/me/project", project=("/srv",), home="/srv/me")
+    for script, action in (
+        ("rg x", "allow"),
+        ("cd /srv && rg x", "ask"),
+        ("cd /srv && ls", "allow"),
+        ("cd /srv/other; rg x", "allow"),
+    ):
+        assert decide_command(msgspec.structs.replace(facts, argv=("bash", "-lc", script))).action == action, script

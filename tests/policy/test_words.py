@@ -53,6 +53,9 @@ def test_broken_and_empty_scripts_are_refused(script: str) -> None:
 
 
 def test_length_and_number_of_commands_are_bounded() -> None:
+    assert (MAX_LENGTH, MAX_COMMANDS) == (10_000, 50)
+    assert simple_commands(("ls", "a" * 9_998)) == (("ls", "a" * 9_998),)
+    assert simple_commands(("ls", "a" * 9_999)) is None
     assert split_script("echo " + "a" * (MAX_LENGTH - 5)) is not None
     assert split_script("echo " + "a" * (MAX_LENGTH - 4)) is None
     assert len(split_script("\n".join(["ls"] * MAX_COMMANDS)) or ()) == MAX_COMMANDS
@@ -154,3 +157,11 @@ def test_whatever_is_accepted_of_a_jumble_is_what_bash_sees(script: str) -> None
 @given(_soup)
 def test_whatever_is_accepted_of_a_great_jumble_is_what_bash_sees(script: str) -> None:
     _check_against_bash(script)
+
+
+@pytest.mark.parametrize(
+    "word", ["'a'b", "a'b'", "'a''b'", '"a""b"', "'a'\"b\"", "\"a\"'b'", 'a""', "''a", "'a'-", "-'a'", "x='a'"]
+)
+def test_a_word_that_is_glued_together_from_pieces_is_refused(word: str) -> None:
+    assert split_script(f"ls {word}") is None
+    assert split_script(f"{word} ls") is None

@@ -9,7 +9,7 @@ from understudy.errors import PatchError
 from understudy.places.places import Places
 from understudy.places.resolving import resolve_places
 from understudy.protocol.changes import AddFile, DeleteFile, UpdateFile
-from understudy.tools.patch.plan import apply_plan, plan_patch
+from understudy.tools.patch.plan import MAX_TOTAL_BYTES, apply_plan, plan_patch
 
 from .tree import contents, patch_text, tree_of, write_files
 
@@ -370,3 +370,24 @@ def test_paths_no_file_should_have_are_refused_in_words(tmp_path: Path, path: st
         plan_patch(patch_text(*lines), str(tmp_path))
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400
+
+
+def test_a_move_onto_a_file_that_is_there_is_an_overwrite_and_one_to_a_new_place_is_none(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a": "1\n", "b": "x\n", "c": "2\n"})
+    body = patch_text(
+        *("*** Update File: a", "*** Move to: b", "@@", "-1", "+one", "*** Update File: c", "*** Move to: d", "@@", "-2", "+two")
+    )
+    plan = plan_patch(body, str(tmp_path))
+    assert plan.overwrites == (f"{tmp_path}/b",)
+    apply_plan(plan)
+    assert contents(tmp_path) == {"b": "one\n", "d": "two\n"}
+
+
+def test_of_a_deleted_file_a_million_characters_are_shown_and_of_a_longer_one_none(tmp_path: Path) -> None:
+    write_files(tmp_path, {"shown": "x" * 1_048_576, "long": "x" * 1_048_577})
+    plan = plan_patch(patch_text("*** Delete File: shown", "*** Delete File: long"), str(tmp_path))
+    assert plan.changes == {f"{tmp_path}/shown": DeleteFile("x" * 1_048_576), f"{tmp_path}/long": DeleteFile("")}
+
+
+def test_the_files_of_a_patch_are_bounded_together() -> None:
+    assert MAX_TOTAL_BYTES == 268_435_456
