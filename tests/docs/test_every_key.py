@@ -374,6 +374,15 @@ async def _(stage: Stage) -> None:
         assert "task_complete" in (await stage.turn([say("x")], understudy__events=value)).kinds
         assert len(stage.client.notifications("task_complete")) - before == (1 if value == "both" else 0)
 
+    assert "task_complete" in (await stage.turn([say("x")], understudy__events="auto")).kinds
+
+
+@shows("understudy.thread_in_text")
+async def _(stage: Stage) -> None:
+    for value in (True, False):
+        result = await (await stage.turn([say("x")], understudy__thread_in_text=value)).call
+        assert len(result["content"]) == (2 if value else 1)
+
 
 @shows("projects.*.trust_level")
 async def _(stage: Stage) -> None:

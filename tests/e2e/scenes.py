@@ -35,7 +35,9 @@ def thread_of(result: Mapping[str, Any]) -> str:
 
 
 def answered(text: str, thread: str) -> dict[str, Any]:
-    return {"content": [{"text": text, "type": "text"}], "structuredContent": {"threadId": thread, "content": text}}
+    note = f"threadId: {thread} (to go on with this session, call codex-reply with it)"
+    content = [{"text": text, "type": "text"}, {"text": note, "type": "text"}]
+    return {"content": content, "structuredContent": {"threadId": thread, "content": text}}
 
 
 def failed(text: str, thread: str) -> dict[str, Any]:

@@ -92,7 +92,7 @@ async def test_lines_that_are_no_messages_are_answered_and_survived(tmp_path: Pa
             (None, -32600),
             (None, -32600),
             (5, -32600),
-            (None, -32700),
+            (6, -32700),
             (None, -32700),
             (8, -32600),
             (None, -32700),

@@ -151,8 +151,13 @@ def whole_results(recording: Recording) -> None:
 def _whole(result: Json, thread: str | None) -> Json:
     if "error" in result:
         text = result["error"]
-        failed = {"content": [{"text": text, "type": "text"}], "isError": True, "error": text}
+        failed = {"content": [{"text": text, "type": "text"}, _note(thread)], "isError": True, "error": text}
         return failed | {"structuredContent": {"threadId": thread, "content": text}}
     if result.get("isError"):
         return result  # there was no conversation yet
-    return result | {"structuredContent": {"threadId": thread, "content": result["content"][0]["text"]}}
+    structured = {"threadId": thread, "content": result["content"][0]["text"]}
+    return result | {"content": [*result["content"], _note(thread)], "structuredContent": structured}
+
+
+def _note(thread: str | None) -> Json:
+    return {"text": f"threadId: {thread} (to go on with this session, call codex-reply with it)", "type": "text"}

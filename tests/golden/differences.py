@@ -46,7 +46,7 @@ COMMON = [
     differs("a question says what approving means, and what the command does", common.reasons_in_questions),
     differs("a question about a patch counts its lines", common.lines_counted_in_patch_questions),
     differs("events and questions name their conversation", common.thread_ids),
-    differs("a result names its conversation; a failure is a tool result with isError", common.whole_results),
+    differs("a result names its conversation, also in a second text; a failure is a tool result", common.whole_results),
     differs("a message that was taken has an id, to go on from later", conversations.message_ids),
     differs("events of a conversation wait for someone who streams it", conversations.shown_in_a_stream),
 ]

@@ -13,7 +13,7 @@ from understudy.protocol.choices import ApprovalPolicy, NetworkMode, SandboxMode
 
 Inherit = Literal["all", "core", "none"]
 Wire = Literal["seed", "modern"]
-EventMethods = Literal["both", "codex/event", "none"]
+EventMethods = Literal["auto", "both", "codex/event", "none"]
 HistoryPersistence = Literal["save-all", "none"]
 
 
@@ -81,6 +81,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     projects: Mapping[str, Mapping[str, Any]]  # [projects] as written
     wire: Wire
     events: EventMethods
+    thread_in_text: bool
     command_seconds: int  # for a command that the model gives no limit of its own
     scripted_model: Path | None
     warnings: tuple[str, ...]

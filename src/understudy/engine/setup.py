@@ -76,6 +76,7 @@ def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSe
         wire=config.wire,
         events=config.events,
         hide_reasoning=config.hide_agent_reasoning,
+        thread_in_text=config.thread_in_text,
     )
 
 

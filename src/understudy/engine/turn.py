@@ -60,6 +60,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     wire: Wire  # how events look to clients
     events: EventMethods  # under which methods they are sent
     hide_reasoning: bool = False  # clients are not shown it
+    thread_in_text: bool = True  # a result ends with a line that names its session
     pins: Pins | None = None  # the places it works on, for the log
 
 

@@ -1,6 +1,7 @@
 """Where an exception becomes a wire error or a failed tool result. Handlers raise; nothing else builds these."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -39,19 +40,28 @@ def to_rpc_error(request_id: RequestId | None, error: BaseException) -> bytes:
             return error_line(request_id, INTERNAL_ERROR, report_bug(logger, error, "in handling request %r", request_id))
 
 
-def to_tool_result(error: BaseException, thread_id: str | None = None) -> dict[str, Any]:
+def to_tool_result(error: BaseException) -> dict[str, Any]:
     """A failed call is a result with `isError`; `error` beside it is for clients of the seed era."""
-    text = str(error) if isinstance(error, AgentError) else report_bug(logger, error, "in a tool call")
-    return failed_result(text, thread_id)
+    return failed_result(to_text(error))
 
 
-def failed_result(text: str, thread_id: str | None = None) -> dict[str, Any]:
-    result: dict[str, Any] = {"content": [{"text": text, "type": "text"}], "isError": True}
-    if thread_id is not None:
-        result["structuredContent"] = {"threadId": thread_id, "content": text}
-        result["error"] = text
-    return result
+def to_text(error: BaseException) -> str:
+    return str(error) if isinstance(error, AgentError) else report_bug(logger, error, "in a tool call")
 
 
-def answer_result(text: str, thread_id: str) -> dict[str, Any]:
-    return {"content": [{"text": text, "type": "text"}], "structuredContent": {"threadId": thread_id, "content": text}}
+def failed_result(text: str, thread_id: str | None = None, notes: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    if thread_id is None:
+        return {"content": [{"text": text, "type": "text"}], "isError": True}
+    return {**answer_result(text, thread_id, notes, **more), "isError": True, "error": text}
+
+
+def answer_result(text: str, thread_id: str, notes: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    """Programs read the first block or `structuredContent`; `notes` are for models that are given nothing but text."""
+    content = [{"text": text, "type": "text"}]
+    if notes:
+        content.append({"text": "\n".join(notes), "type": "text"})
+    return {"content": content, "structuredContent": {"threadId": thread_id, "content": text, **more}}
+
+
+def thread_note(thread_id: str) -> str:
+    return f"threadId: {thread_id} (to go on with this session, call codex-reply with it)"

@@ -1,7 +1,7 @@
 """A `codex` or `codex-reply` call as a viewer of its conversation: its events, its questions, and one answer at the end."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.feed import LiveDelta, Shown
@@ -19,7 +19,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.servers.failures import answer_result, failed_result, to_tool_result
+from understudy.servers.failures import answer_result, failed_result, thread_note, to_text
 from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.envelopes import Envelope
 from understudy.servers.mcp.looks import Look
@@ -28,6 +28,10 @@ from understudy.servers.mcp.reader import Reader
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
 
+
+WHAT_TO_DO = (
+    "Use a client that can be asked for approval, attach one by conversationStream, or choose another approval-policy or sandbox."
+)
 
 # what tells where a call's message is, and what a call acts upon; the others are only shown
 _FOLLOWED = frozenset({UserMessage, TurnStarted, RequestSent})
@@ -51,7 +55,11 @@ class CallReader(Reader):
         self.began_turn = False  # events go to the call that began the turn; one that joined gets only its answer
         self._client = client
         self._codec = codec = look.codec(conversation)
-        self._envelope = Envelope(look.events, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
+        methods = client.methods if look.events == "auto" else look.events
+        self._envelope = Envelope(methods, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
+        self._thread_in_text = look.thread_in_text
+        self._questions: dict[str, CommandApprovalAsked | PatchApprovalAsked] = {}  # of its turn, not decided yet
+        self._refused: list[dict[str, str]] = []
         self._progress = progress
         self._on_answered: Callable[[RequestId], None] | None = on_answered
         self._answered = False
@@ -103,8 +111,9 @@ class CallReader(Reader):
         match entry.record:
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record)
-            case ApprovalDecided(call_id=call_id, effective=True):
+            case ApprovalDecided(call_id=call_id, effective=True) as decided:
                 self._client.withdraw_question(self.conversation.id, entry.turn, call_id)
+                self._note_refusal(decided)
             case ToolAnswered(output=output):
                 self._client.withdraw_question(self.conversation.id, entry.turn, output.call_id)
             case TurnEnded() as ended:
@@ -130,7 +139,10 @@ class CallReader(Reader):
             self._outbox.send(self._envelope.wrap(self._codec.delta(live), live.turn))
 
     def fail(self, error: AgentError) -> None:
-        self.answer(to_tool_result(error, self.conversation.id))
+        self.answer_failure(to_text(error))
+
+    def answer_failure(self, text: str) -> None:
+        self.answer(failed_result(text, self.conversation.id, self._notes(), **self._refusals()))
 
     def answer(self, result: object) -> None:
         """Exactly one answer, after everything that was sent before it."""
@@ -147,13 +159,33 @@ class CallReader(Reader):
 
     def _answer_turn(self, ended: TurnEnded) -> None:
         if ended.reason == "completed":
-            self.answer(answer_result(ended.message or "", self.conversation.id))
+            self.answer(answer_result(ended.message or "", self.conversation.id, self._notes(), **self._refusals()))
         else:
-            self.answer(failed_result(ended.message or "the turn failed", self.conversation.id))
+            self.answer_failure(ended.message or "the turn failed")
+
+    def _notes(self) -> list[str]:
+        notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self._refused]
+        if notes:
+            notes.append(WHAT_TO_DO)
+        return [*notes, thread_note(self.conversation.id)] if self._thread_in_text else notes
+
+    def _refusals(self) -> dict[str, Any]:
+        return {"refused": self._refused} if self._refused else {}
+
+    def _note_refusal(self, decided: ApprovalDecided) -> None:
+        """What was refused because nobody could be asked: the caller cannot know it otherwise."""
+        from understudy.servers.mcp.asking import CANNOT_BE_ASKED  # most turns ask nothing
+        from understudy.servers.mcp.progress import describe_question
+
+        question = self._questions.pop(decided.call_id, None)
+        if question is None or decided.source != CANNOT_BE_ASKED:
+            return
+        self._refused.append({"call_id": decided.call_id, "what": describe_question(question), "reason": decided.source})
 
     def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked) -> None:
         if not self.began_turn:
             return
+        self._questions[question.call_id] = question
         from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_client  # most turns ask nothing
 
         if self.can_answer:

@@ -14,6 +14,11 @@ _RESULT: dict[str, Any] = {
     "properties": {
         "threadId": _string("The session; give it to codex-reply to go on."),
         "content": _string("The agent's final message."),
+        "refused": {
+            "type": "array",
+            "description": "What the agent wanted and was refused, because nobody could be asked.",
+            "items": {"type": "object"},
+        },
     },
     "required": ["threadId", "content"],
 }

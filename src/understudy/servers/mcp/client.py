@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,6 +13,19 @@ from understudy.servers.mcp.outbox import Outbox
 logger = logging.getLogger(__name__)
 
 FIRST_WITH_FORMS = "2025-11-25"  # from here on a client shows the question's text and a form, and nothing else
+LAST_OF_SEED = "2025-06-18"  # the newest protocol that clients of the seed's time speak
+
+Methods = Literal["both", "codex/event", "none"]
+
+# Clients that warn of every notification they do not know, or end the connection at the first: name and version in `initialize`.
+DISTURBED_BY_EVENTS = frozenset({("mcp", "0.1.0")})  # the Python SDK, and all that is built on it and gives no name of its own
+
+
+def default_methods(name: str, version: str, protocol: str) -> Methods:
+    """Under which methods events go out to a client when nobody has configured it."""
+    if (name, version) in DISTURBED_BY_EVENTS:
+        return "none"
+    return "both" if protocol <= LAST_OF_SEED else "codex/event"
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -27,6 +40,7 @@ class Client:
         self.outbox = outbox
         self.version = NEWEST
         self.can_be_asked = False  # it declared elicitation
+        self.methods: Methods = "both"  # for its events, where the configuration leaves it to us
         self.initialized = False
         # open questions by conversation, turn and call id, for models give their calls the same id again and again:
         self.asked: dict[tuple[str, str, str], Asked] = {}

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from understudy.config.model import EventMethods
 from understudy.protocol.jsonrpc import RequestId
 from understudy.servers.codec import Encoded
+from understudy.servers.mcp.client import Methods
 
 _encode = msgspec.json.Encoder().encode
 
@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder().encode
 class Envelope:
     """For one call. `codex/event` first, then the event's own name as the method."""
 
-    def __init__(self, methods: EventMethods, *, request_id: RequestId, thread_id: str, plain_method: bool) -> None:
+    def __init__(self, methods: Methods, *, request_id: RequestId, thread_id: str, plain_method: bool) -> None:
         meta = _encode({"requestId": request_id, "threadId": thread_id})
         self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
         self._both = methods == "both" and plain_method

@@ -62,7 +62,7 @@ def _answer(line: bytes) -> tuple[Hello, bytes] | None:
         )
         if not plain:
             return None
-        hello = Hello(negotiate(version), "elicitation" in capabilities)
+        hello = Hello(negotiate(version), "elicitation" in capabilities, client["name"], client["version"])
         answer = f'{{"id":{_write_json(request_id)},"jsonrpc":"2.0","result":{_write_json(server_result(hello.version))}}}\n'
     except (ValueError, KeyError, TypeError, RecursionError, StopIteration, ImportError, AttributeError, SystemError):
         return None  # the server knows what to say to it

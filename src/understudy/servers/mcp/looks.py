@@ -13,8 +13,9 @@ _SEED = SeedCodec()
 
 class Look(msgspec.Struct, frozen=True, gc=False):
     wire: Wire = "seed"
-    events: EventMethods = "both"
+    events: EventMethods = "auto"
     hides_reasoning: bool = False
+    thread_in_text: bool = True  # a result ends with a line that names its session
 
     def codec(self, conversation: Conversation) -> Codec:
         if self.wire == "seed":
@@ -33,4 +34,4 @@ def look_of(conversation: Conversation) -> Look:
 
 
 def look_from(setup: TurnSetup) -> Look:
-    return Look(setup.wire, setup.events, setup.hide_reasoning)
+    return Look(setup.wire, setup.events, setup.hide_reasoning, setup.thread_in_text)

@@ -78,10 +78,8 @@ def describe(record: Record) -> str | None:
             return f"changes {_files(len(changes))}"
         case PatchEnded(success=success):
             return "changes applied" if success else "changes could not be applied"
-        case CommandApprovalAsked(command=command):
-            return f"asks for approval: {_short(quote_command(command))}"
-        case PatchApprovalAsked(changes=changes):
-            return f"asks for approval: changes to {_files(len(changes))}"
+        case CommandApprovalAsked() | PatchApprovalAsked():
+            return f"asks for approval: {describe_question(record)}"
         case PlanUpdated(plan=plan):
             current = next((step.step for step in plan if step.status == "in_progress"), None)
             return f"plan: {_short(current)}" if current else "plan updated"
@@ -89,6 +87,12 @@ def describe(record: Record) -> str | None:
             return _short(message)
         case _:
             return None
+
+
+def describe_question(question: CommandApprovalAsked | PatchApprovalAsked) -> str:
+    if isinstance(question, CommandApprovalAsked):
+        return _short(quote_command(question.command))
+    return f"changes to {_files(len(question.changes))}"
 
 
 def _short(text: str) -> str:

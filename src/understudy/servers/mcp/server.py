@@ -30,7 +30,7 @@ from understudy.servers.failures import InvalidRequest, MethodNotFound, failed_r
 from understudy.servers.lines import MOST_BYTES, OverlongLine
 from understudy.servers.mcp import arguments, catalogue
 from understudy.servers.mcp.calls import CallReader
-from understudy.servers.mcp.client import Client
+from understudy.servers.mcp.client import Client, default_methods
 from understudy.servers.mcp.hello import Hello, negotiate, server_result
 from understudy.servers.mcp.looks import look_from
 from understudy.servers.mcp.outbox import Outbox
@@ -143,7 +143,8 @@ class McpServer:
         if self._client.initialized:
             raise InvalidRequest("initialize called more than once")
         params = msgspec.json.decode(request.params or b"{}", type=_InitializeParams)
-        hello = Hello(params.protocol_version, "elicitation" in params.capabilities)
+        who = params.client_info
+        hello = Hello(params.protocol_version, "elicitation" in params.capabilities, who.name, who.version)
         self._meet(hello)
         return server_result(self._client.version)
 
@@ -151,6 +152,7 @@ class McpServer:
         self._client.initialized = True
         self._client.version = negotiate(hello.version)
         self._client.can_be_asked = hello.can_be_asked
+        self._client.methods = default_methods(hello.name, hello.name_version, self._client.version)
 
     def _call_tool(self, request: Request) -> None:
         try:
@@ -190,9 +192,9 @@ class McpServer:
             if call.turn:
                 logger.info("cancellation of %r, whose turn is over", request_id)
             else:
-                call.answer(failed_result("the call was cancelled; its message is read in the next turn", call.conversation.id))
+                call.answer_failure("the call was cancelled; its message is read in the next turn")
         else:
-            call.answer(failed_result("the call was cancelled; the turn it had joined goes on", call.conversation.id))
+            call.answer_failure("the call was cancelled; the turn it had joined goes on")
 
     # -- the two tools
 
@@ -254,7 +256,7 @@ class McpServer:
             call.answer(failed_result(f"Session not found for session_id: {conversation.id}"))
             return
         except AgentError as error:
-            call.answer(to_tool_result(error, conversation.id))
+            call.fail(error)
             return
         call.follow(sent)
         if sent.held:
