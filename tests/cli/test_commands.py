@@ -134,7 +134,21 @@ def test_a_patch_from_standard_input_is_applied_here(program: Program) -> None:
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [((), 2), (("nonsense",), 2), (("policy",), 2), (("show",), 2), (("sandbox", "--network", "maybe"), 2), (("trust",), 1)],
+    [
+        (("sandbox", "--timeout", "nan", "--", "ls"), 2),
+        (("sandbox", "--timeout=-5", "--", "ls"), 2),
+        (("sandbox", "--timeout", "soon", "--", "ls"), 2),
+        (("conversations", "--limit", "-1"), 2),
+        (("mcp-server", "--bogus"), 2),
+        (("mcp-server", "-c", "bogus"), 2),
+        (("--",), 2),
+        ((), 2),
+        (("nonsense",), 2),
+        (("policy",), 2),
+        (("show",), 2),
+        (("sandbox", "--network", "maybe"), 2),
+        (("trust",), 1),
+    ],
 )
 def test_a_call_that_makes_no_sense_is_answered_with_usage_and_no_traceback(
     program: Program, words: tuple[str, ...], code: int
@@ -174,6 +188,11 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], words: tuple
         run([*words, "--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: understudy {' '.join(words)}")
+
+
+def test_help_may_be_asked_for_as_a_command(program: Program) -> None:
+    assert program.call("help").out == program.call("--help").out
+    assert program.call("help", "conversations", "delete").out == program.call("conversations", "delete", "--help").out
 
 
 def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> None:

@@ -1,5 +1,6 @@
 """The demo is what a newcomer sees first: it has to run anywhere, show everything, and leave nothing behind."""
 
+import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -64,9 +65,13 @@ def test_the_demo_shows_an_approval_a_patch_a_second_client_and_a_question_that_
     assert not list(program.home.iterdir()), "the user's own state is not touched"
 
 
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by the landlock rung")
+
+
 @pytest.mark.slow
-def test_where_no_sandbox_is_possible_the_demo_says_so_and_asks_about_every_command(program: Program) -> None:
-    ended = program.run("demo", env={"UNDERSTUDY_SANDBOX_RUNG": "none of them"})
+@pytest.mark.parametrize("rung", ["none of them", pytest.param("landlock", marks=ROOT)])
+def test_where_no_sandbox_is_possible_the_demo_says_so_and_asks_about_every_command(program: Program, rung: str) -> None:
+    ended = program.run("demo", env={"UNDERSTUDY_SANDBOX_RUNG": rung})
     assert (ended.code, ended.err) == (0, "")
     assert "No sandbox is possible on this machine" in ended.out.splitlines()[2]
     asked = "? Allow Codex to run `sh check.sh`", "There is no sandbox in this mode", "└ approved", "└ exit 1"

@@ -4,9 +4,11 @@ import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,16 @@ def test_an_export_replaces_a_file_whole_and_reaches_standard_output_by_any_name
     for name in ("-", "/dev/stdout"):
         assert program.run("export", conversation, "-o", name).out == target.read_text()
     assert stat.S_ISLNK(os.lstat("/dev/stdout").st_mode)
+
+
+def test_a_backup_reaches_standard_output_by_any_name(program: Program, tmp_path: Path, conversation: str) -> None:
+    for name in ("-", "/dev/stdout"):
+        with open(tmp_path / "copy.db", "wb") as copy:
+            words = [sys.executable, "-m", "understudy", "backup", name]
+            subprocess.run(words, cwd=program.cwd, env=program.environment(), stdout=copy, timeout=LONGEST, check=True)
+        with closing(sqlite3.connect(tmp_path / "copy.db")) as store:
+            assert store.execute("SELECT id FROM conversations").fetchall() == [(conversation,)]
+    assert not (program.cwd / "-").exists()
 
 
 # Starts a program that can write no file beyond so many bytes, as on a disk that is full.

@@ -40,6 +40,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def _carry_out(words: list[str]) -> int:
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     ours, theirs = _split(words)
     parser = build_parser()
     parser.refuse_misspelt_options(ours)
@@ -174,7 +176,7 @@ def _add_running(commands: Commands) -> None:
     sandbox.add_argument("--cwd", metavar="DIR", help="where it runs (here)")
     sandbox.add_argument("--writable", action="append", default=[], metavar="DIR", help="a further folder it may write to")
     sandbox.add_argument("--network", choices=NETWORK_MODES, help="what it may reach (as configured: off)")
-    sandbox.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after so long")
+    sandbox.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="end it after so long")
     _overrides(sandbox)
     _command(sandbox)
 
@@ -237,5 +239,15 @@ def _command(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, zero or more")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+    return seconds

@@ -32,7 +32,9 @@ def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None
     """What a conversation begun here would have, as far as it can be made out, and what is wrong with it."""
     path = home / "config.toml"
     found = [
-        Finding(SECTION, "file", "ok" if path.exists() else "info", f"{path}{'' if path.exists() else ', which is not there'}")
+        Finding(SECTION, "file", "ok", str(path))
+        if os.path.lexists(path)
+        else Finding(SECTION, "file", "info", f"{path}, which is not there")
     ]
     flags = read_overrides(options)
     config, wrong = _try(home, Overrides(), flags)

@@ -2,10 +2,10 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
-from understudy.cli.containing import can_contain
 from understudy.cli.demo.client import Exchange, McpClient
 
 _HERE = Path(__file__).parent
@@ -19,17 +19,26 @@ class Stage:
         self._home = folder / "home"
         self._exchange = exchange
         self._clients: list[McpClient] = []
-        self.contained = can_contain()
+        self.contained = False
 
     def lay_out(self) -> None:
         shutil.copytree(_HERE / "project", self.project)
         self.release.mkdir()
         self._home.mkdir(mode=0o700)
+        self.contained = self._can_contain()
         mode, policy = ("workspace-write", "on-request") if self.contained else ("danger-full-access", "untrusted")
         (self._home / "config.toml").write_text(
             f'model_provider = "scripted"\nsandbox_mode = "{mode}"\napproval_policy = "{policy}"\n'
             f"[understudy]\nevents = \"codex/event\"\nscripted_model = '{_HERE / 'answers.toml'}'\n"
         )
+
+    def _can_contain(self) -> bool:
+        """By a real command: a way to contain one may work, and not for root."""
+        trial = [sys.executable, "-m", "understudy", "sandbox", "--mode", "workspace-write", "--timeout", "20", "--", "true"]
+        done = subprocess.run(
+            trial, cwd=self.project, env=self._environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        return done.returncode == 0
 
     def start_server(self, name: str, *, can_be_asked: bool = True) -> McpClient:
         """The real program, on the demo's own store."""
