@@ -87,3 +87,20 @@ async def test_kept_and_unkept_ones_live_side_by_side_and_are_listed_in_pages(tm
             assert structured(wrong)["message"] == "invalid cursor"
         async with McpProcess(model.url, cwd=tmp_path, home=home) as server:
             assert {row["conversation_id"] for row in await listed(server)} == set(kept)
+
+
+async def test_a_deep_and_closed_folder_of_an_unkept_conversation_goes_too(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    shut = "mkdir /tmp/shut && touch /tmp/shut/x && chmod 0 /tmp/shut"
+    deep = f"{shut}; cd /tmp; for i in $(seq 1500); do mkdir d && cd d; done"
+    script = [call("shell", command=["sh", "-c", deep]), say("a"), call("shell", command=["touch", "/tmp/y"]), say("b")]
+    async with ScriptedModel(script) as model:
+        options: dict[str, Any] = {"config": UNKEPT, "env": {"TMPDIR": str(temporary)}}
+        async with McpProcess(model.url, cwd=tmp_path, **options) as server:
+            first, _ = [thread_of(await server.call_tool("codex", prompt=text)) for text in ("1", "2")]
+            [folder] = temporary.glob("understudy-unkept-*")
+            assert (folder / first).exists()
+            await server.call_tool("conversationDelete", conversation_id=first)
+            assert not (folder / first).exists()
+    assert list(temporary.glob("understudy-*")) == []

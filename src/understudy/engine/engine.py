@@ -134,12 +134,14 @@ class Engine:
         self._watch.wake()
 
     async def delete(self, conversation: Conversation) -> None:
+        kept = self._is_kept(conversation.id)
+        temporary = state_dir(self.home) / "tmp" if kept else self._open_unkept().temporary_folder(conversation.id).parent
         await conversation.delete()
         self._conversations.pop(conversation.id, None)
         self._secret_overrides.pop(conversation.id, None)
         from understudy.sandbox.private_tmp import remove_folder  # only here
 
-        await remove_folder(str(state_dir(self.home) / "tmp" / conversation.id))
+        await remove_folder(str(temporary / conversation.id))
 
     def status_of(self, listed: Listed) -> Status:
         """What holds now: after a crash a turn is not running, whatever its last record says."""

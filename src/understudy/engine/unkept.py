@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from understudy.protocol.ids import ConversationId
+from understudy.sandbox.cell import trees
 from understudy.store.locks import ByteLocks
 from understudy.store.log import Page
 from understudy.store.memory import MARK, MemoryLog
@@ -47,7 +47,7 @@ class Unkept:
 
     def close(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            trees.remove(str(self._folder))
         if self._lock is not None:
             self._lock.close()
 
@@ -61,6 +61,6 @@ def _sweep() -> None:
             lock = ByteLocks(folder / LOCK)
             try:
                 if lock.try_lock(0):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    trees.remove(str(folder))
             finally:
                 lock.close()
