@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
+import tomllib
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from tests.golden.normalise import Placeholders, comparable_request, offered_tools
 from tests.golden.recording import OUTPUT_DELTA, TEXT_DELTAS, Json, Recording, Step, fold_frames, join_deltas
@@ -35,19 +38,26 @@ class Played:
     stalled: str | None  # what was waited for in vain
 
 
-async def play(recording: Recording, base: Path, server: Sequence[str], *, check_frames: bool, pause: float = 0) -> Played:
-    """`pause` seconds pass before each client message: the recorded server is still busy for a moment after it has answered."""
+async def play(
+    recording: Recording, base: Path, server: Sequence[str], *, check_frames: bool, pause: float = 0, by_arguments: bool = False
+) -> Played:
+    """`pause` seconds pass before each client message: the recorded server is still busy for a moment after it has answered.
+
+    `by_arguments`: the configuration is given as `-c` arguments, and there is no file.
+    """
     names = Placeholders(base, server[0])
     work, home = _set_up(recording, base, names)
     watched = Watched()
     model = ScriptedModel(recording.model, watched=watched)
     async with model.serving():
-        config = recording.setup["config"].replace("<port>", str(model.port))
-        (home / "config.toml").write_text(names.fill(config))
+        config = str(names.fill(recording.setup["config"].replace("<port>", str(model.port))))
+        if not by_arguments:
+            (home / "config.toml").write_text(config)
         client = McpProcess(
             cwd=work,
             home=home,
             command=server,
+            args=as_arguments(tomllib.loads(config)) if by_arguments else (),
             env={"TMPDIR": "", **recording.setup.get("env", {})},
             initialize=False,
             check_frames=check_frames,
@@ -59,6 +69,17 @@ async def play(recording: Recording, base: Path, server: Sequence[str], *, check
         finally:
             await client.kill()
     return _collect(client, model, names, work, stalled)
+
+
+def as_arguments(table: Json, prefix: str = "") -> list[str]:
+    """A configuration as `-c` arguments: each value by its dotted key. JSON spells the values that occur as TOML does."""
+    words: list[str] = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            words += as_arguments(cast(Json, value), f"{prefix}{key}.")
+        else:
+            words += ["-c", f"{prefix}{key}={json.dumps(value, ensure_ascii=False)}"]
+    return words
 
 
 def _set_up(recording: Recording, base: Path, names: Placeholders) -> tuple[Path, Path]:

@@ -33,6 +33,9 @@ BY_CHANCE = {"reply_while_busy"}  # the recorded server itself behaves different
 
 PLAYED = [name for name in recording.names() if (name not in BY_CHANCE if PEER else name not in LATER)]
 TWIN = "_responses"  # the same scenario on the other wire: second tier
+BY_ARGUMENTS = " -c"  # behind a name: the configuration is given by arguments, and not by a file
+RANKED = {"profile"}  # an argument wins over a profile, and a file does not
+QUICK_BY_ARGUMENTS = ("codex_plain", "exec_approved", "model_500", "patch_auto")  # the others: second tier
 
 
 def tiered(name: str) -> Any:
@@ -54,7 +57,7 @@ class Plays:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._play_all()), name="goldens")
         self._thread.start()
 
-    def result(self, name: str) -> Played:
+    def result(self, name: str) -> Played:  # with or without `BY_ARGUMENTS`
         return self._results[name].result(timeout=600)
 
     def join(self) -> None:
@@ -72,7 +75,15 @@ class Plays:
             # not below /tmp, which commands may write and which is not the same place for them
             with tempfile.TemporaryDirectory(prefix="golden-", dir="/var/tmp") as folder:
                 try:
-                    played = await play(expectation(name), Path(folder).resolve(), command, check_frames=not PEER, pause=pause)
+                    wanted = expectation(name.removesuffix(BY_ARGUMENTS))
+                    played = await play(
+                        wanted,
+                        Path(folder).resolve(),
+                        command,
+                        check_frames=not PEER,
+                        pause=pause,
+                        by_arguments=name.endswith(BY_ARGUMENTS),
+                    )
                 except Exception as error:
                     self._results[name].set_exception(error)
                 else:
@@ -95,9 +106,21 @@ def plays(request: pytest.FixtureRequest) -> Iterator[Plays]:
 
 @pytest.mark.parametrize("name", [tiered(name) for name in PLAYED])
 def test_the_exchange_is_as_recorded(plays: Plays, name: str) -> None:
-    wanted = expectation(name)
-    played = plays.result(name)
+    assert_as_recorded(expectation(name), plays.result(name))
 
+
+def tiered_by_arguments(name: str) -> Any:
+    marks = () if name in QUICK_BY_ARGUMENTS else pytest.mark.slow
+    return pytest.param(name + BY_ARGUMENTS, marks=marks)
+
+
+@pytest.mark.skipif(PEER is not None, reason="the recorded server takes no settings by argument")
+@pytest.mark.parametrize("name", [tiered_by_arguments(name) for name in PLAYED if name not in RANKED])
+def test_it_is_the_same_with_the_configuration_given_by_arguments(plays: Plays, name: str) -> None:
+    assert_as_recorded(expectation(name.removesuffix(BY_ARGUMENTS)), plays.result(name))
+
+
+def assert_as_recorded(wanted: Recording, played: Played) -> None:
     said = [step for step in wanted.steps if step.kind not in ("client", "model")]
     requests = [step.value for step in wanted.steps if step.kind == "model"]
     asked = [comparable_request(request) for request in requests]
