@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,19 @@ async def test_memory_of_all_processes_together_is_limited(sandbox: Sandbox, con
     result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", script, "hungry-70008", cwd=workspace)
     assert (result.limit, result.signal) == ("memory", 9)
     assert processes_with("hungry-70008") == []
+
+
+SHARED = "x = mmap.mmap(-1, 100 << 20); x.write(bytes(100 << 20))"
+
+
+async def test_memory_that_is_shared_counts_too_and_once(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
+    limited = replace(contained, limits=Limits(memory_mb=250))
+    each = f"import mmap, os, time\nfor n in range(2): os.fork()\n{SHARED}\ntime.sleep(30)"
+    result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", each, cwd=workspace)
+    assert (result.limit, result.signal) == ("memory", 9)
+    together = f"import mmap, os, time\n{SHARED}\nfor n in range(2): os.fork()\nx[::4096]\ntime.sleep(1)"
+    result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", together, cwd=workspace)
+    assert (result.exit_code, result.limit) == (0, None)
 
 
 async def test_a_file_beyond_the_limit_is_refused(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:

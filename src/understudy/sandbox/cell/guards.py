@@ -9,7 +9,6 @@ from .plan import FULL, Plan
 _INTERVAL = 0.25
 _IDLE = 3600.0
 _MEGABYTE = 1 << 20
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _FREE_INODES = 4096
 _PART = 8  # of a small disk that has to stay free
 _FRACTION = 16  # of a quota: what may be added before it is measured
@@ -35,7 +34,7 @@ class Guards:
         """The name of a limit that is broken now."""
         if self._processes and len(_processes()) > self._processes:
             return b"processes"
-        if self._memory and _memory_of_all() > self._memory:
+        if self._memory and _memory_of_all(self._memory) > self._memory:
             return b"memory"
         for path, floor in self._floors:
             if is_below(room(path), floor):
@@ -119,15 +118,27 @@ def _processes() -> "list[bytes]":
     return [name for name in os.listdir(b"/proc") if name.isdigit() and name != b"1"]
 
 
-def _memory_of_all() -> int:
-    """Bytes that processes other than us have to themselves. Shared memory is counted where it is limited, in /dev/shm."""
-    pages = 0
-    for name in _processes():
+def _memory_of_all(most: int) -> int:
+    """Bytes that processes other than us have to themselves or share among each other; exact only where it may be too much."""
+    names = _processes()
+    total = sum(_fields(name, b"status", (b"RssAnon:", b"RssShmem:")) for name in names)
+    if total <= most:
+        return total
+    # Memory that several share was counted for each. This costs more: the kernel goes through all their pages.
+    return sum(
+        _fields(name, b"smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")) or _fields(name, b"status", (b"RssAnon:", b"RssShmem:"))
+        for name in names
+    )
+
+
+def _fields(process: bytes, file: bytes, wanted: "tuple[bytes, ...]") -> int:
+    """The sum of some fields in a file of a process, given there in kB; 0 if it cannot be read."""
+    try:
+        descriptor = os.open(b"/proc/" + process + b"/" + file, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            descriptor = os.open(b"/proc/" + name + b"/statm", os.O_RDONLY | os.O_CLOEXEC)
-            fields = os.read(descriptor, 200).split()
+            lines = os.read(descriptor, 1 << 16).splitlines()
+        finally:
             os.close(descriptor)
-        except OSError:
-            continue
-        pages += int(fields[1]) - int(fields[2])
-    return pages * _PAGE
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(wanted))
