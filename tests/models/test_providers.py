@@ -1,10 +1,13 @@
 """Provider tables: the built-in ones, those of users, and what is said of a wrong one."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.models.loopback import delta, loopback, opened, stream
+from understudy.config.load import BUILT_IN_PROVIDERS
 from understudy.errors import ConfigError
 from understudy.models.client import request_url
 from understudy.models.providers import Provider, built_in_providers, find_provider, provider_from_table
@@ -21,6 +24,13 @@ def test_the_built_in_providers_follow_the_environment() -> None:
     assert (
         built_in_providers({"CODEX_OSS_BASE_URL": "http://there/v1", "OPENAI_BASE_URL": " "})["oss"].base_url == "http://there/v1"
     )
+
+
+def test_configuration_and_page_name_the_built_in_providers() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| `model_provider` "))
+    default, *listed = re.findall(r"`([a-z]+)`", row.partition("|")[2].partition("| text |")[2])
+    assert (default, set(listed), set(BUILT_IN_PROVIDERS)) == ("openai", set(built_in_providers({})), set(built_in_providers({})))
 
 
 def test_a_table_may_set_every_field() -> None:
