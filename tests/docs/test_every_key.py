@@ -283,11 +283,13 @@ async def _(stage: Stage) -> None:
 
 @shows("understudy.sandbox.limits.tmp_mb", "understudy.sandbox.limits.tmp_files")
 async def _(stage: Stage) -> None:
-    for filling, limit in (
+    limits: tuple[tuple[str, dict[str, Any]], ...] = (
         ("head -c 3000000 /dev/zero > /tmp/large", {"understudy__sandbox__limits__tmp_mb": 1}),
         ("mkdir /tmp/many; touch /tmp/many/1 /tmp/many/2 /tmp/many/3", {"understudy__sandbox__limits__tmp_files": 2}),
-    ):
-        for settings, kept in (({}, True), (limit, False)):
+    )
+    none: dict[str, Any] = {}
+    for filling, limit in limits:
+        for settings, kept in ((none, True), (limit, False)):
             calls = [call("shell", call_id=str(n), command=["sh", "-c", run]) for n, run in enumerate((filling, "ls /tmp"))]
             seen = await stage.turn([*calls, say("ok")], sandbox_mode="workspace-write", **settings)
             assert ("large" in seen.output or "many" in seen.output) == kept, seen.output

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from tests.support.frames import FrameChecker, kind_of
 from tests.support.waiting import WAIT_SECONDS, Watched
@@ -135,7 +135,7 @@ class McpProcess:
     def stderr(self) -> str:
         return self._stderr.decode(errors="replace")
 
-    async def __aenter__(self) -> McpProcess:
+    async def __aenter__(self) -> Self:
         await self.start()
         if self._initialize_on_entry:
             try:
