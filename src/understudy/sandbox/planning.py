@@ -111,7 +111,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         environment=_environments.encode(environment_for(command.env, private_tmp, shape, owner)),
         cwd=os.fsencode(_real(command.cwd, places)),
         workspace=os.fsencode(workspace),
-        roots=_encode(tuple(dict.fromkeys(_real(root, places) for root in writable_roots(containment)))),
+        roots=_encode(_roots(containment, places)),
         pins={os.fsencode(place.path): (place.device, place.inode) for place in places.values()},
         private_tmp=os.fsencode(private_tmp or ""),
         masked=_encode(containment.masked),
@@ -151,6 +151,15 @@ def wrapped_plan(command: Command, containment: Containment, program: str, open_
 
 def writable_roots(containment: Containment) -> tuple[str, ...]:
     return containment.writable_roots if containment.mode == "workspace-write" else ()
+
+
+def real_roots(command: Command, containment: Containment) -> tuple[str, ...]:
+    """The writable roots where they were pinned, those inside others among them."""
+    return _roots(containment, {place.spelled: place for place in places_of(command, containment)})
+
+
+def _roots(containment: Containment, places: dict[str, Place]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_real(root, places) for root in writable_roots(containment)))
 
 
 def places_of(command: Command, containment: Containment) -> list[Place]:

@@ -19,10 +19,10 @@ from understudy.sandbox.planning import (
     impossible,
     is_contained,
     plain_plan,
+    real_roots,
     remove_fallbacks,
     time_limit,
     wrapped_plan,
-    writable_roots,
 )
 from understudy.sandbox.private_tmp import PrivateFolders
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
@@ -174,7 +174,7 @@ class Sandbox:
                 self._rung = self._rung or choose(await asyncio.to_thread(describe_rungs), self._forced)
             except SandboxError as error:
                 return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
-            argv = seatbelt.command_line(argv, command.containment, writable_roots(command.containment))
+            argv = seatbelt.command_line(argv, command.containment, real_roots(command, command.containment))
         if command.clearance is not None:
             await command.clearance()
         return await run_directly(argv, cwd=command.cwd, env=command.env, timeout=time_limit(command), on_output=on_output)
