@@ -133,7 +133,7 @@ def test_an_unchanged_file_is_not_read_again(load: Load, home: Path, work: Path)
 def test_without_any_setting_the_defaults_hold(load: Load, home: Path, work: Path) -> None:
     config = load()
     assert (config.approval_policy, config.sandbox.mode, config.sandbox.network) == ("on-request", "workspace-write", "off")
-    assert (config.model_provider, config.wire, config.events) == ("openai", "seed", "both")
+    assert (config.model_provider, config.wire, config.events) == ("openai", "seed", "auto")
     assert (config.model_reasoning_effort, config.model_reasoning_summary) == ("medium", "auto")
     assert (config.project_doc_max_bytes, config.shell_environment.inherit) == (32768, "all")
     assert config.cwd == work

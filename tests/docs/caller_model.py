@@ -22,6 +22,13 @@ class CallerModel:
         return _response(body) if path.endswith("/responses") else _completion(body)
 
     @property
+    def outputs(self) -> str:
+        """The outputs of tools in its last request."""
+        request = self.requests[-1]
+        items = request["input"] if "input" in request else request["messages"]
+        return json.dumps([item for item in items if item.get("type") == "function_call_output" or item.get("role") == "tool"])
+
+    @property
     def told(self) -> str:
         """What it was given for its call."""
         return json.dumps(self.requests[-1], ensure_ascii=False)

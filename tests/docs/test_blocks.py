@@ -215,6 +215,7 @@ def test_a_python_block_of_a_framework_runs_with_it(user: User, block: Block) ->
     assert done.returncode == 0, done.stderr
     assert "All done." in done.stdout
     assert "A word from the script." in model.told
+    assert "codex-reply" in model.outputs, "its model is told how to continue the session"
 
 
 @pytest.mark.slow

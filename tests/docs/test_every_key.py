@@ -121,6 +121,13 @@ async def _(stage: Stage) -> None:
         assert any("raw" in kind for kind in seen.kinds) == value
 
 
+@shows("hide_agent_reasoning")
+async def _(stage: Stage) -> None:
+    for value in (False, True):
+        seen = await stage.turn([reasoning("a thought") + say("x")], wire="responses", hide_agent_reasoning=value)
+        assert any("reasoning" in kind for kind in seen.kinds) != value
+
+
 @shows("model_provider", "understudy.scripted_model")
 async def _(stage: Stage) -> None:
     (stage.work / "answers.json").write_text(json.dumps([{"say": "from the script"}]))
@@ -395,14 +402,8 @@ async def _(stage: Stage) -> None:
         assert ("Of the project." in str(body)) == (level == "trusted")
 
 
-# Keys whose effect cannot be shown by the argument of a call; their tests stand elsewhere.
-ELSEWHERE = {
-    "hide_agent_reasoning": "",
-}
-
-
 def test_every_key_of_the_page_is_shown_to_have_its_effect() -> None:
-    assert sorted(row.key for row in rows()) == sorted([*EFFECTS, *ELSEWHERE])
+    assert sorted(row.key for row in rows()) == sorted(EFFECTS)
 
 
 @asynccontextmanager
