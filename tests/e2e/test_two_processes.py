@@ -13,6 +13,7 @@ from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.support.mcp_client import McpProcess
 from tests.support.model_script import HOLD, Script, call, deltas, hang, say
 from tests.support.model_server import ScriptedModel
+from tests.support.obliging_model import ObligingModel
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch
@@ -78,8 +79,8 @@ def _noticed(log: SqliteLog, conversation: ConversationId) -> Batch:
     return Batch(conversation, position.epoch + 1, position.last_seq, (entry,), found.summary, claims=True)
 
 
-async def test_a_viewer_that_is_ahead_of_a_process_is_told_nothing_again(tmp_path: Path) -> None:
-    """It has seen by one what the other has not read yet."""
+async def test_a_viewer_that_asks_another_process_for_what_comes_next_gets_it_once(tmp_path: Path) -> None:
+    """The number is not in the log yet, so that the viewer begins at its end."""
     async with pair([deltas(["x", HOLD, "y"])], tmp_path) as (model, here, there):
         conversation = await create(here, prompt="1")
         near = Stream(here, conversation, after=0)
@@ -90,7 +91,7 @@ async def test_a_viewer_that_is_ahead_of_a_process_is_told_nothing_again(tmp_pat
         model.release()
         await far.until("task_complete")
         await near.until("task_complete")
-        assert far.events() == [event for event in near.events() if event["_meta"]["seq"] > ahead]
+        assert far.events() == [event for event in near.events() if event["_meta"]["seq"] >= ahead]
 
 
 async def test_a_message_to_a_turn_of_the_other_joins_it(tmp_path: Path) -> None:
@@ -230,9 +231,17 @@ async def test_a_letter_that_a_dead_process_never_read_is_read_by_its_sender(tmp
 
 
 async def test_a_letter_that_cannot_be_used_yet_stays_in_the_box(tmp_path: Path) -> None:
-    script = [call("shell", command=["sleep", "60"], timeout=100_000), say("all")]
-    async with pair(script, tmp_path) as (model, here, there):
-        one = here.call_tool("codex", prompt="1")
+    """Whether it is read by itself once it can be, or with the next message, is a matter of moments."""
+    model, home = ObligingModel(), tmp_path / "home"
+    home.mkdir()
+    async with model.serving():
+        here, there = (McpProcess(model.url, cwd=tmp_path, home=home) for _ in range(2))
+        await _letter_in_the_box(model, here, there)
+
+
+async def _letter_in_the_box(model: ObligingModel, here: McpProcess, there: McpProcess) -> None:
+    async with here, there:
+        one = here.call_tool("codex", prompt="run")
         await here.event("exec_command_begin", one)
         thread = str((await here.event("session_configured", one))["session_id"])
         os.kill(here.process.pid, signal.SIGSTOP)
@@ -246,8 +255,8 @@ async def test_a_letter_that_cannot_be_used_yet_stays_in_the_box(tmp_path: Path)
         refused = await there.call_tool("codex-reply", threadId=thread, prompt="4")
         assert "config.toml" in text_of(refused)
         settings.write_text(good)
-        assert await there.call_tool("codex-reply", threadId=thread, prompt="5") == answered("all", thread)
-        assert users_in(model.requests[1]) == ["1", "2", "5"], "what was acknowledged is read; what was refused is not"
+        assert await there.call_tool("codex-reply", threadId=thread, prompt="5") == answered("ok: 5", thread)
+        assert users_in(model.requests[-1]) == ["run", "2", "5"], "what was acknowledged is read; what was refused is not"
 
 
 async def test_a_question_of_a_process_that_died_is_put_to_who_waits_elsewhere(tmp_path: Path) -> None:
