@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.protocol.jsonrpc import Response
-from understudy.servers.mcp.asking import read_answer, read_decision
+from understudy.servers.mcp.asking import NOT_READABLE, read_answer, read_decision
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,10 @@ from understudy.servers.mcp.asking import read_answer, read_decision
         ({"action": "decline"}, "denied"),
         ({"action": "cancel"}, "abort"),
         ({"action": "ACCEPT"}, "denied"),
+        ({"decision": "perhaps"}, "denied"),
+        ({"decision": {"rejected": {}}}, "denied"),
+        ({"action": "accept", "content": {"decision": "denied"}}, "denied"),
+        ({"action": "accept", "content": {"decision": "perhaps"}}, "denied"),
         ({"Decision": "approved"}, "denied"),
         ([], "denied"),
         (None, "denied"),
@@ -58,6 +62,7 @@ def test_a_result_is_read_as_one_of_four_decisions(result: Any, decision: str) -
         ({"code": -32600, "message": "Elicitation not supported"}, ": Elicitation not supported"),
         ({"code": 1}, ': {"code":1}'),
         ("odd", ': "odd"'),
+        ({"message": "two\nlines\x1b"}, ": two lines\\u{1b}"),
         (None, ""),
     ],
 )
@@ -65,6 +70,10 @@ def test_an_error_is_a_no_that_says_so(error: Any, words: str) -> None:
     decision, source = read_answer(Response(0, None, error, failed=True))
     assert decision == "denied"
     assert source == f"the client answered the approval question with an error{words}"
+
+
+def test_an_answer_that_nobody_can_read_is_a_no_that_says_so() -> None:
+    assert read_answer(Response(0, {"decision": "approved"}, unreadable=True)) == ("denied", NOT_READABLE)
 
 
 _json = st.recursive(

@@ -56,14 +56,16 @@ class Response(msgspec.Struct, frozen=True):
     result: Any
     error: Any = None
     failed: bool = False
+    unreadable: bool = False  # something came, but nobody can tell what
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """A line that is none of these. `id` is there when one could be read."""
+    """A line that is none of these. `id` is there when one could be read; `answers` instead, when it was to be a response."""
 
     code: int
     reason: str
     id: RequestId | None = None
+    answers: RequestId | None = None
 
 
 Incoming = Request | Notification | Response | Malformed
@@ -91,7 +93,18 @@ def read_line(line: bytes | bytearray) -> Incoming:
 
 def too_long(beginning: bytes, limit: int) -> Malformed:
     """What to answer to a line of which only the beginning was kept."""
-    return Malformed(PARSE_ERROR, f"Parse error: a line may have at most {limit} bytes", _id_by_sight(beginning))
+    return _malformed(f"a line may have at most {limit} bytes", beginning, _id_by_sight(beginning))
+
+
+def _malformed(reason: str, line: bytes, found: RequestId | None) -> Malformed:
+    reason = f"Parse error: {reason}"
+    if _has_method(line):
+        return Malformed(PARSE_ERROR, reason, found)
+    return Malformed(PARSE_ERROR, reason, answers=found)
+
+
+def _has_method(line: bytes) -> bool:
+    return b'"method"' in line
 
 
 def _unreadable(line: bytes | bytearray, error: Exception) -> Malformed:
@@ -105,7 +118,7 @@ def _unreadable(line: bytes | bytearray, error: Exception) -> Malformed:
             reason = "a text has half a character: a surrogate (\\ud800 to \\udfff) without its other half"
         case _:
             reason = str(error)
-    return Malformed(PARSE_ERROR, f"Parse error: {reason}", request_id)
+    return _malformed(reason, bytes(line), request_id)
 
 
 def _has_surrogate(line: bytes | bytearray) -> bool:
@@ -115,9 +128,7 @@ def _has_surrogate(line: bytes | bytearray) -> bool:
 
 
 def _id_of_unreadable(line: bytes) -> RequestId | None:
-    """The id of a request that is JSON but has text that we cannot take: whoever sent it would else wait for ever."""
-    if b'"method"' not in line:
-        return None  # a response, whose id is one of ours
+    """The id of what is JSON but has text that we cannot take: whoever waits for an answer would else wait for ever."""
     import json  # here and not above: only what is malformed pays for it
 
     try:
@@ -139,7 +150,7 @@ def _id_by_sight(line: bytes) -> RequestId | None:
     value = rb'"id"\s*:\s*(-?\d{1,19}|"[^"\\]{0,200}")\s*'
     first = re.match(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*' + value + rb"[,}]", line[:2000])
     found = first or re.search(rb",\s*" + value + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$', line[-2000:])
-    if found is None or b'"method"' not in line:
+    if found is None:
         return None
     try:
         return _usable_id(_decode_any(found[1]))
@@ -179,7 +190,7 @@ def _classify(message: _Incoming) -> Incoming:
             return Response(request_id, _decode_any(message.result))
     if message.error is not UNSET:  # also beside a result: who says both has not said yes
         return Response(request_id, None, _decode_any(message.error), failed=True)
-    return Malformed(INVALID_REQUEST, "Invalid Request: no `method`, `result` or `error`", request_id)
+    return Malformed(INVALID_REQUEST, "Invalid Request: no `method`, `result` or `error`", request_id, answers=request_id)
 
 
 def _read_id(raw: Raw | UnsetType) -> tuple[RequestId | None, bool]:

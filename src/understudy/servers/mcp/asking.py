@@ -28,6 +28,7 @@ from understudy.servers.mcp.client import Asked, Client
 logger = logging.getLogger(__name__)
 
 CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
+NOT_READABLE = "the client's answer to the approval question could not be read"
 
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -123,6 +124,8 @@ def _patch_params(question: PatchApprovalAsked, client: Client, conversation: Co
 
 def read_answer(response: Response) -> tuple[Decision, str]:
     """What a client decided, and in whose name. Whatever cannot be understood is a no."""
+    if response.unreadable:
+        return "denied", NOT_READABLE
     if response.failed:
         return "denied", f"the client answered the approval question with an error{_error_text(response.error)}"
     match response.result:
@@ -159,6 +162,6 @@ def read_decision(decision: object) -> Decision:
 def _error_text(error: object) -> str:
     match error:
         case {"message": str(message)}:
-            return f": {message[:200]}"
+            return f": {make_visible(' '.join(message[:200].split()))}"
         case _:
             return f": {msgspec.json.encode(error).decode()[:200]}" if error is not None else ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from understudy.engine.approvals import CLIENT
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError
@@ -173,13 +174,12 @@ class CallReader(Reader):
         return {"refused": self._refused} if self._refused else {}
 
     def _note_refusal(self, decided: ApprovalDecided) -> None:
-        """What was refused because nobody could be asked: the caller cannot know it otherwise."""
-        from understudy.servers.mcp.asking import CANNOT_BE_ASKED  # most turns ask nothing
-        from understudy.servers.mcp.progress import describe_question
-
+        """What was refused though nobody decided so: the caller cannot know it otherwise."""
         question = self._questions.pop(decided.call_id, None)
-        if question is None or decided.source != CANNOT_BE_ASKED:
+        if question is None or decided.decision != "denied" or decided.source == CLIENT:
             return
+        from understudy.servers.mcp.progress import describe_question  # most turns ask nothing
+
         self._refused.append({"call_id": decided.call_id, "what": describe_question(question), "reason": decided.source})
 
     def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked) -> None:

@@ -70,6 +70,13 @@ class Client:
         if asked is not None:
             self.withdraw(asked.request_id, "the question is no longer open")
 
+    def answer_unreadable(self, request_id: RequestId) -> bool:
+        """Something came as the answer to a request that cannot be read. False when none of ours has that id."""
+        if request_id not in self._answers:
+            return False
+        self.answer(Response(request_id, None, unreadable=True))
+        return True
+
     def answer(self, response: Response) -> None:
         on_answer = self._answers.pop(response.id, None)
         if on_answer is None:

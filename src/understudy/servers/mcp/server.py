@@ -102,9 +102,10 @@ class McpServer:
                     self._client.answer(message) if isinstance(message, Response) else self._notification(message)
                 except Exception:
                     logger.exception("bug in handling %r", message)
-            case Malformed(code=code, reason=reason, id=request_id):
+            case Malformed(code=code, reason=reason, id=request_id, answers=answers):
                 logger.info("malformed message: %s", reason)
-                self._outbox.send(error_line(request_id, code, reason))
+                if answers is None or not self._client.answer_unreadable(answers):
+                    self._outbox.send(error_line(request_id, code, reason))
 
     def _request(self, request: Request) -> None:
         if self._conversation_tools is not None:
