@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import re
 import sqlite3
 import subprocess
@@ -239,7 +240,8 @@ async def test_a_full_disk_fails_the_call_with_the_reason_and_all_goes_on_once_t
 ) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    script = [say("one"), say("y" * 1_500_000), say("three"), say("four")]
+    incompressible = random.Random(1).randbytes(1_000_000).hex()  # long records are kept compressed
+    script = [say("one"), say(incompressible), say("three"), say("four")]
     async with scene(script, work, home=small_disk) as (model, client):
         thread = thread_of(await client.call_tool("codex", prompt="1"))
         ballast = small_disk / "ballast"

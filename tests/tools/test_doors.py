@@ -14,10 +14,12 @@ DOORS = {
     "registry.py": "reads our own descriptions",
     "ground.py": "fingerprints what a command stands on, for the question",
     "shell.py": "makes the conversation's own temporary folder",
+    "still.py": "locks files of our own state folder, never the model's",
     "patch/door.py": "the one door for changes to files",
     "patch/commit.py": "writes what the door has judged",
     "patch/paths.py": "finds the real place of a path, for the door",
     "patch/plan.py": "reads what the door has opened",
+    "patch/repositories.py": "looks whether a patch would complete a repository, for the door",
     "patch/turn_diff.py": "looks for the repository that a changed file is in",
 }
 FORBIDDEN_MODULES = {"subprocess", "shutil", "socket", "urllib", "http", "glob", "tempfile", "pathlib", "asyncio.subprocess"}
