@@ -1,7 +1,12 @@
 """`make mutants`: changes one spot of a file at a time, and tells how many of the changes the fast tests of its folder notice.
 
-The mutants are cosmic-ray's, and one of our own (`all` for `any`). Which are tried is drawn with a seed that is printed. Each
-is tried in a copy of the tree, by a fork of a process that has the libraries loaded. One core, at low priority. Not part of CI.
+The mutants are cosmic-ray's, and two kinds of our own (`all` for `any`, and a statement left out). Which are tried is drawn with
+a seed that is printed; those that `equivalent_mutants.toml` names, because nothing can tell them from the original, are left out.
+
+Each is tried in a copy of the tree, by a fork of a process that has the libraries loaded: with the tests about the file first, and
+only if those pass with the other fast tests of the folder. What takes several times as long as without the change counts as
+noticed. Now and then the unchanged file is tried in between: if its tests fail, the run is worth nothing. One core, at low
+priority. Not part of CI.
 """
 
 import argparse
@@ -9,20 +14,23 @@ import ast
 import difflib
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import cosmic_ray.ast
 import cosmic_ray.mutating
 import cosmic_ray.plugins
 import hypothesis
 import msgspec
+import parso.python.tree
 import pytest
 from cosmic_ray.operators.operator import Operator
 
@@ -30,22 +38,30 @@ ROOT = Path(__file__).parents[1]
 WANTED = 0.85
 SLOWER = 3.0  # times as long as the tests take without a change, and some seconds: then a mutant loops for ever, which is noticed
 SOME_SECONDS = 10.0
+WAIT_SECONDS = "10"  # that a test waits for something; a mutant that never lets it happen should not take a minute
+MOST_BYTES = 4 << 30  # of a process: a loop for ever may also grow for ever
+BETWEEN_CONTROLS = 25  # mutants
+EQUIVALENT = "scripts/equivalent_mutants.toml"
 COPIED = ("src", "tests", "docs", "scripts", "benchmarks", "pyproject.toml", "Makefile", "uv.lock")
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")
-# The tests of the folder, those about the file itself first: most mutants are noticed there.
-FILES: dict[str, tuple[str, ...]] = {
-    "policy/harmless.py": (
-        "tests/policy/test_harmless.py",
-        "tests/policy/test_ends_of_files.py",
-        "tests/policy/test_threats.py",
-        "tests/policy",
-    ),
-    "policy/words.py": ("tests/policy/test_words.py", "tests/policy"),
-    "tools/patch/plan.py": ("tests/tools/patch/test_plan.py", "tests/tools"),
-    "engine/fold.py": ("tests/engine/test_fold.py", "tests/engine"),
-    "engine/feed.py": ("tests/engine/test_feed.py", "tests/engine"),
-    "store/writing.py": ("tests/store/test_append.py", "tests/store"),
-    "servers/mcp/calls.py": ("tests/servers",),
+
+
+class Tests(NamedTuple):
+    nearest: tuple[str, ...]  # about the file itself
+    folder: str
+
+    def steps(self) -> tuple[tuple[str, ...], ...]:
+        return self.nearest, (self.folder, *(f"--ignore={name}" for name in self.nearest))
+
+
+FILES = {
+    "policy/harmless.py": Tests(("tests/policy/test_harmless.py", "tests/policy/test_threats.py"), "tests/policy"),
+    "policy/words.py": Tests(("tests/policy/test_words.py",), "tests/policy"),
+    "tools/patch/plan.py": Tests(("tests/tools/patch/test_plan.py",), "tests/tools"),
+    "engine/fold.py": Tests(("tests/engine/test_fold_values.py", "tests/engine/test_fold.py"), "tests/engine"),
+    "engine/feed.py": Tests(("tests/engine/test_feed.py",), "tests/engine"),
+    "store/writing.py": Tests(("tests/store/test_append.py", "tests/store/test_claims.py"), "tests/store"),
+    "servers/mcp/calls.py": Tests(("tests/servers/test_calls.py",), "tests/servers"),
 }
 _LOADED = (hypothesis, msgspec)  # before the first fork, so that no mutant has to
 
@@ -69,10 +85,34 @@ class AllForAny(Operator):
         return ()
 
 
+class StatementLeftOut(Operator):
+    """A call or an assignment inside a function becomes `pass`."""
+
+    def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
+        if node.type == "simple_stmt" and node.children[0].type in ("expr_stmt", "atom_expr", "await") and _function_of(node):
+            yield node.start_pos, node.end_pos
+
+    def mutate(self, node: Any, index: int) -> Any:
+        assert index == 0
+        node.children[0] = parso.python.tree.Keyword("pass", node.start_pos, node.get_first_leaf().prefix)
+        return node
+
+    @classmethod
+    def examples(cls) -> tuple[Any, ...]:
+        return ()
+
+
+def _function_of(node: Any) -> Any:
+    while node is not None and node.type != "funcdef":
+        node = node.parent
+    return node
+
+
 def mutants_of(code: str) -> list[str]:
-    """Every change that gives another program. Unions in annotations are left alone: any change there fails at once."""
+    """Every change that gives another program. Unions in annotations are left alone: any change there fails at once.
+    So are `is` for `==`, which is the same for small numbers, and `/` for `*` among parameters, which is the same for our calls."""
     found: dict[str, None] = {}
-    original = ast.dump(ast.parse(code))
+    original = _meaning(code)
     for operator in _operators():
         nodes = cosmic_ray.ast.ast_nodes(cosmic_ray.ast.get_ast(code))
         count = sum(1 for node in nodes for _ in operator.mutation_positions(node))
@@ -81,17 +121,29 @@ def mutants_of(code: str) -> list[str]:
             if mutant is None:
                 continue
             try:
-                if ast.dump(ast.parse(mutant)) != original:
+                if _meaning(mutant) != original:
                     found[mutant] = None
             except SyntaxError:
                 pass
     return list(found)
 
 
+def _meaning(code: str) -> str:
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arguments):
+            node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+            node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default)]
+            node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+    return ast.dump(tree)
+
+
 def _operators() -> Iterator[Operator]:
     yield AllForAny()
+    yield StatementLeftOut()
+    left_out = ("BitOr", "VariableReplacer", "VariableInserter", "_Eq_Is", "_NotEq_IsNot")
     for name in cosmic_ray.plugins.operator_names():
-        if "BitOr" not in name and "VariableReplacer" not in name and "VariableInserter" not in name:
+        if not any(part in name for part in left_out):
             yield cosmic_ray.plugins.get_operator(name)()
 
 
@@ -103,13 +155,15 @@ def is_noticed(tree: Path, tests: tuple[str, ...], seconds: float, *, show: bool
         try:
             os.setsid()
             os.chdir(tree)
+            resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0,) if show else (0, 1, 2):
                 os.dup2(null, stream)
             sys.path[:0] = [str(tree / "src"), str(tree)]
-            hypothesis.settings.register_profile("mutants", derandomize=True, database=None)
+            hypothesis.settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
             hypothesis.settings.load_profile("mutants")
-            code = int(pytest.main(["-x", "-q", "-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning", *tests]))
+            quiet = ("-x", "-q", "-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+            code = int(pytest.main([*quiet, f"--basetemp={tree.parent / 'files'}", *tests]))
         finally:
             sys.stdout.flush()
             os._exit(code)
@@ -125,31 +179,50 @@ def is_noticed(tree: Path, tests: tuple[str, ...], seconds: float, *, show: bool
         time.sleep(0.02)
 
 
-def changed_line(code: str, mutant: str) -> str:
-    lines = [line for line in difflib.unified_diff(code.split("\n"), mutant.split("\n"), lineterm="", n=0) if line[:1] in "+-@"]
-    return "    ".join(line.strip() for line in lines if not line.startswith(("+++", "---")))
+def changed_line(code: str, mutant: str) -> tuple[str, str]:
+    """What stood there, and what stands there now."""
+    lines = list(difflib.unified_diff(code.split("\n"), mutant.split("\n"), lineterm="", n=0))[2:]
+    old, new = (" ".join(line[1:].strip() for line in lines if line[:1] == sign) for sign in "-+")
+    return old, new
+
+
+def equivalents(name: str, tree: Path) -> set[tuple[str, str]]:
+    listed = tomllib.loads((tree / EQUIVALENT).read_text())["mutant"]
+    return {(one["from"], one["to"]) for one in listed if one["file"] == name}
 
 
 def try_file(name: str, tree: Path, count: int, draw: random.Random) -> float:
     target = tree / "src" / "understudy" / name
     code = target.read_text()
     every = mutants_of(code)
-    chosen = every if len(every) <= count else draw.sample(every, count)
-    tests = FILES[name]
+    order = draw.sample(every, len(every))
+    same = equivalents(name, tree)
+    for old, new in same - {changed_line(code, mutant) for mutant in every}:
+        print(f"{name}: no longer a mutant, and still in {EQUIVALENT}: {old} -> {new}", flush=True)
+    chosen = [mutant for mutant in order if changed_line(code, mutant) not in same][:count]
     began = time.monotonic()
-    if is_noticed(tree, tests, 3600, show=True):
-        raise SystemExit(f"{name}: its tests fail without any change: {' '.join(tests)}")
-    seconds = (time.monotonic() - began) * SLOWER + SOME_SECONDS
+    steps = FILES[name].steps()
+    limits: list[float] = []
+    for tests in steps:
+        since = time.monotonic()
+        if is_noticed(tree, tests, 3600, show=True):
+            raise SystemExit(f"{name}: its tests fail without any change: {' '.join(tests)}")
+        limits.append((time.monotonic() - since) * SLOWER + SOME_SECONDS)
     noticed = 0
     for number, mutant in enumerate(chosen, start=1):
         target.write_text(mutant)
-        if is_noticed(tree, tests, seconds):
+        if any(is_noticed(tree, tests, seconds) for tests, seconds in zip(steps, limits, strict=True)):
             noticed += 1
         else:
-            print(f"{name} {number}: not noticed: {changed_line(code, mutant)}", flush=True)
+            print(f"{name} {number}: not noticed: {' -> '.join(changed_line(code, mutant))}", flush=True)
+        if number % BETWEEN_CONTROLS == 0:
+            target.write_text(code)
+            if is_noticed(tree, steps[0], limits[0]):
+                raise SystemExit(f"{name}: its tests failed without any change, after mutant {number}")
     target.write_text(code)
     share = noticed / len(chosen)
-    print(f"{name}: {noticed} of {len(chosen)} noticed ({share:.0%}), drawn from {len(every)}", flush=True)
+    drawn = f"drawn from {len(every)}, {len(same)} of them equivalent; {time.monotonic() - began:.0f} s"
+    print(f"{name}: {noticed} of {len(chosen)} noticed ({share:.0%}), {drawn}", flush=True)
     return share
 
 
@@ -164,14 +237,16 @@ def main() -> int:
         parser.error(f"no tests are named for {', '.join(unknown)}. Known: {', '.join(FILES)}")
     seed: int = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    os.nice(15)
+    os.nice(5)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.environ.setdefault("UNDERSTUDY_TEST_WAIT", WAIT_SECONDS)
     sys.dont_write_bytecode = True
     shares: list[float] = []
     with tempfile.TemporaryDirectory(prefix="mutants-", dir="/var/tmp") as folder:
-        tree = Path(folder)
+        tree = Path(folder) / "tree"
+        tree.mkdir()
         for part in (*COPIED, *PAGES):
             source = ROOT / part
             if source.is_dir():
