@@ -61,7 +61,9 @@ FILES = {
     "engine/fold.py": Tests(("tests/engine/test_fold_values.py", "tests/engine/test_fold.py"), "tests/engine"),
     "engine/feed.py": Tests(("tests/engine/test_feed.py",), "tests/engine"),
     "store/writing.py": Tests(("tests/store/test_append.py", "tests/store/test_claims.py"), "tests/store"),
-    "servers/mcp/calls.py": Tests(("tests/servers/test_calls.py",), "tests/servers"),
+    "servers/mcp/calls.py": Tests(
+        ("tests/servers/test_watching_calls.py", "tests/servers/test_refusals.py", "tests/servers/test_calls.py"), "tests/servers"
+    ),
 }
 _LOADED = (hypothesis, msgspec)  # before the first fork, so that no mutant has to
 

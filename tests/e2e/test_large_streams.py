@@ -58,6 +58,60 @@ async def test_hundreds_of_streams_that_nobody_reads_cost_no_more_than_a_few(tmp
     assert answers[:301] == list(range(301)), "every request is answered, in order"
 
 
+MANY = 10_000
+
+
+async def test_ten_thousand_subscriptions_of_one_client_are_answered_with_pings_between_and_the_last_is_live(
+    tmp_path: Path,
+) -> None:
+    async with scene([deltas(["o", "ne"])], tmp_path, check_frames=False) as (_, client):
+        conversation = await create(client)
+        before = resident_bytes(client.process.pid)
+        lines: list[bytes] = []
+        for number in range(MANY):
+            lines.append(msgspec.json.encode(tool(f"s{number}", "conversationStream", conversation_id=conversation)) + b"\n")
+            if number % 1000 == 999:
+                lines.append(b'{"jsonrpc":"2.0","id":"ping %d","method":"ping"}\n' % number)
+        for start in range(0, len(lines), 500):
+            await client.send_raw(b"".join(lines[start : start + 500]))
+        for number in range(999, MANY, 1000):
+            assert await client.answer(f"ping {number}") == {}
+        await send(client, conversation, "go")
+        await client.wait_for_frame(lambda frame: frame.get("method") == "task_complete", "the end of the turn")
+        assert resident_bytes(client.process.pid) - before < 40 * MEGABYTE
+        live = [frame for frame in client.frames if frame.get("method") in ("agent_message", "task_complete")]
+        assert [frame["method"] for frame in live] == ["agent_message", "task_complete"], "one subscription is live"
+        answers = [frame["id"] for frame in client.frames if str(frame.get("id", "")).startswith("s")]
+        assert answers == [f"s{number}" for number in range(MANY)]
+        assert len(client.notifications("notifications/stream_disconnected")) == MANY - 1
+
+
+async def test_ten_thousand_subscriptions_that_nobody_reads_cost_little_and_hold_nobody_up(tmp_path: Path) -> None:
+    async with ScriptedModel([deltas([f"{n} " for n in range(200)])]) as model:
+        mute = await MuteClient.start(model, tmp_path)
+        try:
+            home = tmp_path / "home"
+            name = await store_conversation(home, 500, 8 * 1024)
+            last = await store_conversation(home, 1)
+            await mute.send({"id": 0, "method": "ping"})
+            for start in range(0, MANY, 500):
+                requests = [tool(n + 1, "conversationStream", conversation_id=name) for n in range(start, start + 500)]
+                await mute.send(*requests)
+            await mute.send(
+                tool(MANY + 1, "conversationSendMessage", conversation_id=name, content=[{"type": "text", "text": "go"}])
+            )
+            await mute.send(tool(MANY + 2, "conversationDelete", conversation_id=last))  # on disk: it tells that all were taken
+            await model.next_request(1)  # what nobody reads does not keep a turn from running
+            largest = 0
+            async with asyncio.timeout(WAIT_SECONDS):
+                while is_stored(home, last):
+                    largest = max(largest, resident_bytes(mute.process.pid))
+                    await asyncio.sleep(0.05)
+            assert max(largest, resident_bytes(mute.process.pid)) < 160 * MEGABYTE
+        finally:
+            await mute.kill()
+
+
 def is_stored(home: Path, name: str) -> bool:
     log = open_log(home / "understudy")
     try:

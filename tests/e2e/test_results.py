@@ -80,10 +80,10 @@ class Named(McpProcess):
         super().__init__(*args, initialize=False, **options)
         self._info = {"name": name, "version": version}
 
-    async def greet(self, protocol: str, *, first: bool) -> None:
+    async def greet(self, protocol: str, *, first: bool, **capabilities: Any) -> None:
         if not first:
             assert await self.request("ping") == {}, "then the greeting is not the first line"
-        await self.request("initialize", {"protocolVersion": protocol, "capabilities": {}, "clientInfo": self._info})
+        await self.request("initialize", {"protocolVersion": protocol, "capabilities": capabilities, "clientInfo": self._info})
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -109,3 +109,14 @@ async def test_events_go_out_by_what_the_client_is(
         await client.call_tool("codex", prompt="go")
         told = {frame["method"] for frame in client.frames if "msg" in frame.get("params", {})}
         assert told & {"codex/event", "task_complete"} == methods
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("capabilities", "methods"), [({"extensions": {}}, {"codex/event"}), ({"experimental": {}}, set[str]())])
+async def test_a_python_client_gets_events_once_it_declares_extensions(
+    tmp_path: Path, capabilities: dict[str, Any], methods: set[str], first: bool
+) -> None:
+    async with ScriptedModel([say("ok")]) as model, Named("mcp", "0.1.0", model.url, cwd=tmp_path) as client:
+        await client.greet("2025-11-25", first=first, **capabilities)
+        await client.call_tool("codex", prompt="go")
+        assert {frame["method"] for frame in client.frames if "msg" in frame.get("params", {})} == methods

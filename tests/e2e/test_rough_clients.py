@@ -132,7 +132,7 @@ class MuteClient:
         return frames
 
 
-def tool(request_id: int, name: str, **arguments: object) -> dict[str, object]:
+def tool(request_id: int | str, name: str, **arguments: object) -> dict[str, object]:
     return {"id": request_id, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
 
 

@@ -12,6 +12,12 @@ stdio: Any = importlib.import_module("mcp.client.stdio")
 
 questions: list[str] = []
 steps: list[str] = []
+warnings: list[str] = []
+
+
+class Warnings(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        warnings.append(record.getMessage())
 
 
 async def approve(context: Any, params: Any) -> Any:
@@ -24,7 +30,7 @@ async def on_progress(progress: float, total: float | None, message: str | None)
 
 
 async def main() -> None:
-    logging.disable(logging.WARNING)  # this line warns of every notification it does not know
+    logging.getLogger().addHandler(Warnings(logging.WARNING))  # this line warns of every notification it does not know
     async with (
         stdio.stdio_client(mcp.StdioServerParameters(**read_task())) as (read, write),
         mcp.ClientSession(read, write, elicitation_callback=approve) as session,
@@ -38,6 +44,7 @@ async def main() -> None:
         tools=[tool.name for tool in tools.tools],
         questions=questions,
         progress=steps,
+        warnings=warnings,
         answers=[first.structuredContent, second.structuredContent],
     )
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
-from understudy.servers.mcp.hello import NEWEST
+from understudy.servers.mcp.hello import NEWEST, Hello
 from understudy.servers.mcp.outbox import Outbox
 
 logger = logging.getLogger(__name__)
@@ -21,10 +21,10 @@ Methods = Literal["both", "codex/event", "none"]
 DISTURBED_BY_EVENTS = frozenset({("mcp", "0.1.0")})  # the Python SDK, and all that is built on it and gives no name of its own
 
 
-def default_methods(name: str, version: str, protocol: str) -> Methods:
+def default_methods(hello: Hello, protocol: str) -> Methods:
     """Under which methods events go out to a client when nobody has configured it."""
-    if (name, version) in DISTURBED_BY_EVENTS:
-        return "none"
+    if (hello.name, hello.name_version) in DISTURBED_BY_EVENTS and not hello.extended:
+        return "none"  # from 2.0 on it is not disturbed, but gets them only by an extension, which it declares
     return "both" if protocol <= LAST_OF_SEED else "codex/event"
 
 

@@ -62,7 +62,8 @@ def _answer(line: bytes) -> tuple[Hello, bytes] | None:
         )
         if not plain:
             return None
-        hello = Hello(negotiate(version), "elicitation" in capabilities, client["name"], client["version"])
+        asked, extended = "elicitation" in capabilities, "extensions" in capabilities
+        hello = Hello(negotiate(version), asked, client["name"], client["version"], extended=extended)
         answer = f'{{"id":{_write_json(request_id)},"jsonrpc":"2.0","result":{_write_json(server_result(hello.version))}}}\n'
     except (ValueError, KeyError, TypeError, RecursionError, StopIteration, ImportError, AttributeError, SystemError):
         return None  # the server knows what to say to it

@@ -11,13 +11,14 @@ Result = dict[str, "str | bool | Result"]
 class Hello:
     """What a client said of itself."""
 
-    __slots__ = ("can_be_asked", "name", "name_version", "version")
+    __slots__ = ("can_be_asked", "extended", "name", "name_version", "version")
 
-    def __init__(self, version: str, can_be_asked: bool, name: str = "", name_version: str = "") -> None:
+    def __init__(self, version: str, can_be_asked: bool, name: str = "", name_version: str = "", *, extended: bool = False) -> None:
         self.version = version  # the protocol it asked for
         self.can_be_asked = can_be_asked  # it declared elicitation
         self.name = name  # as it calls itself
         self.name_version = name_version
+        self.extended = extended  # it declared extensions, whatever they are
 
 
 def negotiate(asked: str) -> str:

@@ -144,16 +144,15 @@ class McpServer:
         if self._client.initialized:
             raise InvalidRequest("initialize called more than once")
         params = msgspec.json.decode(request.params or b"{}", type=_InitializeParams)
-        who = params.client_info
-        hello = Hello(params.protocol_version, "elicitation" in params.capabilities, who.name, who.version)
-        self._meet(hello)
+        who, can = params.client_info, params.capabilities
+        self._meet(Hello(params.protocol_version, "elicitation" in can, who.name, who.version, extended="extensions" in can))
         return server_result(self._client.version)
 
     def _meet(self, hello: Hello) -> None:
         self._client.initialized = True
         self._client.version = negotiate(hello.version)
         self._client.can_be_asked = hello.can_be_asked
-        self._client.methods = default_methods(hello.name, hello.name_version, self._client.version)
+        self._client.methods = default_methods(hello, self._client.version)
 
     def _call_tool(self, request: Request) -> None:
         try:
