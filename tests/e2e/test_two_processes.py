@@ -302,6 +302,31 @@ async def test_a_conversation_that_runs_elsewhere_is_not_deleted_nor_disturbed(t
         assert gone["isError"] is True
 
 
+async def test_messages_that_the_other_sends_while_it_is_deleted_leave_nothing_behind(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    model = ObligingModel()
+    async with model.serving():
+        here = McpProcess(model.url, cwd=tmp_path, home=home)
+        there = McpProcess(model.url, cwd=tmp_path, home=home)
+        async with here, there:
+            for _ in range(10):
+                thread = await create(here)
+                call = here.call_tool("codex-reply", threadId=thread, prompt="talk")
+                await here.event("agent_message_delta", call)
+                await listed(there)
+                deleted = here.call_tool("conversationDelete", conversation_id=thread)
+                sent = [send(there, thread, "canary") for _ in range(5)]
+                replies = [there.call_tool("codex-reply", threadId=thread, prompt="canary") for _ in range(5)]
+                assert structured(await deleted) == {"status": "ok"}
+                for other in (call, *sent, *replies):
+                    await other
+            assert there.stderr == ""
+    with closing(sqlite3.connect(home / "understudy" / "conversations.db")) as store:
+        for table in ("conversations", "records", "said", "inbox"):
+            assert store.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+
+
 async def test_turns_of_two_conversations_run_side_by_side(tmp_path: Path) -> None:
     async with pair([deltas(["a", HOLD]), deltas(["b", HOLD])], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, records_of, user_message
-from understudy.errors import Fenced, StoreError
+from understudy.errors import Fenced, StoreError, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch, InterruptLetter, Partial, Position, SendLetter
@@ -115,6 +115,7 @@ async def test_letters_wait_in_order_until_the_batch_that_holds_them(tmp_path: P
     log, other = open_log(tmp_path), open_log(tmp_path)
     name, stranger = new_id(), new_id()
     await append(log, opened(name))
+    await append(log, opened(stranger))
     message = user_message("hello")
     sent = asyncio.get_running_loop().create_future()
     other.post(name, SendLetter(message))
@@ -139,8 +140,8 @@ async def test_the_text_so_far_is_replaced_and_goes_with_the_item(tmp_path: Path
     name = new_id()
     await append(log, opened(name))
     said = Partial(1, "half of it", "a thought", "", (("c", "stdout", b"\xff\x00out"),))
-    log.save_partial(name, Partial(1, "half"))
-    log.save_partial(name, said)
+    log.save_partial(name, 1, Partial(1, "half"))
+    log.save_partial(name, 1, said)
     await append(log, noticed(name, 1, 2))
     assert other.partial(name) == said
     batch = noticed(name, 1, 3)
@@ -154,10 +155,10 @@ async def test_pieces_of_the_text_so_far_are_read_as_one_and_what_commands_print
     log, other = open_log(tmp_path), open_log(tmp_path)
     name = new_id()
     await append(log, opened(name))
-    log.save_partial(name, Partial(1, "old", "gone"))
-    log.save_partial(name, Partial(1, "half ", "a "))
-    log.save_partial(name, Partial(1, "", "thought", "", (("c", "stdout", b"1"),)), adds=True)
-    log.save_partial(name, Partial(2, "x" * 100_000, "", "raw", (("c", "stdout", b"12"),)), adds=True)
+    log.save_partial(name, 1, Partial(1, "old", "gone"))
+    log.save_partial(name, 1, Partial(1, "half ", "a "))
+    log.save_partial(name, 1, Partial(1, "", "thought", "", (("c", "stdout", b"1"),)), adds=True)
+    log.save_partial(name, 1, Partial(2, "x" * 100_000, "", "raw", (("c", "stdout", b"12"),)), adds=True)
     await append(log, noticed(name, 1, 2))
     assert other.partial(name) == Partial(2, "half " + "x" * 100_000, "a thought", "raw", (("c", "stdout", b"12"),))
     log.close()
@@ -212,7 +213,7 @@ async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> 
     name, other = new_id(), new_id()
     await append(log, opened(name))
     await append(log, opened(other))
-    log.save_partial(name, Partial(1, "half"))
+    log.save_partial(name, 1, Partial(1, "half"))
     log.post(name, InterruptLetter())
     gone = asyncio.get_running_loop().create_future()
     log.delete(name, lambda error: gone.set_result(error))
@@ -220,6 +221,43 @@ async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> 
         assert await gone is None
     assert (log.position(name), list(log.read(name)), log.partial(name), list(log.letters(name))) == (None, [], None, [])
     assert log.position(other) == Position(1, 1)
+    log.close()
+
+
+async def test_what_comes_after_the_deletion_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    outcomes: list[BaseException | None] = []
+    done = asyncio.Event()
+
+    def note(error: BaseException | None) -> None:
+        outcomes.append(error)
+        if len(outcomes) == 4:
+            done.set()
+
+    log.delete(name, note)
+    log.post(name, SendLetter(user_message("too late")), note)
+    log.save_partial(name, 1, Partial(1, "too late", outputs=(("c", "stdout", b"1"),)), note)
+    log.archive(name, True, note)
+    async with asyncio.timeout(20):
+        await done.wait()
+    assert [type(outcome) for outcome in outcomes] == [type(None), UnknownConversation, type(None), UnknownConversation]
+    assert (list(log.letters(name)), log.partial(name)) == ([], None)
+    log.close()
+
+
+async def test_one_who_was_overtaken_adds_nothing_to_the_text_so_far_and_takes_nothing_from_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    await append(log, noticed(name, 2, 2, claims=True))
+    log.save_partial(name, 2, Partial(2, "mine ", outputs=(("c", "stdout", b"1"),)))
+    log.save_partial(name, 1, Partial(1, "stray", outputs=(("c", "stdout", b"2"),)))
+    log.save_partial(name, 1, Partial(1, "stray", outputs=(("c", "stdout", b"2"),)), adds=True)
+    log.save_partial(name, 2, Partial(2, "and on"), adds=True)
+    await append(log, noticed(name, 2, 3))
+    assert log.partial(name) == Partial(2, "mine and on", outputs=(("c", "stdout", b"1"),))
     log.close()
 
 

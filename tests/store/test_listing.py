@@ -3,7 +3,10 @@
 import asyncio
 import base64
 import json
+import math
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from tests.store.records import append, new_id, noticed, open_log, opened
 from understudy.errors import BadRequest
 from understudy.protocol.ids import ConversationId
+from understudy.store.log import LATEST
 from understudy.store.sqlite import SqliteLog
 
 
@@ -75,6 +79,25 @@ async def test_a_clock_that_was_ahead_hides_nothing(tmp_path: Path) -> None:
     await append(log, opened(now, at=time.time()))
     assert pages(log, 10) == [[ahead, now]]
     assert pages(log, 1) == [[ahead], [now]]
+    log.close()
+
+
+@pytest.mark.parametrize("column", ["created_at", "updated_at"])
+@pytest.mark.parametrize("damage", [9e99, -9e99, math.inf, -math.inf, "noon", b"\xff"])
+async def test_a_time_that_is_none_hides_no_other_conversation(tmp_path: Path, column: str, damage: object) -> None:
+    log = open_log(tmp_path)
+    names = [new_id() for _ in range(5)]
+    for at, name in enumerate(names):
+        await append(log, opened(name, at=float(at)))
+    with closing(sqlite3.connect(log.path)) as connection, connection:
+        connection.execute(f"UPDATE conversations SET {column} = ? WHERE id = ?", (damage, names[2]))
+    for size in (1, 2, 10):
+        found = [name for page in pages(log, size) for name in page]
+        assert [name for name in found if name != names[2]] == [names[4], names[3], names[1], names[0]]
+        assert len(found) == len(set(found))
+    for row in log.list(10).rows:
+        assert 0 <= row.created_at <= LATEST
+        assert 0 <= row.updated_at <= LATEST
     log.close()
 
 

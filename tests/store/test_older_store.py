@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.e2e.talking import Stream, listed, send, structured
 from tests.support.model_script import say
 from understudy.engine.fold import State
 from understudy.protocol.ids import ConversationId
+from understudy.store.log import Partial
 from understudy.store.sqlite import SqliteLog
 
 MADE = Path(__file__).parent / "made_by_0_1"
@@ -45,6 +47,20 @@ def holds(now: Any, before: Any) -> bool:
     if isinstance(before, list):
         return len(now) == len(before) and all(holds(one, other) for one, other in zip(now, before, strict=True))  # pyright: ignore
     return bool(now == before)
+
+
+def test_what_an_older_build_says_while_the_store_is_newer_already_is_read_too(tmp_path: Path) -> None:
+    """It had the store open when the newer one came, and keeps the text so far where it always did."""
+    conversation, _ = exported("plain")
+    with closing(SqliteLog(unpack(tmp_path))) as log:
+        connection = sqlite3.connect(log.path)
+        with closing(connection), connection:
+            said = msgspec.json.encode(Partial(3, "half an ans"))
+            connection.execute("INSERT INTO partials SELECT number, ? FROM conversations WHERE id = ?", (said, conversation))
+        assert log.partial(conversation) == Partial(3, "half an ans")
+        log.save_partial(conversation, 1 << 40, Partial(9, "another"))
+        log.finish()
+        assert log.partial(conversation) == Partial(9, "another")
 
 
 @pytest.mark.parametrize("name", NAMES)

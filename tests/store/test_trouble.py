@@ -139,3 +139,11 @@ async def test_size_and_count_are_told(tmp_path: Path) -> None:
     assert log.count() == 1
     assert log.size() >= sum(path.stat().st_size for path in tmp_path.glob("conversations.db"))
     log.close()
+
+
+async def test_a_disk_too_full_for_a_new_store_is_told_as_the_reason(small_disk: Path) -> None:
+    folder = small_disk / "state"
+    folder.mkdir()
+    (small_disk / "ballast").write_bytes(b"x" * (1024 * 1024 - 8192))
+    with pytest.raises(StoreError, match=r"is full; free some space"):
+        open_log(folder)

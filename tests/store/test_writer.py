@@ -69,7 +69,7 @@ async def test_text_so_far_and_letters_that_cannot_be_written_hold_up_nobody(tmp
     log = open_log(tmp_path)
     name = new_id()
     await append(log, opened(name))
-    log.save_partial(name, Partial(1, "\ud800"))
+    log.save_partial(name, 1, Partial(1, "\ud800"))
     refused = asyncio.get_running_loop().create_future()
     log.post(name, SendLetter(user_message("\udcff")), refused.set_result)
     async with asyncio.timeout(20):

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from understudy.config.home import find_home, state_dir
 from understudy.errors import StoreError, UnknownConversation
-from understudy.store.log import Committed, Listed, Status
+from understudy.store.log import LATEST, Committed, Listed, Status
 from understudy.store.lookup import find_id
 from understudy.store.sqlite import SqliteLog
-from understudy.store.transfer import LATEST
 
 DISK_SECONDS = 30.0
 

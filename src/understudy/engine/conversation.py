@@ -385,7 +385,8 @@ class Conversation:
         except ConversationBusy:
             return
         except AgentError as error:
-            logger.error("%s cannot be continued: %s", self.id, error)
+            level = logging.INFO if isinstance(error, UnknownConversation) else logging.ERROR  # deleting is nobody's fault
+            logger.log(level, "%s cannot be continued: %s", self.id, error)
             self._letters.unread.clear()
             self._fail_callers(error)
 

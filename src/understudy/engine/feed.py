@@ -354,7 +354,7 @@ class Feed:
             adds = self._partial_whole
             partial = new if adds else self.said.partial(self.published)
             self._partial_saved = self._partial_whole = True
-            self._log.save_partial(self.conversation_id, partial, self._on_partial, adds=adds)
+            self._log.save_partial(self.conversation_id, self._epoch, partial, self._on_partial, adds=adds)
 
     def _on_partial(self, error: BaseException | None) -> None:
         if error is not None:

@@ -26,6 +26,9 @@ class Summary(msgspec.Struct, frozen=True):
     pending: tuple[str, ...] = ()  # call ids of open questions
 
 
+LATEST = 253_402_300_799.0  # the last second that a date can tell
+
+
 class Listed(msgspec.Struct, frozen=True):
     """One row of a list."""
 
@@ -149,9 +152,12 @@ class EventLog(Protocol):
     def partial(self, conversation_id: ConversationId) -> Partial | None: ...
 
     def save_partial(
-        self, conversation_id: ConversationId, said: Partial, done: Committed | None = None, *, adds: bool = False
+        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
     ) -> None:
-        """Keep what has been said so far. With `adds`, its texts go on after those that were saved before; outputs are whole."""
+        """Keep what has been said so far, unless a later epoch has begun or the conversation is gone.
+
+        With `adds`, its texts go on after those that were saved before; outputs are whole.
+        """
         ...
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:

@@ -90,7 +90,7 @@ class MemoryLog:
         return None if kept is None or not kept.said else Partial.of(kept.said)
 
     def save_partial(
-        self, conversation_id: ConversationId, said: Partial, done: Committed | None = None, *, adds: bool = False
+        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
     ) -> None:
         if (kept := self._kept.get(conversation_id)) is not None:
             if not adds:

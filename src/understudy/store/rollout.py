@@ -26,8 +26,9 @@ from understudy.protocol.items import (
     SummaryText,
 )
 from understudy.protocol.uuids import read_uuid
+from understudy.store.log import LATEST
 from understudy.store.retold import Retold
-from understudy.store.transfer import LATEST, Imported, Line
+from understudy.store.transfer import Imported, Line
 
 Json = dict[str, Any]
 

@@ -62,7 +62,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk, say, has ended it already, and is the reason to be told
+            connection.execute("ROLLBACK")
         raise
 
 

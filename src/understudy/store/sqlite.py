@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -23,7 +24,7 @@ from understudy.store import writing
 from understudy.store.bell import Bell
 from understudy.store.decoding import decoding, unpacked
 from understudy.store.locks import ByteLocks
-from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
+from understudy.store.log import LATEST, Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
 from understudy.store.place import StillThere, prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
@@ -111,9 +112,9 @@ class SqliteLog:
         self._submit(batch.conversation_id, lambda number: writing.append(number, batch), done)
 
     def save_partial(
-        self, conversation_id: ConversationId, said: Partial, done: Committed | None = None, *, adds: bool = False
+        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
     ) -> None:
-        self._submit(conversation_id, lambda number: writing.said(number, said, adds=adds), done)
+        self._submit(conversation_id, lambda number: writing.said(number, epoch, said, adds=adds), done)
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
         self._submit(conversation_id, lambda number: writing.letter(number, op), done)
@@ -187,7 +188,9 @@ class SqliteLog:
         return entries
 
     def partial(self, conversation_id: ConversationId) -> Partial | None:
-        rows = self._rows("SELECT data FROM said WHERE conversation = ? ORDER BY number", number_of(conversation_id))
+        number = number_of(conversation_id)
+        rows = self._rows("SELECT data FROM said WHERE conversation = ? ORDER BY number", number)
+        rows = rows or self._rows("SELECT data FROM partials WHERE conversation = ?", number)  # an older build runs the turn
         try:
             return Partial.of([_decode_partial(unpacked(row[0])) for row in rows]) if rows else None
         except UNREADABLE as error:  # the finished item is in the log, or will never be
@@ -225,16 +228,16 @@ class SqliteLog:
         if len(rows) <= limit:
             return Page(listed, None)
         last = rows[limit - 1]
-        as_of = max(time.time(), listed[0].updated_at) if cursor is None else place.as_of  # a clock may have been ahead
-        return Page(listed, _write_cursor(_Cursor(as_of, last[2], last[5])))
+        as_of = max(time.time(), _finite(rows[0][2])) if cursor is None else place.as_of  # a clock may have been ahead
+        return Page(listed, _write_cursor(_Cursor(as_of, _finite(last[2]), last[5])))
 
-    def _listed(self, conversation_id: str, created_at: float, updated_at: float, summary: bytes, archived: int) -> Listed:
+    def _listed(self, conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int) -> Listed:
         try:
             decoded = _decode_summary(summary)
         except UNREADABLE as error:  # it must not hide the others
             logger.error("the summary of %s cannot be read: %s", conversation_id, error)
             decoded = _DAMAGED
-        return Listed(ConversationId(conversation_id), created_at, updated_at, decoded, bool(archived))
+        return Listed(ConversationId(conversation_id), _time(created_at), _time(updated_at), decoded, bool(archived))
 
     def changes(self) -> bytes:
         return self._bell.heard()
@@ -299,6 +302,16 @@ class SqliteLog:
             raise explain(error, str(self.path)) from error
         except OSError as error:
             raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
+
+
+def _time(stored: Any) -> float:
+    """One that can be shown, whatever a clock or damage left there."""
+    return min(max(stored, 0.0), LATEST) if isinstance(stored, int | float) else 0.0
+
+
+def _finite(stored: float) -> float:
+    """What a cursor can hold."""
+    return min(max(stored, -sys.float_info.max), sys.float_info.max)
 
 
 def _decode_damaged(text: bytes) -> str:

@@ -14,10 +14,9 @@ from understudy.errors import BadRequest
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import ApprovalDecided, Entry, Opened, Overrides, Record, UserMessage
 from understudy.protocol.uuids import read_uuid
-from understudy.store.log import Listed
+from understudy.store.log import LATEST, Listed
 
 FORMAT = 1
-LATEST = 253_402_300_799.0  # the last second that a date can tell
 
 _encode = msgspec.json.Encoder().encode
 _decode_entry = msgspec.json.Decoder(Entry).decode

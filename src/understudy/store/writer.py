@@ -1,6 +1,8 @@
 """The one thread that writes: jobs that wait together are committed together."""
 
+import errno
 import logging
+import os
 import queue
 import sqlite3
 import threading
@@ -8,17 +10,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from understudy.errors import Fenced, StoreError
+from understudy.errors import Fenced, StoreError, UnknownConversation
 from understudy.protocol.encodable import visible
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
 from understudy.store.room import make_room
-from understudy.store.writing import Row, is_fenced, prepare, write
+from understudy.store.writing import Row, is_fenced, is_gone, prepare, write
 
 logger = logging.getLogger(__name__)
 
 MOST_IN_ONE_COMMIT = 512
 QUIET_SECONDS = 0.1
+SMALLEST_ROOM = 64 * 1024  # bytes: with less, SQLite cannot make the files that it needs
 
 
 class Job(NamedTuple):
@@ -149,6 +152,8 @@ class Writer:
                 return [outcome for job in group for outcome in self._commit([job])]
             if is_fenced(error):
                 return [Fenced(f"conversation {group[0].conversation_id} has been taken over by another process")]
+            if is_gone(error):
+                return [UnknownConversation(f"no conversation {group[0].conversation_id}")]
             if not isinstance(error, sqlite3.Error):
                 logger.error("a write to %s failed", self._path, exc_info=error)
                 return [_unexpected(error)] * len(group)
@@ -167,12 +172,31 @@ def _unexpected(error: BaseException) -> StoreError:
     return StoreError(f"conversation store: this could not be written ({type(error).__name__}: {visible(str(error))})")
 
 
+def _full(path: str) -> str:
+    return f"the disk that holds {path} is full; free some space and try again"
+
+
+def _find_lack(path: str) -> str | None:
+    """What SQLite has run out of, where it tells only that something failed."""
+    try:
+        os.close(os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC))
+        disk = os.statvfs(os.path.dirname(path))
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return f"{path} cannot be used, because too many files are open; raise the limit (`ulimit -n`), or end some turns"
+        return None
+    no_files = disk.f_files > 0 and disk.f_favail == 0
+    return _full(path) if no_files or disk.f_bavail * disk.f_frsize < SMALLEST_ROOM else None
+
+
 def explain(error: sqlite3.Error, path: str) -> StoreError:
     """SQLite's word for a failure, in ours: what is wrong and what to do."""
     text = str(error)
     match getattr(error, "sqlite_errorname", ""):
         case "SQLITE_FULL":
-            reason = f"the disk that holds {path} is full; free some space and try again"
+            reason = _full(path)
+        case name if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and (lack := _find_lack(path)) is not None:
+            reason = lack
         case name if name.startswith("SQLITE_READONLY"):
             reason = f"{path} cannot be written to (read-only); check the disk and the file's permissions"
         case name if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

@@ -21,6 +21,9 @@ Row = tuple[str, int, Value, Value, Value, Value, Value, Value]  # what, which c
 
 _encode = msgspec.json.Encoder().encode
 
+_HOLDS = "EXISTS (SELECT 1 FROM conversations WHERE number = NEW.conversation AND epoch <= NEW.b)"
+_GONE = "SELECT RAISE(ABORT, 'gone') WHERE changes() = 0;"
+
 _KINDS = {
     "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary)"
     " VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
@@ -28,13 +31,17 @@ _KINDS = {
     " WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f;"
     " SELECT RAISE(ABORT, 'fenced') WHERE changes() = 0;",
     "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e);",
-    "said": "INSERT INTO said SELECT NEW.conversation, coalesce(max(number), 0) + 1, NEW.a FROM said"
-    " WHERE conversation = NEW.conversation;",
-    "printed": "INSERT OR REPLACE INTO said VALUES (NEW.conversation, 0, NEW.a);",
-    "unsaid": "DELETE FROM said WHERE conversation = NEW.conversation;",
-    "letter": "INSERT INTO inbox(conversation, op) VALUES (NEW.conversation, NEW.a);",
+    # the text so far, only of one who still has the conversation, and of one that is still there
+    "said": "INSERT INTO said SELECT NEW.conversation,"
+    " (SELECT coalesce(max(number), 0) + 1 FROM said WHERE conversation = NEW.conversation), NEW.a"
+    f" WHERE {_HOLDS};",
+    "printed": f"INSERT OR REPLACE INTO said SELECT NEW.conversation, 0, NEW.a WHERE {_HOLDS};",
+    "unsaid": f"DELETE FROM said WHERE conversation = NEW.conversation AND {_HOLDS};"
+    f" DELETE FROM partials WHERE conversation = NEW.conversation AND {_HOLDS};",
+    "letter": "INSERT INTO inbox(conversation, op) SELECT number, NEW.a FROM conversations WHERE number = NEW.conversation;"
+    f" {_GONE}",
     "read": "DELETE FROM inbox WHERE conversation = NEW.conversation AND number <= NEW.a;",
-    "archive": "UPDATE conversations SET archived = NEW.a WHERE number = NEW.conversation;",
+    "archive": f"UPDATE conversations SET archived = NEW.a WHERE number = NEW.conversation; {_GONE}",
     "delete": "DELETE FROM conversations WHERE number = NEW.conversation;"
     " DELETE FROM records WHERE conversation = NEW.conversation;"
     " DELETE FROM said WHERE conversation = NEW.conversation;"
@@ -74,7 +81,16 @@ def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 def is_fenced(error: Exception) -> bool:
     """The conversation was not where its owner left it."""
-    return getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_TRIGGER"
+    return _was_raised(error, "fenced")
+
+
+def is_gone(error: Exception) -> bool:
+    """The conversation has been deleted meanwhile."""
+    return _was_raised(error, "gone")
+
+
+def _was_raised(error: Exception, word: str) -> bool:
+    return getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_TRIGGER" and str(error) == word
 
 
 @lru_cache(AT_ONCE)
@@ -94,7 +110,7 @@ def append(number: int, batch: Batch) -> list[Row]:
         before = batch.epoch - int(batch.claims)
         rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq)]
     if batch.clears_partial:  # before the records, which can then use its pages
-        rows.append(("unsaid", number, None, None, None, None, None, None))
+        rows.append(("unsaid", number, None, batch.epoch, None, None, None, None))
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
     for entry, data in zip(batch.entries, encoded, strict=True):
         rows.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, packed(data, PACKED_RECORD), None))
@@ -103,14 +119,15 @@ def append(number: int, batch: Batch) -> list[Row]:
     return rows
 
 
-def said(number: int, partial: Partial, *, adds: bool) -> list[Row]:
-    rows: list[Row] = [] if adds else [("unsaid", number, None, None, None, None, None, None)]
+def said(number: int, epoch: int, partial: Partial, *, adds: bool) -> list[Row]:
+    """Of one who was overtaken, or of a conversation that was deleted, nothing is kept. Nobody need be told of it."""
+    rows: list[Row] = [] if adds else [("unsaid", number, None, epoch, None, None, None, None)]
     if partial.outputs:
         printed = Partial(partial.after, outputs=partial.outputs)
-        rows.append(("printed", number, packed(_encode(printed), PACKED_PIECE), None, None, None, None, None))
+        rows.append(("printed", number, packed(_encode(printed), PACKED_PIECE), epoch, None, None, None, None))
     if partial.text or partial.reasoning or partial.raw_reasoning or not partial.outputs:
         piece = Partial(partial.after, partial.text, partial.reasoning, partial.raw_reasoning)
-        rows.append(("said", number, packed(_encode(piece), PACKED_PIECE), None, None, None, None, None))
+        rows.append(("said", number, packed(_encode(piece), PACKED_PIECE), epoch, None, None, None, None))
     return rows
 
 
