@@ -24,8 +24,13 @@ def main():
     use_new_enough_python()
     os.chdir(ROOT)
     uv = find_uv()
-    if not sync(uv):
-        say("trying once more through pip, which may know another package index")
+    say("installing the locked versions into .venv")
+    complaint = sync(uv)
+    if complaint and "certificate" in complaint:  # a proxy that signs everything: the system's certificates know it
+        complaint = sync(uv, {"UV_SYSTEM_CERTS": "1"})
+    if complaint:
+        sys.stderr.write(complaint)
+        say("uv could not install them (the reason is above); trying pip, which may know another package index")
         install_with_pip(uv)
     compile_all()
     say("ready: .venv has the locked versions")
@@ -66,11 +71,14 @@ def groups():
     return [word for group in ["dev", *sys.argv[1:]] for word in ("--group", group)]
 
 
-def sync(uv):
-    say("installing the locked versions into .venv")
+def sync(uv, settings=()):
+    """Nothing if it worked, else what uv complained about."""
     command = [uv, "sync", "--frozen", *groups(), "--quiet", "--no-python-downloads", "--python", sys.executable]
     env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    return subprocess.call(command, env=env) == 0
+    env.update(settings)
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, universal_newlines=True)
+    complaint = process.communicate()[1]
+    return None if process.returncode == 0 else complaint or "uv failed without a word\n"
 
 
 def install_with_pip(uv):
