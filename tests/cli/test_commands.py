@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import CTRL_D, LONGEST, Program
+from understudy import __version__
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +42,7 @@ def test_options_widen_or_narrow_what_a_sandboxed_command_may_do(program: Progra
 
 def test_exit_codes_are_passed_through_and_failures_to_start_are_said(program: Program) -> None:
     ended = program.run("sandbox", "--", "no-such-program")
-    assert (ended.code, ended.err) == (127, "understudy: No such file or directory (os error 2)\n")
+    assert (ended.code, ended.err) == (127, "understudy: no-such-program: No such file or directory (os error 2)\n")
     ended = program.run("sandbox", "--timeout", "0.2", "--", "sleep", "60")
     assert ended.code == 124
     assert ended.err.startswith("understudy: ended after 0.")
@@ -213,11 +214,25 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> N
 
 @pytest.mark.parametrize("words", [("mcp-server",), ("mcp",), ("mcp-server", "-c", "model=m")])
 def test_a_server_at_a_terminal_says_what_it_is_and_how_to_connect(program: Program, words: tuple[str, ...]) -> None:
-    ended = program.at_terminal(*words, answers=[("Ctrl-D ends it.", CTRL_D)])
+    ended = program.at_terminal(*words, answers=[("Ctrl-D", CTRL_D)])
     assert ended.code == 0, ended.out
     assert ended.out.startswith("understudy: this is an MCP server.")
     assert "claude mcp add codex -- understudy mcp-server" in ended.out
     assert program.run(*words).err == "", "a client is told nothing"
+
+
+def test_the_log_says_who_connected_and_what_was_asked_or_which_levels_there_are(program: Program) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "an\x1b[31meditor", "version": "3"}}
+    asked = [{"id": 1, "method": "initialize", "params": hello}, {"id": 2, "method": "ping"}]
+    stdin = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in asked)
+
+    log = program.run("mcp-server", stdin=stdin, env={"UNDERSTUDY_LOG": "debug"}).err.splitlines()
+    assert log[0].startswith(f"understudy: INFO: understudy {__version__} serves MCP")
+    assert "understudy: INFO: client 'an\\x1b[31meditor' '3', MCP 2025-06-18, cannot be asked" in log
+    assert "understudy: DEBUG: request 2: 'ping'" in log
+
+    log = program.run("mcp-server", stdin=stdin, env={"UNDERSTUDY_LOG": "loud"}).err
+    assert log == "understudy: WARNING: UNDERSTUDY_LOG is 'loud'; it can be debug, info, warning, error\n"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def thread_of(result: Mapping[str, Any]) -> str:
 
 
 def answered(text: str, thread: str) -> dict[str, Any]:
-    note = f"threadId: {thread} (to go on with this session, call codex-reply with it)"
+    note = f"threadId: {thread} (to continue this session, call codex-reply with it)"
     content = [{"text": text, "type": "text"}, {"text": note, "type": "text"}]
     return {"content": content, "structuredContent": {"threadId": thread, "content": text}}
 

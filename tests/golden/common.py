@@ -160,4 +160,4 @@ def _whole(result: Json, thread: str | None) -> Json:
 
 
 def _note(thread: str | None) -> Json:
-    return {"text": f"threadId: {thread} (to go on with this session, call codex-reply with it)", "type": "text"}
+    return {"text": f"threadId: {thread} (to continue this session, call codex-reply with it)", "type": "text"}

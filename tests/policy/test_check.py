@@ -125,7 +125,7 @@ REACH = f"It can change files in {PROJECT} and in a /tmp of its own, and nothing
 RETRIED = "If the sandbox refuses it something, you are asked whether it may run outside."
 EXPLAINED: dict[tuple[ApprovalPolicy, SandboxMode, str], str] = {
     ("on-request", "workspace-write", "rm -rf x"): (
-        f"{HELD} {REACH} To run it outside the sandbox, the model would have to ask, and you would be."
+        f"{HELD} {REACH} To run it outside the sandbox, the model would have to ask you."
     ),
     ("on-failure", "workspace-write", "rm -rf x"): f"{HELD} {REACH} {RETRIED}",
     ("never", "workspace-write", "rm -rf x"): f"{HELD} {REACH} It cannot leave the sandbox under this policy.",

@@ -18,6 +18,8 @@ TAKES_COMMAND = (["sandbox"], ["policy", "check"])  # what stands after `--` is 
 DESCRIPTION = "A coding agent that other programs call over MCP."
 EPILOG = "Ids of conversations may be shortened as long as they are unique. `understudy COMMAND --help` says more."
 
+ID = "a conversation's id, or its first characters"
+
 
 def run(words: Sequence[str]) -> int:
     """Parse and carry out. The exit code: 0, 1 for a failure, 2 for a call that makes no sense."""
@@ -33,6 +35,8 @@ def run(words: Sequence[str]) -> int:
         silence(1)
         return 0
     except KeyboardInterrupt:
+        if sys.stderr is not None and sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+            print(file=sys.stderr)  # the terminal has echoed `^C` in the middle of a line
         return INTERRUPTED
     except OSError as error:  # the disk, a folder or a stream does not do what any command needs
         silence(1)
@@ -102,38 +106,45 @@ def _add(
 
 
 def _add_serving(commands: Commands) -> None:
-    server = _add(commands, "mcp-server", "serve", "serve MCP on standard input and output", aliases=["mcp"])
+    server = _add(
+        commands,
+        "mcp-server",
+        "serve",
+        "serve MCP on standard input and output",
+        more="Clients start it; docs/clients.md says how.",
+        aliases=["mcp"],
+    )
     _overrides(server)
     demo = _add(commands, "demo", "demo.command", "show the whole thing with no key and no network")
     demo.add_argument("--ask", action="store_true", help="answer the approval questions yourself")
-    demo.add_argument("--wire", action="store_true", help="show every line that goes over the wire as well")
+    demo.add_argument("--wire", action="store_true", help="also show what goes over the wire, a line per message")
 
 
 def _add_conversations(commands: Commands) -> None:
     listing = _add(commands, "conversations", "conversations", "list conversations, the last active first")
     _json(listing)
-    listing.add_argument("--archived", action="store_true", help="those that were archived instead")
-    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="at most so many (50; 0 for all)")
+    listing.add_argument("--archived", action="store_true", help="list the archived ones instead")
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="list at most N (default: 50; 0 lists all)")
     actions: Commands = listing.add_subparsers(metavar="ACTION", title="actions")
     for name, about in (
-        ("delete", "forget conversations for good"),
+        ("delete", "delete conversations for good"),
         ("archive", "take conversations out of the list"),
         ("unarchive", "put conversations back into the list"),
     ):
         action = _add(actions, name, "conversations", about)
         action.set_defaults(action=name)
-        action.add_argument("ids", nargs="+", metavar="ID")
+        action.add_argument("ids", nargs="+", metavar="ID", help=ID)
         if name == "delete":
             action.add_argument("-y", "--yes", action="store_true", help="do not ask first")
     listing.set_defaults(action="list")
 
     show = _add(commands, "show", "show", "print a conversation for reading")
-    show.add_argument("id", metavar="ID")
+    show.add_argument("id", metavar="ID", help=ID)
     _json(show, "every event on a line, with its sequence number")
     show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first")
 
     resume = _add(commands, "resume", "resume", "continue a conversation in this terminal", more="Ctrl-C interrupts the turn.")
-    resume.add_argument("id", metavar="ID")
+    resume.add_argument("id", metavar="ID", help=ID)
     resume.add_argument(
         "prompt",
         nargs="?",
@@ -148,20 +159,20 @@ def _add_conversations(commands: Commands) -> None:
 def _add_transfer(commands: Commands) -> None:
     export = _add(commands, "export", "transfer", "write a conversation to one file of JSON lines")
     export.set_defaults(action="export")
-    export.add_argument("id", metavar="ID")
-    export.add_argument("-o", "--output", metavar="FILE", help="where to (standard output)")
+    export.add_argument("id", metavar="ID", help=ID)
+    export.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
     import_ = _add(
         commands,
         "import",
         "transfer",
-        "take in a conversation from a file",
-        more="A file of `understudy export`, or a session file (rollout-….jsonl) of codex, old or new.",
+        "import a conversation from a file",
+        more="Takes files of `understudy export` and session files (rollout-….jsonl) of codex, old and new.",
     )
     import_.set_defaults(action="import")
-    import_.add_argument("file", metavar="FILE", help="- for standard input")
+    import_.add_argument("file", metavar="FILE", help="the file; - for standard input")
     import_.add_argument("--new-id", action="store_true", help="import it under a new id, beside the one that is there")
-    import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, where the file does not say or that is gone")
+    import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, if the file names none or that one is gone")
     import_.add_argument(
         "--keep-settings",
         action="store_true",
@@ -172,11 +183,13 @@ def _add_transfer(commands: Commands) -> None:
 
 def _add_running(commands: Commands) -> None:
     sandbox = _add(commands, "sandbox", "sandbox", "run a command exactly as the agent's shell tool would")
-    sandbox.add_argument("--mode", choices=SANDBOX_MODES, help="how it is confined (as configured for the folder)")
-    sandbox.add_argument("--cwd", metavar="DIR", help="where it runs (here)")
-    sandbox.add_argument("--writable", action="append", default=[], metavar="DIR", help="a further folder it may write to")
-    sandbox.add_argument("--network", choices=NETWORK_MODES, help="what it may reach (as configured: off)")
-    sandbox.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="end it after so long")
+    sandbox.add_argument("--mode", choices=SANDBOX_MODES, help="what it may write (default: as configured for the folder)")
+    sandbox.add_argument("--cwd", metavar="DIR", help="where it runs (default: here)")
+    sandbox.add_argument(
+        "--writable", action="append", default=[], metavar="DIR", help="another folder to write to; may be given again"
+    )
+    sandbox.add_argument("--network", choices=NETWORK_MODES, help="what it may reach (default: as configured, else off)")
+    sandbox.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="end it after this time (default: no limit)")
     _overrides(sandbox)
     _command(sandbox)
 
@@ -190,18 +203,18 @@ def _add_policy(commands: Commands) -> None:
     check = _add(actions, "check", "policy", "say what would be decided about a command, and by which rule")
     check.set_defaults(action="check")
     check.add_argument("--escalated", action="store_true", help="as if the model asked to leave the sandbox")
-    check.add_argument("--cwd", metavar="DIR", help="where it would run (here)")
+    check.add_argument("--cwd", metavar="DIR", help="where it would run (default: here)")
     _json(check)
     _overrides(check)
     _command(check)
     test = _add(actions, "test", "policy", "try the cases of a file against the rules", more="Exit code 1 if one does not hold.")
     test.set_defaults(action="test")
-    test.add_argument("file", metavar="FILE")
+    test.add_argument("file", metavar="FILE", help="TOML with cases; docs/policy.md shows one")
     _overrides(test)
 
     trust = _add(commands, "trust", "trust", "let a folder's own .codex/config.toml count, as it is now")
-    trust.add_argument("folder", nargs="?", metavar="DIR")
-    trust.add_argument("--list", action="store_true", help="the folders that are trusted")
+    trust.add_argument("folder", nargs="?", metavar="DIR", help="the folder to trust")
+    trust.add_argument("--list", action="store_true", help="list the trusted folders")
     trust.add_argument("--remove", action="store_true", help="stop trusting DIR")
 
 
@@ -211,8 +224,8 @@ def _add_state(commands: Commands) -> None:
     doctor.add_argument("--online", action="store_true", help="ask the model for one word, with the key")
     doctor.add_argument("--full", action="store_true", help="read every record of the store, however many there are")
     _overrides(doctor)
-    backup = _add(commands, "backup", "backup", "copy the store of conversations, also while it is in use")
-    backup.add_argument("file", metavar="FILE")
+    backup = _add(commands, "backup", "backup", "copy the store of conversations, even while it is in use")
+    backup.add_argument("file", metavar="FILE", help="the copy, which must not exist yet; - for standard output")
     completion = _add(commands, "completion", "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"), metavar="SHELL", help="bash, zsh, fish or tcsh")
 

@@ -4,11 +4,11 @@ import os
 import sys
 
 TEXT = """\
-understudy: this is an MCP server. It waits for a client's messages on standard input, and nobody but a client writes them.
-  A client starts it by itself:    {"command": "understudy", "args": ["mcp-server"]}
-  in Claude Code, for example:     claude mcp add codex -- understudy mcp-server
-  To see it at work:               understudy demo
-  Ctrl-D ends it.
+understudy: this is an MCP server. It is waiting for a client's messages on standard input.
+  Let your client start it:    {"command": "understudy", "args": ["mcp-server"]}
+  In Claude Code:              claude mcp add codex -- understudy mcp-server
+  To see it at work:           understudy demo
+  To end it:                   Ctrl-D
 """
 
 

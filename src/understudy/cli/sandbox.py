@@ -14,7 +14,7 @@ from understudy.cli.surroundings import configured, tool_settings
 from understudy.config.model import Config
 from understudy.errors import BadRequest
 from understudy.policy.environment import with_markers
-from understudy.policy.visible import TerminalText
+from understudy.policy.visible import TerminalText, make_visible
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import trees
 from understudy.sandbox.denial import remark
@@ -37,9 +37,10 @@ def run(options: Namespace) -> int:
         trees.remove_set_aside(str(private_tmp.parent))
     if result is None:
         return INTERRUPTED
-    reason = result.setup_error or result.spawn_error
-    if reason is not None:
-        print(f"understudy: {'the command was not run: ' if result.setup_error else ''}{reason}", file=sys.stderr)
+    if result.setup_error is not None:
+        print(f"understudy: the command was not run: {result.setup_error}", file=sys.stderr)
+    elif result.spawn_error is not None:
+        print(f"understudy: {make_visible(options.argv[0])}: {result.spawn_error}", file=sys.stderr)
     elif (told := remark(result)) is not None:
         print(f"understudy: {told}", file=sys.stderr)
     elif result.timed_out:

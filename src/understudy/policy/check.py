@@ -123,7 +123,7 @@ def explain(verdict: Verdict, situation: Situation) -> str:
         else f"It can change files in {', '.join(situation.project)} and in a /tmp of its own, and nothing else."
     )
     outside = (
-        "To run it outside the sandbox, the model would have to ask, and you would be."
+        "To run it outside the sandbox, the model would have to ask you."
         if policy == "on-request"
         else "It cannot leave the sandbox under this policy."
         if policy == "never"

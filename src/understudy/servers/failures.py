@@ -64,4 +64,4 @@ def answer_result(text: str, thread_id: str, notes: Sequence[str] = (), **more: 
 
 
 def thread_note(thread_id: str) -> str:
-    return f"threadId: {thread_id} (to go on with this session, call codex-reply with it)"
+    return f"threadId: {thread_id} (to continue this session, call codex-reply with it)"

@@ -4,6 +4,7 @@ A task with an approval and a patch; a second client that catches up; a server t
 new server, where that question is answered.
 """
 
+import shutil
 import sys
 import tempfile
 import time
@@ -107,7 +108,7 @@ class _Demo:
 
     def _foot(self, seconds: float) -> None:
         self._teller.aside(f"That took {seconds:.1f} s; the folder it worked in is gone again.")
-        self._console.print("Next: connect your own client (README.md), or see what works here: understudy doctor")
+        self._console.print(f"Next: connect your own client (README.md), or see what works here: {_program()} doctor")
 
     def _scene(self, number: int, text: str) -> None:
         self._teller.close()
@@ -207,7 +208,7 @@ class _Demo:
             self._teller.answer(decision)
         else:
             decision = "denied" if params.get("codex_command", [""])[0] == "rm" else "approved"
-            self._teller.answer(decision, "(by the demo; with --ask it is you)")
+            self._teller.answer(decision, "(by the demo; try --ask)")
         return {"action": "accept", "content": {"decision": decision}}
 
     def _ask(self) -> str:
@@ -253,6 +254,14 @@ _COUNTED = (
     ("exec_approval_request", "question", "questions"),
     ("task_complete", "finished turn", "finished turns"),
 )
+
+
+def _program() -> str:
+    """What to type: `make demo` runs before anything is installed."""
+    beside = Path(sys.executable).with_name("understudy")
+    if shutil.which("understudy") or not beside.exists():
+        return "understudy"
+    return str(beside.relative_to(Path.cwd())) if beside.is_relative_to(Path.cwd()) else str(beside)
 
 
 def _counted(seen: Counter[str]) -> str:

@@ -21,7 +21,7 @@ WHAT_AN_ID_IS = (
     "A session is named by the `threadId` of an earlier result (in its `structuredContent`), which looks like 67e55044-10b1-…; "
     "conversationsList lists all of them."
 )
-WHERE_IDS_ARE = "conversationsList lists those that can be continued; they are kept in CODEX_HOME, so another one has others."
+WHERE_IDS_ARE = "conversationsList lists those that can be continued. A server sees only the sessions in its own CODEX_HOME."
 
 
 def text(value: object) -> str | None:

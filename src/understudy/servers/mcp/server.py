@@ -115,6 +115,7 @@ class McpServer:
                 self._call_tool(request)
                 return
             handler = self._methods.get(request.method)
+            logger.debug("request %.100r: %.100r", request.id, request.method)
             if handler is None:
                 raise MethodNotFound(request.method)
             self._outbox.send(result_line(request.id, handler(request)))
@@ -153,6 +154,8 @@ class McpServer:
         self._client.version = negotiate(hello.version)
         self._client.can_be_asked = hello.can_be_asked
         self._client.methods = default_methods(hello, self._client.version)
+        asked = "can be asked" if hello.can_be_asked else "cannot be asked"
+        logger.info("client %.100r %.100r, MCP %s, %s", hello.name, hello.name_version, self._client.version, asked)
 
     def _call_tool(self, request: Request) -> None:
         try:
@@ -160,6 +163,7 @@ class McpServer:
         except msgspec.MsgspecError as error:
             self._outbox.send(error_line(request.id, INVALID_PARAMS, f"Invalid params of tools/call: {error}"))
             return
+        logger.debug("request %.100r: tools/call %.100r", request.id, params.name)
         tool = self._tools.get(params.name)
         if tool is None and params.name in catalogue.CONVERSATION_TOOLS:
             self._conversations().handlers[params.name](request.id, params.arguments)

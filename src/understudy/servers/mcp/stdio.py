@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
+from understudy import __version__
 from understudy.engine.engine import Engine
 from understudy.servers.lines import LineSplitter
 from understudy.servers.mcp.first import Beginning
@@ -19,6 +20,7 @@ from understudy.servers.mcp.server import McpServer
 logger = logging.getLogger(__name__)
 
 LAST_WORDS_SECONDS = 0.3
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -42,9 +44,14 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _log_to_stderr() -> None:
-    level = os.environ.get("UNDERSTUDY_LOG", "warning").upper()
-    known = level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-    logging.basicConfig(stream=sys.stderr, level=level if known else "WARNING", format="understudy: %(levelname)s: %(message)s")
+    level = os.environ.get("UNDERSTUDY_LOG") or "warning"
+    known = level.lower() in LOG_LEVELS
+    logging.basicConfig(
+        stream=sys.stderr, level=level.upper() if known else "WARNING", format="understudy: %(levelname)s: %(message)s"
+    )
+    if not known:
+        logger.warning("UNDERSTUDY_LOG is %r; it can be %s", level, ", ".join(LOG_LEVELS))
+    logger.info("understudy %s serves MCP on standard input and output, process %d", __version__, os.getpid())
 
 
 def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[int]:
