@@ -37,7 +37,7 @@ def command_table() -> str:
 
 
 def told_table(rows: Mapping[str, Row]) -> str:
-    lines = ["| case | what is tried | what becomes of it | shown by |", "| --- | --- | --- | --- |"]
+    lines = ["| case | what is tried | outcome | shown by |", "| --- | --- | --- | --- |"]
     lines += [f"| {case} | {row.tried} | {row.outcome} | {'<br>'.join(map(_test, row.shown_by))} |" for case, row in rows.items()]
     return "\n".join(lines)
 

@@ -34,7 +34,7 @@ async def test_a_working_place_is_said_to_work_with_figures(program: Program) ->
     assert {name: findings[0]["level"] for name, findings in found.items() if findings[0]["level"] not in ("ok", "info")} == {}
     assert found["Conversations/store"][0]["text"].startswith("1 conversation, ")
     assert found["Conversations/integrity"][0]["text"] == "checked, no damage"
-    assert "nothing is deleted by itself" in found["Conversations/retention"][0]["text"]
+    assert "nothing is deleted automatically" in found["Conversations/retention"][0]["text"]
     assert any(findings[0]["text"] == "works, and is used" for name, findings in found.items() if name.startswith("Sandbox/"))
     printed = program.call("doctor")
     assert (printed.code, printed.out.splitlines()[-1]) == (0, "All works.")

@@ -1,4 +1,4 @@
-"""`understudy export` and `import`: a conversation as a file, taken elsewhere and gone on with there."""
+"""`understudy export` and `import`: a conversation as a file, taken elsewhere and continued there."""
 
 import gzip
 import json
@@ -57,6 +57,17 @@ async def test_a_conversation_moves_to_another_home_with_its_id(program: Program
     beside = json.loads(elsewhere.call("import", str(file), "--new-id", "--json").out)["conversation_id"]
     assert {row["conversation_id"] for row in elsewhere.json("conversations", "--json")} == {one, beside}
     assert beside != one
+
+
+async def test_of_several_files_each_is_taken_or_refused_by_itself(program: Program, elsewhere: Program, tmp_path: Path) -> None:
+    program.script({"say": "Hello."})
+    ids = [await program.begin(prompt) for prompt in ("One", "Two")]
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("one", "missing", "two")]
+    for one, file in zip(ids, files[::2], strict=True):
+        program.call("export", one, "-o", file)
+    ended = elsewhere.call("import", *files)
+    assert (ended.code, ended.out) == (1, f"{ids[0]}  2 messages: One\n{ids[1]}  2 messages: Two\n")
+    assert f"understudy: cannot read {files[1]}: No such file or directory\n" in ended.err
 
 
 async def test_a_file_decides_neither_the_sandbox_nor_what_is_approved(

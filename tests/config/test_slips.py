@@ -107,7 +107,7 @@ def test_a_key_without_effect_warns_with_the_reason(key: str) -> None:
 
 def test_an_argument_without_effect_warns_too(home: Path) -> None:
     assert warnings(home, "", compact_prompt="short") == (
-        "the argument `compact-prompt` has no effect: long conversations are not summed up yet",
+        "the argument `compact-prompt` has no effect: long conversations are not summarised yet",
     )
 
 

@@ -94,7 +94,7 @@ PATCH_ROWS: dict[str, Row] = {
     "P13": row(
         "odd characters and lengths in paths",
         "control characters, line separators, marks that turn text, paths of more than 4,095 bytes and what is no UTF-8 are refused"
-        " in words; other characters that cannot be seen are shown as `\\u{…}`",
+        " with the reason; other characters that cannot be seen are shown as `\\u{…}`",
         f"{PLAN}: paths no file should have are refused in words",
     ),
     "P14": row(
@@ -136,14 +136,14 @@ PATCH_ROWS: dict[str, Row] = {
         "tools/patch/test_content.py: line endings stay",
     ),
     "P20": row(
-        "leave for one file or folder, used for its neighbours",
+        "permission for one file or folder, used for its neighbours",
         "a patch is approved once, for its own files; a writable root reaches neither its parent nor what is protected in it",
         f"{APPROVALS}: p20 leave for one file outside is no leave for its neighbours",
         f"{PLACEMENT}: leave for a directory does not reach its parent nor what is protected in it",
     ),
     "P21": row(
         "a forbidden file below an allowed place",
-        "the strictest word on any of its files decides for the whole patch",
+        "the strictest verdict on any of its files decides for the whole patch",
         f"{APPROVALS}: p21 what is forbidden below an allowed place stays forbidden",
     ),
     "P22": row(
@@ -159,7 +159,7 @@ PATCH_ROWS: dict[str, Row] = {
     ),
     "P24": row(
         "a root or folder on the way to it that is replaced by a link or another folder, also by another conversation",
-        "refused in words, until what the conversation began with is back; also after a restart",
+        "refused with the reason until the original is back, even after a restart",
         f"{PLACES}: an inner root that was replaced is refused by door and cell",
         f"{PLACES}: a conversation cannot lead another ones root astray",
         f"{PLACES}: a root that is not there yet is not followed when a link appears",
@@ -229,13 +229,13 @@ SANDBOX_ROWS: dict[str, Row] = {
     ),
     "X10": row(
         "no sandbox can be set up here",
-        "nothing runs, and it is said why and what to do",
+        "nothing runs, and the reason and the remedy are given",
         f"{RUNGS}: where nothing works commands are refused and danger full access still runs",
         "security/test_contained.py: x10 where no sandbox can be had nothing runs",
     ),
     "X11": row(
         "a working folder, flags or variables of the model's choice",
-        "change neither roots nor mode; under `on-request` a wish to leave is a question",
+        "change neither roots nor mode; under `on-request` asking to leave the sandbox is a question",
         "policy/test_decide.py: the model can name neither project nor rules nor mode",
         CONTAINED,
     ),
@@ -263,7 +263,7 @@ SANDBOX_ROWS: dict[str, Row] = {
     "X15": row(
         "a folder or script exchanged between question and run, or after an approval for the session",
         "not run, or asked about again. While it runs outside the sandbox, no contained command or patch of another conversation"
-        " can change what it stands on: one waits for the other, or is refused. Files that a program reads by itself are not"
+        " can change what it depends on: one waits for the other, or is refused. Files that a program reads by itself are not"
         " looked at",
         "security/test_swapping.py: x15 nothing that was exchanged runs outside the sandbox",
         "tools/test_still.py: other processes are kept out until they end however they do",
@@ -298,7 +298,7 @@ SANDBOX_ROWS: dict[str, Row] = {
     ),
     "X20": row(
         "the protected names of a project inside a larger root, or of a root that is read-only by its mode",
-        "hold as anywhere",
+        "protected as anywhere else",
         f"{PLACES}: a project inside a larger root keeps its own protected names",
         f"{VIEW}: protected names cannot be made in a root that its owner made read only",
     ),
@@ -352,19 +352,19 @@ SERVER_ROWS: dict[str, Row] = {
     ),
     "N8": row(
         "messages of a later era of the protocol",
-        "unknown methods are refused, marks of it are ignored",
+        "unknown methods are refused, unknown fields are ignored",
         "security/test_protocol.py: n7 n8 every odd line has its answer and does nothing else",
         "e2e/test_handshake.py: the protocol version is the client s where we speak it",
     ),
     "N9": row(
         "a client that errs, declines, leaves or never answers",
-        "whatever is no clear yes is a no; nobody else waits; the question is still there for the next who asks",
+        "anything but a clear yes is a no; nobody else waits; the question stays open for the next client",
         f"{APPROVALS}: n9 whatever is no clear yes is a no and the turn goes on",
         f"{APPROVALS}: n9 a client that never answers holds up nobody and one that leaves is no yes",
     ),
     "N10": row(
         "`kill -9`, a full, read-only or damaged disk, two servers on one store",
-        "nothing acknowledged is lost, what cannot be written is said, one owner at a time",
+        "nothing acknowledged is lost, a failed write is reported, one owner at a time",
         "e2e/test_survival.py: while a command runs",
         "store/test_trouble.py: a full disk refuses one batch and takes the next once there is room",
         "store/test_claims.py: an overtaken owner is refused by its epoch",

@@ -166,19 +166,19 @@ def _add_transfer(commands: Commands) -> None:
         commands,
         "import",
         "transfer",
-        "import a conversation from a file",
+        "import conversations from files",
         more="Takes files of `understudy export` and session files (rollout-….jsonl) of codex, old and new.",
     )
     import_.set_defaults(action="import")
-    import_.add_argument("file", metavar="FILE", help="the file; - for standard input")
-    import_.add_argument("--new-id", action="store_true", help="import it under a new id, beside the one that is there")
+    import_.add_argument("files", nargs="+", metavar="FILE", help="one file for each conversation; - for standard input")
+    import_.add_argument("--new-id", action="store_true", help="import under a new id, beside the one that is there")
     import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, if the file names none or that one is gone")
     import_.add_argument(
         "--keep-settings",
         action="store_true",
         help="keep its sandbox, approval policy, config keys and session approvals too; only for files of your own",
     )
-    _json(import_, "the new conversation as a JSON object")
+    _json(import_, "each new conversation as a JSON object")
 
 
 def _add_running(commands: Commands) -> None:

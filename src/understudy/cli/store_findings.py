@@ -105,7 +105,7 @@ def _records(path: Path, *, full: bool) -> Iterator[Finding]:
 
 
 def _retention() -> Finding:
-    text = "nothing is deleted by itself; `understudy conversations delete ID` forgets one, `understudy backup FILE` copies all"
+    text = "nothing is deleted automatically; `understudy conversations delete ID` forgets one, `understudy backup FILE` copies all"
     return Finding(SECTION, "retention", "info", text)
 
 

@@ -11,6 +11,7 @@ from understudy.cli.output_file import is_stdout, new_file
 from understudy.cli.stored import find, open_store, write
 from understudy.engine.fold import State, path_to
 from understudy.errors import BadRequest
+from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Batch
 from understudy.store.rollout import is_rollout, read_rollout
@@ -50,7 +51,19 @@ def _export(options: Namespace) -> int:
 
 
 def _import(options: Namespace) -> int:
-    imported = read_conversation(_read(options.file), str(options.file))
+    """Each file by itself: one that cannot be taken does not keep the others out."""
+    failed = False
+    for name in options.files:
+        try:
+            _import_file(name, options)
+        except BadRequest as error:
+            failed = True
+            print(f"understudy: {strip_terminal_escapes(str(error))}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _import_file(name: str, options: Namespace) -> None:
+    imported = read_conversation(_read(name), name)
     if not options.keep_settings:
         imported = without_permissions(imported)
     if options.cwd is not None:
@@ -61,7 +74,6 @@ def _import(options: Namespace) -> int:
     with open_store() as log:
         _store(log, imported, state)
     _report(imported, state, as_json=options.json)
-    return 0
 
 
 def _folder(named: str) -> str:

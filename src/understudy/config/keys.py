@@ -63,9 +63,9 @@ KNOWN_KEYS: Tree = {**TOP_KEYS, "profiles": {"*": TOP_KEYS}}
 WITHOUT_EFFECT = {
     "mcp_servers": "tools of other MCP servers are not offered yet",
     "notify": "no program is started at the end of a turn yet",
-    "compact_prompt": "long conversations are not summed up yet",
-    "model_context_window": "long conversations are not summed up yet",
-    "model_auto_compact_token_limit": "long conversations are not summed up yet",
+    "compact_prompt": "long conversations are not summarised yet",
+    "model_context_window": "long conversations are not summarised yet",
+    "model_auto_compact_token_limit": "long conversations are not summarised yet",
     "model_max_output_tokens": "the provider's own limit holds",
     "model_instructions_file": "use `experimental_instructions_file`",
     "instructions": "use `experimental_instructions_file` or an AGENTS.md file",
@@ -77,7 +77,7 @@ WITHOUT_EFFECT = {
     "sandbox_workspace_write.exclude_tmpdir_env_var": "commands have a private temporary folder in any case",
     "sandbox_workspace_write.exclude_slash_tmp": "commands have a private `/tmp` in any case",
     "sandbox_workspace_write.include_default_writable_roots": "the working directory is always writable in that mode",
-    "history.max_bytes": "nothing is deleted by itself",
+    "history.max_bytes": "nothing is deleted automatically",
 }
 
 # Where a slip would leave something open that the user meant to close.
