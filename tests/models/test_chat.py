@@ -224,6 +224,26 @@ async def test_odd_chunks_are_passed_over() -> None:
     assert await answer_to(*oddities, delta("stop", content="ok")) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
 
 
+@pytest.mark.parametrize(
+    "broken", ['{"choices":[{"delta":{"content":"lo', '{"choices":[{"delta":{"content":"lo\\"}}]}', "{", ' {"a" 1}']
+)
+async def test_a_chunk_that_breaks_off_loses_the_stream_and_not_its_text(broken: str) -> None:
+    values = [delta(content="Hel"), 0.01, broken, delta("stop", content="!")]
+    async with loopback(stream(*values, done=True)) as server, opened(server.url) as model:
+        seen, lost = await model.failing_answer()
+    assert seen == [TextDelta("Hel")]
+    assert isinstance(lost, StreamLost)
+    assert "breaks off in the middle" in str(lost)
+
+
+async def test_a_bill_that_breaks_off_loses_nothing() -> None:
+    assert await answer_to(delta("stop", content="ok"), '{"choices":[],"usage":{"pro') == [
+        TextDelta("ok"),
+        ItemDone(said("ok")),
+        Completed(None),
+    ]
+
+
 async def test_done_ends_an_answer_that_gave_no_reason() -> None:
     assert await answer_to(delta(content="ok")) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
 

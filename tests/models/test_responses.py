@@ -223,6 +223,18 @@ async def test_unknown_and_broken_events_are_passed_over() -> None:
     assert await answer_to(*odd, message("ok"), COMPLETED) == [ItemDone(said("ok")), COUNTED]
 
 
+async def test_an_item_that_breaks_off_loses_the_stream() -> None:
+    broken = json.dumps(message("all of it"))[:-9]
+    async with (
+        loopback(stream(text("all"), 0.01, broken, COMPLETED, done=False)) as server,
+        opened(server.url, wire="responses") as model,
+    ):
+        seen, lost = await model.failing_answer()
+    assert seen == [TextDelta("all")]
+    assert isinstance(lost, StreamLost)
+    assert "breaks off in the middle" in str(lost)
+
+
 async def test_a_stream_that_closes_early_is_lost() -> None:
     async with loopback(stream(text("par"), done=False)) as server, opened(server.url, wire="responses") as model:
         seen, lost = await model.failing_answer()

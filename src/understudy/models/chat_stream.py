@@ -14,7 +14,7 @@ from understudy.models.chat_calls import CallDelta, ChatCalls
 from understudy.models.events import Completed, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
-from understudy.models.mending import Halves, read_loosely
+from understudy.models.mending import Halves, is_cut, read_loosely
 from understudy.models.usage import read_usage
 from understudy.models.wire import Sink, text_of
 from understudy.protocol.items import Message, OutputText, Reasoning, ReasoningText, Usage
@@ -92,6 +92,7 @@ class ChatDecoder:
     def __init__(self, *, expects_usage: bool, show_raw: bool) -> None:
         self.ended = False
         self.nearly_ended = False
+        self.cut = False
         self.heard = 0
         self._expects_usage = expects_usage
         self._show_raw = show_raw
@@ -116,6 +117,9 @@ class ChatDecoder:
                 chunk = _read(payload)
                 self._broken = True
             if chunk is None:
+                if not self.nearly_ended and is_cut(payload):
+                    self.cut = True
+                    return
                 logger.warning("skipped an event that is no chat chunk: %.200r", payload)
                 continue
             self._take(chunk, sink)

@@ -11,7 +11,7 @@ from understudy import __version__
 from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials, Secret, redacted, secrets_of
 from understudy.models.events import Answer, Model, ModelEvent
-from understudy.models.faults import STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
+from understudy.models.faults import EVENT_CUT, STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
 from understudy.models.hints import Hints, with_hint
 from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
@@ -245,6 +245,8 @@ class HttpAnswer(Answer):
                 raise stream_lost("the provider sent an event that cannot be read") from None
             if not data:
                 decoder.close(ready)
+            elif decoder.cut:
+                raise stream_lost(EVENT_CUT)
             elif decoder.heard != heard:
                 self._silent = self._unheard = 0.0
             elif self._lines != lines:

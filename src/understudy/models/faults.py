@@ -11,6 +11,7 @@ from understudy.models.retry import FINAL_CODES, LONGEST_WAIT, is_transient
 SHOWN_CHARACTERS = 4000
 LONGEST_RESET = 366 * 24 * 3600.0  # a later one is a mistake
 STREAM_CLOSED = "stream closed before response.completed"
+EVENT_CUT = "the provider sent an event that breaks off in the middle"
 STREAM_IDLE = "idle timeout waiting for SSE"
 
 

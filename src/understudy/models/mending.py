@@ -20,6 +20,20 @@ def read_loosely(payload: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def is_cut(payload: bytes) -> bool:
+    """Whether an event that could not be used was to be an object, and lost some of it on the way: what it said is not known.
+
+    Words such as `keep-alive`, and values that nobody asked for, say nothing.
+    """
+    if not payload.lstrip().startswith(b"{"):
+        return False
+    try:
+        read_loosely(payload)
+    except ValueError:
+        return True
+    return False
+
+
 def read_mended(payload: bytes) -> Any:
     """The same, with every text in it made whole."""
     return mended(read_loosely(payload))

@@ -9,7 +9,7 @@ from understudy.errors import ModelError, ModelRefused
 from understudy.models.events import Completed, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
-from understudy.models.mending import Halves, mended, read_loosely, read_mended
+from understudy.models.mending import Halves, is_cut, mended, read_loosely, read_mended
 from understudy.models.usage import read_usage
 from understudy.models.wire import Sink, new_call_id, text_of
 from understudy.protocol.items import FunctionCall, Message, ModelItem, OutputText, Reasoning, ReasoningText, SummaryText
@@ -56,6 +56,7 @@ class ResponsesDecoder:
     def __init__(self, *, show_raw: bool) -> None:
         self.ended = False
         self.nearly_ended = False
+        self.cut = False
         self.heard = 0
         self._show_raw = show_raw
         self._gave_items = False
@@ -75,6 +76,9 @@ class ResponsesDecoder:
                 event = _read(payload)
                 self._broken = True
             if event is None:
+                if not self.nearly_ended and is_cut(payload):
+                    self.cut = True
+                    return
                 logger.warning("skipped an event that is no response event: %.200r", payload)
             elif event.type == "response.output_text.delta":
                 self.heard += 1

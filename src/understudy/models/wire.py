@@ -16,6 +16,7 @@ class Decoder(Protocol):
 
     ended: bool  # `Completed` was given
     nearly_ended: bool  # all is said; only the bill is missing
+    cut: bool  # an event breaks off in the middle: what it said is lost
     heard: int  # events so far that said something; not those that only keep a connection alive
 
     def feed(self, payloads: list[bytes], sink: Sink) -> None: ...
