@@ -38,7 +38,7 @@ from understudy.tools.tool import Answer, Question, RunsCommands, Tool, ToolOutp
 if TYPE_CHECKING:
     from understudy.tools.patch.turn_diff import TurnDiff
 
-AT_ONCE = 64  # events of a model that are handled before others get their turn
+AT_ONCE = 256  # events of a model that are handled before others get their turn: about a millisecond's work
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
 
 

@@ -63,7 +63,7 @@ class ResponsesDecoder:
         self._shown = Sizes()  # what was said in deltas, and again
         self._given = Sizes()  # in items
         self._broken = False  # an event had to be mended: from then on, half a character may have been kept back
-        self._halves = {kind: Halves() for kind in ("text", "reasoning", "raw")}
+        self._halves: dict[str, Halves] = {}  # of "text", "reasoning" and "raw", from the first piece on that may be broken
 
     def feed(self, payloads: list[bytes], sink: Sink) -> None:
         for payload in payloads:
@@ -138,20 +138,26 @@ class ResponsesDecoder:
     def _give_text(self, text: Any, sink: Sink) -> None:
         if text and isinstance(text, str):
             self._shown.add_text(text)
-            if text := self._halves["text"].join(text):
+            if text := self._join("text", text):
                 sink.append(TextDelta(text))
 
     def _give_thought(self, text: Any, sink: Sink, *, raw: bool) -> None:
         if text and isinstance(text, str):
             self._shown.add_thought(text)
-            if text := self._halves["raw" if raw else "reasoning"].join(text):
+            if text := self._join("raw" if raw else "reasoning", text):
                 sink.append(ReasoningDelta(text, raw=raw))
+
+    def _join(self, kind: str, piece: str) -> str:
+        if kind not in self._halves:
+            self._halves[kind] = Halves()
+        return self._halves[kind].join(piece)
 
     def _give(self, item: dict[str, Any], sink: Sink) -> None:
         if (read := read_item(item)) is not None:
             self._gave_items = True
             self._measure(read)
-            self._give_halves(read, sink)
+            if self._halves:
+                self._give_halves(read, sink)
             sink.append(ItemDone(read))
 
     def _measure(self, item: ModelItem) -> None:
@@ -172,7 +178,7 @@ class ResponsesDecoder:
         """A delta that ended in half a character was the last of its item."""
         kinds = ("text",) if isinstance(item, Message) else ("reasoning", "raw") if isinstance(item, Reasoning) else ()
         for kind in kinds:
-            if rest := self._halves[kind].rest():
+            if kind in self._halves and (rest := self._halves[kind].rest()):
                 sink.append(TextDelta(rest) if kind == "text" else ReasoningDelta(rest, raw=kind == "raw"))
 
     def _complete(self, response: dict[str, Any], sink: Sink) -> None:

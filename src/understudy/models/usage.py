@@ -39,6 +39,6 @@ def _count(table: dict[str, Any], *names: str) -> int | None:
     """A number that no answer can have is as good as none."""
     for name in names:
         value = table.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
             return int(value)
     return None
