@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Generator, Mapping
@@ -54,12 +55,13 @@ class House:
     def snapshot(self) -> dict[str, str]:
         """Every file but those in the store, by its content or where it leads."""
         found: dict[str, str] = {}
-        for path in sorted(self.home.rglob("*")):
-            name = path.relative_to(self.home).as_posix()
-            if path.is_symlink():
-                found[name] = f"-> {path.readlink()}"
-            elif path.is_file() and not name.startswith(".codex/understudy/"):
-                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        for folder, folders, files in os.walk(self.home):  # empty folders may go meanwhile: what holds a place for a command does
+            for path in sorted(Path(folder, name) for name in (*folders, *files)):
+                name = path.relative_to(self.home).as_posix()
+                if path.is_symlink():
+                    found[name] = f"-> {path.readlink()}"
+                elif path.is_file() and not name.startswith(".codex/understudy/"):
+                    found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         return found
 
 
