@@ -65,7 +65,7 @@ def project_folders(cwd: str) -> list[str]:
     In plain text: this is done for every conversation.
     """
     folders = [cwd]
-    while not os.path.lexists(os.path.join(folders[-1], ".git")):
+    while not os.path.lexists(f"{folders[-1]}/.git"):
         above = os.path.dirname(folders[-1])
         if above == folders[-1]:
             return [cwd]

@@ -29,7 +29,7 @@ class Watch:
             self._task = asyncio.get_running_loop().create_task(self._poll(), name="watch")
 
     def _watched(self) -> Iterator[Conversation]:
-        return (each for each in self._conversations() if each.is_shared and each.needs_watching)
+        return (each for each in self._conversations() if each.needs_watching and each.is_shared)
 
     async def close(self) -> None:
         if self._task is not None:

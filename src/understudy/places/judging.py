@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from understudy.places.resolving import is_within
+from understudy.places.walking import real_paths
 
 Standing = Literal["inside", "outside", "protected", "masked"]
 
@@ -68,7 +69,9 @@ _Spelled = list[tuple[str, tuple[str, ...]]]
 
 
 def _spelled(entries: Iterable[str]) -> _Spelled:
-    return [(entry, _names(path)) for entry in entries for path in {posixpath.normpath(entry), os.path.realpath(entry)}]
+    spelled = list(entries)
+    pairs = zip(spelled, real_paths(spelled), strict=True)
+    return [(entry, _names(path)) for entry, real in pairs for path in {posixpath.normpath(entry), real}]
 
 
 def _meeting(entries: _Spelled, names: tuple[str, ...]) -> str | None:

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterable
 
 from understudy.places.resolving import is_within
+from understudy.places.walking import real_paths
 
 Identity = tuple[int, int]  # device and inode
 _MOST_SEARCHED = 100_000  # entries of masked folders that are looked through for a second name of a file
@@ -13,7 +14,9 @@ _MOST_SEARCHED = 100_000  # entries of masked folders that are looked through fo
 class Masks:
     def __init__(self, paths: Iterable[str]) -> None:
         """Absolute paths; that of a link counts as well as where it leads."""
-        self.paths = tuple(dict.fromkeys(each for path in paths for each in (os.path.normpath(path), os.path.realpath(path))))
+        spelled = list(paths)
+        normal = map(os.path.normpath, spelled)
+        self.paths = tuple(dict.fromkeys(each for pair in zip(normal, real_paths(spelled), strict=True) for each in pair))
 
     def covering(self, path: str) -> str | None:
         """The masked path that an absolute, normal path is, or lies in."""

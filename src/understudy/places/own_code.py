@@ -6,25 +6,36 @@ like `.git`, and a folder that is itself a root is no place to look for modules 
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from understudy.places.resolving import is_within
+from understudy.places.walking import real_paths
 
 
 def own_code(roots: Iterable[str]) -> tuple[str, ...]:
     """Folders and files of ours inside the roots, real and absolute, without those inside another one."""
-    real_roots = [os.path.realpath(root) for root in roots]
+    real_roots = real_paths(roots)
     parts = (
         os.path.dirname(os.path.dirname(__file__)),
         *(sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, sys.executable, sys.pycache_prefix or ""),
         *sys.path,
     )
-    found = {path for part in parts if os.path.isabs(part) for path in (os.path.normpath(part), os.path.realpath(part))}
+    absolute = [part for part in parts if os.path.isabs(part)]
+    found = {*map(os.path.normpath, absolute), *real_paths(absolute)}
     inside = {path for path in found if any(path != root and is_within(path, root) for root in real_roots)}
     return tuple(sorted(path for path in inside if not any(path != other and is_within(path, other) for other in inside)))
 
 
-def load_nothing_from(roots: Iterable[str]) -> None:
+def load_nothing_from(roots: Sequence[str]) -> None:
     """What is a writable root is not searched for modules any more. Ours are found by the package itself."""
-    folders = {os.path.realpath(root) for root in roots}
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) not in folders]
+    folders = {*roots, *map(_identity, roots)} - {None}
+    sys.path[:] = [entry for entry in sys.path if entry not in folders and _identity(entry) not in folders]
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Of what stands there: this is done for every conversation, and real paths take six times as long."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino

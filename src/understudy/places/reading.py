@@ -26,6 +26,7 @@ def open_for_model(path: str, masks: Masks, *, within: str = "/") -> int:
 
     Raises `NotForModels`, or OSError for what cannot be opened.
     """
+    os.lstat(path)  # most that is looked for is not there: this tells so for a tenth of the walk's price
     with _Walk(masks) as walk:
         walk.go(path)
         if not is_within(walk.path, within):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from understudy.places.walking import open_plain
+from understudy.places.walking import open_plain, real_paths
 
 
 class Place:
@@ -32,7 +32,7 @@ def resolve_places(spelled: Iterable[str], known: Iterable[Place] = ()) -> list[
 
 
 def _resolve(spelled: str, others: list[Place]) -> Place:
-    real = os.path.realpath(spelled)
+    real = real_paths([spelled])[0]
     for other in others:
         for outer in {other.spelled, other.path}:
             if is_within(spelled, outer) and not is_within(real, other.path):

@@ -3,6 +3,8 @@
 import ctypes
 import os
 
+from understudy.places import walking
+
 from .syscalls import MACHINES, machine, numbers_for
 
 # PyDLL keeps the interpreter lock: `clone` must return in the child with the lock still ours.
@@ -30,6 +32,7 @@ MS_NOEXEC = 0x8
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 MNT_DETACH = 2
+RESOLVE_NO_SYMLINKS = 0x4
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -51,6 +54,7 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
+_EPERM, _ENOSYS = 1, 38
 _LAST_CAPABILITY = 63
 _NO_ROOT_POWERS = 0b101111  # uid 0 means nothing, changing to it means nothing, and both locked
 
@@ -85,6 +89,7 @@ _unshare = _Call("unshare", _INT)
 _close_range = _Call("close_range", _UINT, _UINT, _UINT)
 _mount = _Call("mount", _TEXT, _TEXT, _TEXT, ctypes.c_ulong, _TEXT)
 _umount = _Call("umount2", _TEXT, _INT)
+_openat2 = _Call("openat2", _INT, _TEXT, _POINTER, _SIZE)
 _open_tree = _Call("open_tree", _INT, _TEXT, _UINT)
 _move_mount = _Call("move_mount", _INT, _TEXT, _INT, _TEXT, _UINT)
 _mount_setattr = _Call("mount_setattr", _INT, _TEXT, _UINT, _POINTER, _SIZE)
@@ -109,6 +114,21 @@ def clone(flags: int) -> tuple[int, int]:
 
 def unshare(flags: int) -> None:
     _unshare(flags)
+
+
+class _How(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_plain(path: "bytes | str") -> int:
+    """As `walking.open_plain`, in one call instead of two for every name on the way (3 µs instead of 25)."""
+    how = _How(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS)
+    try:
+        return _openat2(AT_FDCWD, os.fsencode(path), ctypes.addressof(how), ctypes.sizeof(how))
+    except OSError as error:
+        if error.errno in (_EPERM, _ENOSYS):  # a container may keep new calls from us
+            return walking.open_plain(path)
+        raise
 
 
 def prctl(option: int, argument: int = 0) -> None:

@@ -6,7 +6,7 @@ the harmless devices, /run is empty, masked paths are empty, protected names ins
 
 import os
 
-from understudy.places.walking import beneath, check, is_folder, open_plain, step
+from understudy.places.walking import beneath, check, is_folder, real_paths, step
 
 from . import kernel
 from .plan import Plan
@@ -71,7 +71,7 @@ class View:
 
     def build(self) -> None:
         plan, machine = self._plan, self._machine
-        plan.masked = sorted({os.path.realpath(path) for path in plan.masked}, key=len)
+        plan.masked = sorted({os.fsencode(path) for path in real_paths(map(os.fsdecode, plan.masked))}, key=len)
         opened = open_pins(plan)
         present = [path for path in plan.roots if path in opened]
         self.roots = outermost(present)
@@ -106,7 +106,7 @@ class View:
 
     def _attach(self, tree: int, path: bytes) -> None:
         """Mount a root where it stands, whoever may be exchanging that meanwhile."""
-        target = open_plain(path)
+        target = kernel.open_plain(path)
         if path in self._plan.pins and not beneath_any(path, self._machine.covered):
             check(target, path, *self._plan.pins[path])
         kernel.attach(tree, b"", directory=target)
@@ -203,7 +203,7 @@ class View:
     def _blank(self, path: bytes) -> None:
         """Put something empty and read-only over `path`."""
         try:
-            found = open_plain(path)
+            found = kernel.open_plain(path)
         except OSError:
             return  # already out of sight
         kernel.attach(kernel.open_tree(_BLANK if is_folder(found) else _EMPTY, recursive=False), b"", directory=found)
@@ -212,6 +212,8 @@ class View:
 
 def _make_stand(path: bytes, tree: int) -> None:
     """Something for a mount to stand on, in a folder that is the conversation's own: what is in the way there, it may have put."""
+    if _stands(path, folder=is_folder(tree)):
+        return
     *folders, last = [name for name in path.split(b"/") if name]
     current = os.open(b"/", _OPEN)
     for name in folders:
@@ -220,6 +222,17 @@ def _make_stand(path: bytes, tree: int) -> None:
         current = following
     os.close(_stand(current, last, folder=is_folder(tree)))
     os.close(current)
+
+
+def _stands(path: bytes, *, folder: bool) -> bool:
+    """Usually it does, from the command before."""
+    try:
+        found = kernel.open_plain(path)
+    except OSError:
+        return False
+    fits = is_folder(found) == folder
+    os.close(found)
+    return fits
 
 
 def _stand(parent: int, name: bytes, *, folder: bool) -> int:

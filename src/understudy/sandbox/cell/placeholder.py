@@ -110,30 +110,42 @@ def remove_all(roots: "list[bytes]", names: "list[bytes]") -> None:
 
 
 def remove_each(paths: "list[bytes]") -> None:
+    """What is in one folder is removed with one way to it."""
+    names: dict[bytes, list[bytes]] = {}
     for path in paths:
-        remove(path)
+        names.setdefault(os.path.dirname(path), []).append(os.path.basename(path))
+    for parent, inside in names.items():
+        try:
+            folder = open_plain(parent)
+        except OSError:
+            continue
+        for name in inside:
+            _remove_in(folder, name)
+        os.close(folder)
 
 
 def remove(path: bytes) -> None:
     """Remove the placeholder at `path`, if it is one, is empty and nobody holds it."""
     try:
-        if not _is_marked(os.lstat(path)):
-            return
-        folder = open_plain(os.path.dirname(path))
+        if _is_marked(os.lstat(path)):
+            remove_each([path])
     except OSError:
-        return
-    name = os.path.basename(path)
+        pass
+
+
+def _remove_in(folder: int, name: bytes) -> None:
     try:
         descriptor = os.open(name, _FLAGS, dir_fd=folder)
     except OSError:
-        os.close(folder)
         return
     try:
+        entry = os.fstat(descriptor)
+        if not _is_marked(entry):
+            return
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_marked(os.fstat(descriptor)) and _is_at(os.fstat(descriptor), name, folder):
+        if _is_at(entry, name, folder):
             _with_leave(folder, lambda: os.rmdir(name, dir_fd=folder))
     except OSError:
         pass
     finally:
         os.close(descriptor)
-        os.close(folder)

@@ -152,13 +152,13 @@ class Protector:
             if error.errno == _EROFS:
                 return
             raise
-        found = os.open(name, ANYTHING, dir_fd=folder)
-        if held is None:
-            self._freeze(found)
-        else:
+        if held is not None:
             self._held.append(held)
             self.placeholders.append(path)
-            self._blank(found, _FOLDER)
+            self._blank(held, _FOLDER)
+            return
+        found = os.open(name, ANYTHING, dir_fd=folder)
+        self._freeze(found)
         os.close(found)
 
     def _blank(self, found: int, kind: int) -> None:

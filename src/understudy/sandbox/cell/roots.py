@@ -2,6 +2,7 @@
 
 from understudy.places.walking import beneath, open_pinned
 
+from . import kernel
 from .plan import Plan
 
 
@@ -19,7 +20,7 @@ def open_pins(plan: Plan) -> "dict[bytes, int]":
     opened: dict[bytes, int] = {}
     for path, (device, inode) in plan.pins.items():
         try:
-            opened[path] = open_pinned(path, device, inode)
+            opened[path] = open_pinned(path, device, inode, kernel.open_plain)
         except FileNotFoundError:
             pass
     return opened
