@@ -148,13 +148,14 @@ REAL = {
     "patch_apply_end": "call_id changes status stderr stdout success turn_id",
     "turn_diff": "unified_diff",
     "token_count": "info rate_limits",
+    "agent_message_content_delta": "delta item_id thread_id turn_id",
     "agent_message": "memory_citation message phase",
     "agent_reasoning": "text",
     "task_complete": "completed_at duration_ms last_agent_message started_at time_to_first_token_ms turn_id",
 }
 # What it says beside, of things that are not here: its process ids, its own permissions and files, its features.
 NOT_OURS = {
-    *("process_id", "permission_profile", "rollout_path", "collaboration_mode_kind", "phase", "memory_citation"),
+    *("process_id", "permission_profile", "rollout_path", "collaboration_mode_kind"),
     *("started_at", "duration_ms", "time_to_first_token_ms", "rate_limits"),
 }
 

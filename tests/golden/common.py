@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.golden.conversations import senders_of
 from tests.golden.edits import event_like
-from tests.golden.matchers import SOMETHING, AtLeast
+from tests.golden.matchers import SOMETHING, AtLeast, Mentions
 from tests.golden.recording import Json, Recording, Step
 
 CALLS = ("codex", "codex-reply")
@@ -155,8 +155,12 @@ def _whole(result: Json, thread: str | None) -> Json:
         return failed | {"structuredContent": {"threadId": thread, "content": text}}
     if result.get("isError"):
         return result  # there was no conversation yet
-    structured = {"threadId": thread, "content": result["content"][0]["text"]}
-    return result | {"content": [*result["content"], _note(thread)], "structuredContent": structured}
+    structured: Json = {"threadId": thread, "content": result["content"][0]["text"]}
+    note = _note(thread)
+    if refused := result.pop("refused", None):
+        structured["refused"] = refused
+        note["text"] = Mentions(*(f"refused: {one['what']}: " for one in refused), note["text"])
+    return result | {"content": [*result["content"], note], "structuredContent": structured}
 
 
 def _note(thread: str | None) -> Json:

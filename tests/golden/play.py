@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from tests.golden import modern
 from tests.golden.normalise import Placeholders, comparable_request, offered_tools
 from tests.golden.recording import OUTPUT_DELTA, TEXT_DELTAS, Json, Recording, Step, fold_frames, join_deltas
 from tests.support.mcp_client import McpProcess
@@ -39,18 +40,27 @@ class Played:
 
 
 async def play(
-    recording: Recording, base: Path, server: Sequence[str], *, check_frames: bool, pause: float = 0, by_arguments: bool = False
+    recording: Recording,
+    base: Path,
+    server: Sequence[str],
+    *,
+    check_frames: bool,
+    pause: float = 0,
+    by_arguments: bool = False,
+    in_modern: bool = False,
 ) -> Played:
     """`pause` seconds pass before each client message: the recorded server is still busy for a moment after it has answered.
 
-    `by_arguments`: the configuration is given as `-c` arguments, and there is no file.
+    `by_arguments`: the configuration is given as `-c` arguments, and there is no file. `in_modern`: with `wire = "modern"`.
     """
     names = Placeholders(base, server[0])
     work, home = _set_up(recording, base, names)
     watched = Watched()
     model = ScriptedModel(recording.model, watched=watched)
     async with model.serving():
-        config = str(names.fill(recording.setup["config"].replace("<port>", str(model.port))))
+        config = str(names.fill(recording.setup["config"].replace("<port>", str(model.port)))) + (
+            modern.SETTING if in_modern else ""
+        )
         if not by_arguments:
             (home / "config.toml").write_text(config)
         client = McpProcess(
@@ -68,7 +78,7 @@ async def play(
             stalled = await _Player(recording, client, model, names, watched).run(pause)
         finally:
             await client.kill()
-    return _collect(client, model, names, work, stalled)
+    return _collect(client, model, names, work, stalled, twins=not in_modern)
 
 
 def as_arguments(table: Json, prefix: str = "") -> list[str]:
@@ -178,9 +188,11 @@ def _count(counter: Counter[Hashable], kind: Hashable) -> None:
     counter[kind] = 1 if is_delta else counter[kind] + 1
 
 
-def _collect(client: McpProcess, model: ScriptedModel, names: Placeholders, work: Path, stalled: str | None) -> Played:
+def _collect(
+    client: McpProcess, model: ScriptedModel, names: Placeholders, work: Path, stalled: str | None, *, twins: bool
+) -> Played:
     frames = [frame for frame in client.frames if frame.get("id") != _LAST_PING]
-    steps = [Step(step.kind, names.name(step.value)) for step in join_deltas(fold_frames(frames))]
+    steps = [Step(step.kind, names.name(step.value)) for step in join_deltas(fold_frames(frames, twins=twins))]
     for count, step in enumerate(step for step in steps if step.kind == "request"):
         step.value["id"] = count  # each server counts its requests in its own way
     requests = [

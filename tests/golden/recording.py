@@ -6,6 +6,7 @@ Deltas that follow each other are one step too, for where a stream is split is c
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable
 from copy import deepcopy
@@ -14,7 +15,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 FOLDER = Path(__file__).parent / "recordings"
-TEXT_DELTAS = ("agent_message_delta", "agent_reasoning_delta", "agent_reasoning_raw_content_delta")
+TEXT_DELTAS = (
+    *("agent_message_delta", "agent_reasoning_delta", "agent_reasoning_raw_content_delta"),
+    *(
+        "agent_message_content_delta",
+        "reasoning_content_delta",
+        "reasoning_raw_content_delta",
+    ),  # the same, as they were called later
+)
 OUTPUT_DELTA = "exec_command_output_delta"
 
 Json = dict[str, Any]
@@ -78,8 +86,11 @@ def _read(exchange: list[Json]) -> list[Step]:
     return steps + fold_frames(frames)
 
 
-def fold_frames(frames: Iterable[Json]) -> list[Step]:
-    """Frames of a server as steps, the two notifications of an event as one. Raises if one of them is missing."""
+def fold_frames(frames: Iterable[Json], *, twins: bool = True) -> list[Step]:
+    """Frames of a server as steps, the two notifications of an event as one. Raises if one of them is missing.
+
+    Without `twins` an event is `codex/event` only, and chunks of output are base64.
+    """
     steps: list[Step] = []
     waiting = iter(frames)
     for frame in waiting:
@@ -87,6 +98,8 @@ def fold_frames(frames: Iterable[Json]) -> list[Step]:
             steps.append(Step("response", frame))
         elif "id" in frame:
             steps.append(Step("request", frame))
+        elif frame["method"] == "codex/event" and not twins:
+            steps.append(Step("event", _with_plain_chunk(frame["params"])))
         elif frame["method"] == "codex/event":
             twin = next(waiting, None)
             method = frame["params"]["msg"]["type"]
@@ -95,6 +108,13 @@ def fold_frames(frames: Iterable[Json]) -> list[Step]:
         else:
             steps.append(Step("notification", frame))
     return steps
+
+
+def _with_plain_chunk(params: Json) -> Json:
+    message = params["msg"]
+    if message["type"] != OUTPUT_DELTA:
+        return params
+    return {**params, "msg": {**message, "chunk": list(base64.b64decode(message["chunk"], validate=True))}}
 
 
 def join_deltas(steps: Iterable[Step]) -> Iterable[Step]:

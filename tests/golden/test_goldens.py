@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden import differences, recording
+from tests.golden import differences, modern, recording
 from tests.golden.normalise import comparable_request, hide_instructions, offered_tools, to_text
 from tests.golden.play import Played, play
 from tests.golden.recording import Json, Recording
@@ -34,6 +34,15 @@ BY_CHANCE = {"reply_while_busy"}  # the recorded server itself behaves different
 PLAYED = [name for name in recording.names() if (name not in BY_CHANCE if PEER else name not in LATER)]
 TWIN = "_responses"  # the same scenario on the other wire: second tier
 BY_ARGUMENTS = " -c"  # behind a name: the configuration is given by arguments, and not by a file
+IN_MODERN = " modern"  # behind a name: with `wire = "modern"`
+QUICK_IN_MODERN = (
+    "codex_stream_responses",
+    "conversation_approval",
+    "exec_approved",
+    "model_500",
+    "patch_approved",
+    "reasoning_chat",
+)
 RANKED = {"profile"}  # an argument wins over a profile, and a file does not
 QUICK_BY_ARGUMENTS = ("codex_plain", "exec_approved", "model_500", "patch_auto")  # the others: second tier
 
@@ -43,9 +52,12 @@ def tiered(name: str) -> Any:
 
 
 def expectation(name: str) -> Recording:
-    wanted = recording.load(name)
+    """`name`: of a recording, with what it says behind it of how it is played."""
+    wanted = recording.load(name.removesuffix(BY_ARGUMENTS).removesuffix(IN_MODERN))
     if not PEER:
         differences.apply(wanted)
+    if name.endswith(IN_MODERN):
+        modern.apply(wanted)
     return wanted
 
 
@@ -57,7 +69,7 @@ class Plays:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._play_all()), name="goldens")
         self._thread.start()
 
-    def result(self, name: str) -> Played:  # with or without `BY_ARGUMENTS`
+    def result(self, name: str) -> Played:  # with what is behind it
         return self._results[name].result(timeout=600)
 
     def join(self) -> None:
@@ -75,14 +87,14 @@ class Plays:
             # not below /tmp, which commands may write and which is not the same place for them
             with tempfile.TemporaryDirectory(prefix="golden-", dir="/var/tmp") as folder:
                 try:
-                    wanted = expectation(name.removesuffix(BY_ARGUMENTS))
                     played = await play(
-                        wanted,
+                        expectation(name),
                         Path(folder).resolve(),
                         command,
                         check_frames=not PEER,
                         pause=pause,
                         by_arguments=name.endswith(BY_ARGUMENTS),
+                        in_modern=name.endswith(IN_MODERN),
                     )
                 except Exception as error:
                     self._results[name].set_exception(error)
@@ -117,7 +129,18 @@ def tiered_by_arguments(name: str) -> Any:
 @pytest.mark.skipif(PEER is not None, reason="the recorded server takes no settings by argument")
 @pytest.mark.parametrize("name", [tiered_by_arguments(name) for name in PLAYED if name not in RANKED])
 def test_it_is_the_same_with_the_configuration_given_by_arguments(plays: Plays, name: str) -> None:
-    assert_as_recorded(expectation(name.removesuffix(BY_ARGUMENTS)), plays.result(name))
+    assert_as_recorded(expectation(name), plays.result(name))
+
+
+def tiered_in_modern(name: str) -> Any:
+    marks = () if name in QUICK_IN_MODERN else pytest.mark.slow
+    return pytest.param(name + IN_MODERN, marks=marks)
+
+
+@pytest.mark.skipif(PEER is not None, reason="the recorded server knows no other events")
+@pytest.mark.parametrize("name", [tiered_in_modern(name) for name in PLAYED])
+def test_it_is_the_same_in_the_shapes_of_the_last_releases(plays: Plays, name: str) -> None:
+    assert_as_recorded(expectation(name), plays.result(name))
 
 
 def assert_as_recorded(wanted: Recording, played: Played) -> None:

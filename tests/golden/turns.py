@@ -55,6 +55,10 @@ def denied_by_error(recording: Recording) -> None:
     notice = event_like(like, type="background_event", message=Begins("approval denied: the client answered"))
     recording.steps.insert(asked + 2, notice)
     requests(recording)[1]["messages"][-1]["content"] = Begins("exec command rejected: the client answered")
+    refused = {"call_id": "call1234", "what": "touch made", "reason": Begins("the client answered")}
+    next(step for step in recording.steps if step.kind == "response" and step.value["id"] == 1).value["result"]["refused"] = [
+        refused
+    ]
 
 
 def answer_everything(recording: Recording) -> None:

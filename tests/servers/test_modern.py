@@ -8,7 +8,7 @@ import pytest
 
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
-from understudy.protocol.items import Message, OutputText, Usage
+from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, Usage
 from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
@@ -25,6 +25,7 @@ from understudy.protocol.records import (
     PatchStarted,
     ReasoningDelta,
     Record,
+    RequestSent,
     TextDelta,
     TokensCounted,
     TurnEnded,
@@ -58,6 +59,8 @@ FAILED: dict[str, Any] = {"type": "error", "message": "the turn failed"}
 
 class Log:
     """A conversation's log, as the codec reads it."""
+
+    id = "thread"
 
     def __init__(self, *records: tuple[Record, str]) -> None:
         self.entries = [Entry(seq, seq - 1, turn, AT, record) for seq, (record, turn) in enumerate(records, start=1)]
@@ -111,7 +114,10 @@ RECORDS: list[tuple[Record, list[dict[str, Any]]]] = [
         TurnEnded("failed"),
         [{"type": "error", "message": "the turn failed"}, COMPLETE | {"error": {"message": "the turn failed"}}],
     ),
-    (ItemReceived(Message("assistant", (OutputText("x"),))), [{"type": "agent_message", "message": "x"}]),
+    (
+        ItemReceived(Message("assistant", (OutputText("x"),))),
+        [{"type": "agent_message", "message": "x", "phase": None, "memory_citation": None}],
+    ),
     (Noticed("n"), [{"type": "background_event", "message": "n"}]),
     (UserMessage("m", Message("user", ())), []),
     (STARTED, [{"type": "exec_command_begin", "call_id": "c", "turn_id": "1", "started_at_ms": 1754913600250, **LS}]),
@@ -227,12 +233,15 @@ def test_what_began_and_never_ended_is_forgotten() -> None:
     assert len(codec._begun) <= modern.MOST_BEGUN  # pyright: ignore[reportPrivateUsage]
 
 
+TOLD = {"thread_id": "thread", "turn_id": "7", "delta": "é"}
+
+
 @pytest.mark.parametrize(
     ("delta", "event"),
     [
-        (TextDelta("é"), {"type": "agent_message_delta", "turn_id": "7", "delta": "é"}),
-        (ReasoningDelta("x"), {"type": "agent_reasoning_delta", "delta": "x"}),
-        (ReasoningDelta("x", raw=True), {"type": "agent_reasoning_raw_content_delta", "delta": "x"}),
+        (TextDelta("é"), {"type": "agent_message_content_delta", "item_id": "msg_0", **TOLD}),
+        (ReasoningDelta("é"), {"type": "reasoning_content_delta", "item_id": "rs_0", "summary_index": 0, **TOLD}),
+        (ReasoningDelta("é", raw=True), {"type": "reasoning_raw_content_delta", "item_id": "rs_0", "content_index": 0, **TOLD}),
         (
             OutputDelta("c", "stderr", b"\x00\xff"),
             {"type": "exec_command_output_delta", "call_id": "c", "stream": "stderr", "chunk": "AP8="},
@@ -245,3 +254,38 @@ def test_a_delta_is_one_event(delta: Delta, event: dict[str, Any]) -> None:
     assert json.loads(encoded.msg) == event
     assert encoded.type.decode() == event["type"]
     assert ModernCodec(Log()).delta(live) is encoded, "many viewers share one encoding"
+
+
+SAYS = ItemReceived(Message("assistant", (OutputText("x"),)))
+CALLS = ItemReceived(FunctionCall("shell", "{}", "c"))
+THINKS = ItemReceived(Reasoning(()))
+ITEMS: list[Record] = [TurnStarted("1"), RequestSent(), THINKS, Noticed("n"), SAYS, CALLS, STARTED, RequestSent(), Noticed("n")]
+AFTER = [1, 2, 2, 2, 5, 6, 6, 8, 8]  # by the record that was last before the delta, the one that names its item
+
+
+def item_id(codec: ModernCodec, after: int, turn: str = "1") -> str:
+    return str(json.loads(codec.delta(LiveDelta(TextDelta("x"), turn, after)).msg)["item_id"])
+
+
+@pytest.mark.parametrize("padding", [0, modern.READ_BACK * 2])
+def test_the_deltas_of_an_item_name_it_alike_for_every_viewer_and_those_of_the_next_do_not(padding: int) -> None:
+    log = Log(*((Noticed("x"), "0") for _ in range(padding)), *((record, "1") for record in ITEMS))
+    names = [f"msg_{padding + after}" for after in AFTER]
+    from_the_beginning = ModernCodec(log)
+    assert [item_id(from_the_beginning, padding + n) for n in range(1, 10)] == names
+    assert [item_id(ModernCodec(log), padding + n) for n in range(1, 10)] == names, "whenever it came"
+    reads = log.reads
+    assert [item_id(from_the_beginning, padding + 9) for _ in range(1000)] == names[-1:] * 1000
+    assert log.reads == reads, "the log is looked at for a record, not for a delta"
+
+
+def test_an_item_far_into_a_turn_is_found_in_the_log() -> None:
+    far = modern.READ_BACK * 2 + 7
+    log = Log((TurnStarted("1"), "1"), (RequestSent(), "1"), *((Noticed("x"), "1") for _ in range(far)))
+    assert item_id(ModernCodec(log), far + 2) == "msg_2"
+
+
+def test_a_turn_before_is_told_by_its_own_items() -> None:
+    log = Log((TurnStarted("1"), "1"), (RequestSent(), "1"), (SAYS, "1"), (TurnStarted("2"), "2"), (RequestSent(), "2"))
+    codec = ModernCodec(log)
+    assert [item_id(codec, 5, "2"), item_id(codec, 2, "1"), item_id(codec, 4, "2")] == ["msg_5", "msg_2", "msg_4"]

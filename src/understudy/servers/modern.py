@@ -11,19 +11,20 @@ from understudy.engine.feed import LiveDelta, Shown
 from understudy.policy.quoting import quote_command
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.events import Duration
-from understudy.protocol.items import Usage
+from understudy.protocol.items import FunctionCall, InputImage, Message, Usage
 from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
-    Delta,
     Entry,
+    ItemReceived,
     Opened,
     OutputDelta,
     PatchApprovalAsked,
     PatchEnded,
     PatchStarted,
     ReasoningDelta,
+    RequestSent,
     TextDelta,
     TokensCounted,
     TurnEnded,
@@ -39,6 +40,9 @@ Begun = CommandStarted | PatchStarted
 
 
 class ReadsEntries(Protocol):
+    @property
+    def id(self) -> str: ...
+
     def read(self, after: int, limit: int | None = None) -> Sequence[Entry]: ...
 
 
@@ -51,6 +55,9 @@ class ModernCodec:
         self._conversation = conversation
         self._seed = SeedCodec()
         self._begun: OrderedDict[tuple[str, str], Begun] = OrderedDict()  # by turn and call: models use their call ids again
+        self._item_turn = ""
+        self._item_after = 0  # the record that the item being told comes after, which names it
+        self._looked = 0  # up to this record of that turn
 
     def events(self, shown: Shown) -> tuple[Encoded, ...]:
         found = shown.encoded.get(ModernCodec)
@@ -63,8 +70,39 @@ class ModernCodec:
     def delta(self, live: LiveDelta) -> Encoded:
         found = live.encoded.get(ModernCodec)
         if found is None:
-            found = live.encoded[ModernCodec] = _encode_delta(live.delta, live.turn)
+            found = live.encoded[ModernCodec] = self._encode_delta(live)
         return found
+
+    def _encode_delta(self, live: LiveDelta) -> Encoded:
+        delta = live.delta
+        if isinstance(delta, OutputDelta):
+            chunk = base64.b64encode(delta.chunk).decode()
+            return _encoded({"type": "exec_command_output_delta", "call_id": delta.call_id, "stream": delta.stream, "chunk": chunk})
+        item = self._find_item(live)
+        where = {"thread_id": self._conversation.id, "turn_id": live.turn}
+        match delta:
+            case TextDelta(text=text):
+                return _encoded({"type": "agent_message_content_delta", **where, "item_id": f"msg_{item}", "delta": text})
+            case ReasoningDelta(text=text, raw=False):
+                told = {**where, "item_id": f"rs_{item}", "delta": text, "summary_index": 0}
+                return _encoded({"type": "reasoning_content_delta", **told})
+            case ReasoningDelta(text=text):
+                told = {**where, "item_id": f"rs_{item}", "delta": text, "content_index": 0}
+                return _encoded({"type": "reasoning_raw_content_delta", **told})
+
+    def _find_item(self, live: LiveDelta) -> int:
+        """The record that the unfinished item comes after: the same for all its deltas and all viewers, another for each item."""
+        if live.turn != self._item_turn or live.after < self._looked:
+            self._item_turn, self._item_after, self._looked = live.turn, 0, 0
+        before, found = live.after + 1, None
+        while found is None and before - 1 > self._looked:
+            after = max(self._looked, before - 1 - READ_BACK)
+            entries = reversed(self._conversation.read(after, before - 1 - after))
+            found = next((entry.seq for entry in entries if _begins_item(entry, live.turn)), None)
+            before = after + 1
+        self._looked = live.after
+        self._item_after = found or self._item_after
+        return self._item_after
 
     def _project(self, entry: Entry) -> list[dict[str, Any]] | None:
         """None: as in the seed's time."""
@@ -76,6 +114,9 @@ class ModernCodec:
                 return [{"type": "task_started", "turn_id": turn, "started_at": int(entry.at), "model_context_window": None}]
             case TurnEnded() as ended:
                 return _turn_ended(ended, turn, entry.at)
+            case ItemReceived(item=Message(content=content)):
+                texts = [part.text for part in content if not isinstance(part, InputImage) and part.text]
+                return [{"type": "agent_message", "message": text, "phase": None, "memory_citation": None} for text in texts]
             case TokensCounted() as counted:
                 return [_token_count(counted)]
             case CommandStarted() as started:
@@ -163,17 +204,14 @@ def _encoded(message: dict[str, Any]) -> Encoded:
     return Encoded(message["type"].encode(), _encode(message))
 
 
-def _encode_delta(delta: Delta, turn: str) -> Encoded:
-    match delta:
-        case TextDelta(text=text):
-            return _encoded({"type": "agent_message_delta", "turn_id": turn, "delta": text})
-        case ReasoningDelta(text=text, raw=raw):
-            return _encoded({"type": "agent_reasoning_raw_content_delta" if raw else "agent_reasoning_delta", "delta": text})
-        case OutputDelta() as output:
-            chunk = base64.b64encode(output.chunk).decode()
-            return _encoded(
-                {"type": "exec_command_output_delta", "call_id": output.call_id, "stream": output.stream, "chunk": chunk}
-            )
+def _begins_item(entry: Entry, turn: str) -> bool:
+    match entry.record:
+        case RequestSent() | ItemReceived(item=Message() | FunctionCall()):
+            return True
+        case TurnStarted(turn_id=turn_id):
+            return turn_id == turn
+        case _:
+            return False
 
 
 def _session_configured(opened: Opened) -> dict[str, Any]:
