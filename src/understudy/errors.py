@@ -68,7 +68,7 @@ class StreamLost(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """No answer was to be had, though it was asked for several times. `brief` is how it is told to those who watch."""
+    """No answer came, even after several tries. `brief` is what viewers are shown."""
 
     kind = "model_unavailable"
 

@@ -10,6 +10,7 @@ from tests.cli.program import CTRL_C, CTRL_D, LONGEST, Program
 from tests.support.mcp_client import McpProcess
 from tests.support.model_script import HOLD, deltas, say
 from tests.support.model_server import ScriptedModel
+from understudy.cli.answers import prompt
 
 ASKING = {"command": ["touch", "made.txt"], "with_escalated_permissions": True, "justification": "to see it made"}
 
@@ -185,3 +186,8 @@ async def test_a_message_joins_a_turn_that_runs_in_a_server_and_is_watched_from_
     assert blocks[-1] == "● Both done.\n"
     assert resumed.returncode == 0
     assert [message["content"] for message in model.requests[1]["messages"][-2:]] == ["Working.", "And another"]
+
+
+@pytest.mark.parametrize("width", [36, 40, 60, 80, 200])
+def test_the_prompt_leaves_room_for_the_answer_in_its_row(width: int) -> None:
+    assert len(prompt(width)) < width

@@ -76,7 +76,7 @@ async def test_a_script_is_played_answer_by_answer(tmp_path: Path, name: str, co
     assert second == [TextDelta("Hel"), TextDelta("lo"), ItemDone(said("Hello")), Completed(None)]
     _, failure = await scripted.failing_answer(prompt(*history, said("Hello"), user("more")))
     assert isinstance(failure, ModelRefused)
-    assert str(failure) == f"the script {tmp_path / name} has 2 answers, and this is request 3"
+    assert str(failure) == f"the script {tmp_path / name} has 2 answers, and this is request 3; add one, or set `loop`"
 
 
 async def test_a_conversation_goes_on_where_it_was_in_another_process(tmp_path: Path) -> None:

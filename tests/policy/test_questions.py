@@ -130,7 +130,7 @@ def test_a_patch_is_shown_file_by_file_those_that_matter_most_first() -> None:
     question = PatchQuestion(CHANGES, "/p", outside=frozenset(("/etc/hosts",)), protected=frozenset(("/p/.git/config",)))
     assert patch_message(question).split("\n") == [
         "Allow Codex to apply proposed code changes?",
-        "! add .envrc (+1): takes effect later, run by direnv or its like on entering the folder",
+        "! add .envrc (+1): takes effect later, run by direnv and similar tools on entering the folder",
         "! update .git/config (+1 -1): protected, takes effect later, run or obeyed by git",
         "! update /etc/hosts (+1 -1): outside the project",
         "- update src/a.py (+2 -1)",

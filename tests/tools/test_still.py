@@ -113,7 +113,7 @@ async def test_without_room_for_locks_contained_commands_go_on_and_none_leaves_t
     folders = identities([str(tmp_path)])
     async with held(str(tmp_path), folders, alone=False, seconds=0, otherwise=""):
         pass
-    with pytest.raises(Exception, match="cannot hold still what the command stands on"):
+    with pytest.raises(Exception, match="cannot keep what the command depends on from changing"):
         async with held(str(tmp_path), folders, alone=True, seconds=0, otherwise=""):
             pass
     assert os.path.isfile(tmp_path / "held")

@@ -2,7 +2,8 @@
 
 from understudy.protocol.choices import Decision
 
-PROMPT = "  [y]es, yes for the [s]ession, [n]o, [q]uit the turn? "
+_PROMPT = "  [y]es, yes for the [s]ession, [n]o, [q]uit the turn? "
+_SHORT_PROMPT = "  [y]es, [s]ession, [n]o, [q]uit? "
 HINT = "  Please answer y, s, n or q."
 
 _WORDS: dict[Decision, tuple[str, ...]] = {
@@ -12,6 +13,11 @@ _WORDS: dict[Decision, tuple[str, ...]] = {
     "abort": ("q", "quit", "abort"),
 }
 _DECISIONS: dict[str, Decision] = {word: decision for decision, words in _WORDS.items() for word in words}
+
+
+def prompt(width: int) -> str:
+    """One that leaves room for the answer in the same row."""
+    return _PROMPT if len(_PROMPT) + 4 <= width else _SHORT_PROMPT
 
 
 def read_answer(typed: str) -> Decision | None:

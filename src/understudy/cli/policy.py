@@ -8,7 +8,7 @@ from typing import Any
 
 from understudy.cli.containing import can_contain
 from understudy.cli.surroundings import configured, tool_settings
-from understudy.cli.terminal import one_line
+from understudy.cli.terminal import Flow, one_line, open_console
 from understudy.errors import BadRequest, ConfigError
 from understudy.policy.check import Situation, describe, explain, run_cases
 from understudy.policy.decide import CommandFacts, decide_command
@@ -46,9 +46,10 @@ def _check(options: Namespace) -> int:
         told: dict[str, Any] = {name.replace(" ", "_"): value for name, value in lines}
         print(json.dumps({**told, "contained": verdict.contained}))
         return 0
-    width = max(len(name) for name, _ in lines)
+    console = open_console()
+    width = max(len(name) for name, _ in lines) + 2
     for name, value in lines:
-        print(f"{name:<{width}}  {one_line(value)}")
+        Flow(console, first=f"{name:<{width}}", indent=" " * width).whole(one_line(value))
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from understudy.cli.answers import HINT, PROMPT, read_answer
+from understudy.cli.answers import HINT, prompt, read_answer
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.event_lines import delta_line, event_lines
 from understudy.cli.record_teller import Question, RecordTeller, question_text
@@ -238,5 +238,5 @@ class _Asking:
 
 
 def _print_prompt(console: Console) -> None:
-    console.print(PROMPT, end="", soft_wrap=True)
+    console.print(prompt(console.width), end="", soft_wrap=True)
     console.file.flush()

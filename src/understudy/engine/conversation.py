@@ -282,7 +282,7 @@ class Conversation:
         turn.closed = True
         self._close_turn(turn.turn_id, _interrupted(turn, asked_for=True))
 
-        def leave() -> None:  # later, for it takes what the writer could use
+        def leave() -> None:  # after the commit: unwinding competes with the writer for the interpreter's lock
             task.cancel()
 
         self.feed.when_committed(leave)

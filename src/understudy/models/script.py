@@ -59,7 +59,9 @@ class Script(msgspec.Struct, frozen=True):
             return self.answers[position % len(self.answers)]
         if position < len(self.answers):
             return self.answers[position]
-        raise ModelRefused(f"the script {self.path} has {len(self.answers)} answers, and this is request {position + 1}")
+        raise ModelRefused(
+            f"the script {self.path} has {len(self.answers)} answers, and this is request {position + 1}; add one, or set `loop`"
+        )
 
     def position_after(self, items: int) -> int:
         """The request that follows once a history holds so many items from the model."""

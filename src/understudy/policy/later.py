@@ -6,7 +6,7 @@ from understudy.policy.words import names
 
 # By whom each is run or obeyed: the names of files, endings of names, and folders with all that is in them.
 _RUN_BY: tuple[tuple[str, str], ...] = (
-    ("run by direnv or its like on entering the folder", ".envrc .env mise.toml .mise.toml .tool-versions /.direnv/"),
+    ("run by direnv and similar tools on entering the folder", ".envrc .env mise.toml .mise.toml .tool-versions /.direnv/"),
     ("run by the editor", "/.vscode/ /.idea/ *.code-workspace .vimrc .exrc .nvimrc .nvim.lua .emacs .dir-locals.el"),
     ("run when the container is built", "/.devcontainer/ .devcontainer.json"),
     (

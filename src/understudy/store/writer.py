@@ -69,7 +69,7 @@ class Writer:
         try:
             self._serve()
             self._connection.close()
-        except BaseException:  # nothing is known to lead here; if something does, nobody shall wait for a thread that is gone
+        except BaseException:  # not known to happen; if it does, nobody must wait for a thread that is gone
             logger.critical("the thread that writes to %s has died; restart the server", self._path, exc_info=True)
         finally:
             self._ended = True

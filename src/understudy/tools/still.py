@@ -54,7 +54,7 @@ def _take(state: str, folders: list[Identity], alone: bool) -> list[int] | None:
         if isinstance(error, BlockingIOError):
             return None
         if alone:
-            raise ToolError(f"cannot hold still what the command stands on: {error.strerror}: {error.filename}") from None
+            raise ToolError(f"cannot keep what the command depends on from changing: {error.strerror}: {error.filename}") from None
         return []  # a full disk is no reason to run nothing in the sandbox
     return locks
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.text import Text
 
-from understudy.cli.answers import HINT, PROMPT, read_answer
+from understudy.cli.answers import HINT, prompt, read_answer
 from understudy.cli.demo.client import Direction, Exchange, McpClient, ServerFailed
 from understudy.cli.demo.stage import Stage
 from understudy.cli.demo.wire import WireLines
@@ -213,7 +213,7 @@ class _Demo:
 
     def _ask(self) -> str:
         while True:
-            self._console.print(PROMPT, end="", soft_wrap=True)
+            self._console.print(prompt(self._console.width), end="", soft_wrap=True)
             try:
                 answer = input()
             except EOFError:

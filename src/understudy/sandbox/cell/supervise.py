@@ -25,7 +25,7 @@ _MEANINGLESS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT)
 # A command that has ended leaves this long to what it started, e.g. the `tee` behind a redirection.
 LEFTOVER_SECONDS = 0.2
 _SWEEP_SECONDS = 2.0
-_REAPED_AT_ONCE = 256  # a command that forks without end shall not keep us from everything else
+_REAPED_AT_ONCE = 256  # so that a fork bomb does not keep us from everything else
 
 
 Attempt = Callable[[bytes, "list[bytes]"], None]  # program and argv: execute or spawn it, raise OSError

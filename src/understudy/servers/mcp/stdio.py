@@ -137,7 +137,7 @@ async def _open_input(loop: asyncio.AbstractEventLoop, reader: _Reader) -> None:
         await loop.connect_read_pipe(lambda: reader, sys.stdin)
         return
 
-    def read_all() -> None:  # by a thread, for the loop cannot wait for it
+    def read_all() -> None:  # in a thread: the loop cannot wait for such a descriptor
         while chunk := os.read(0, 65536):
             loop.call_soon_threadsafe(reader.data_received, chunk)
         loop.call_soon_threadsafe(reader.eof_received)
