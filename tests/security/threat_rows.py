@@ -189,6 +189,7 @@ SANDBOX_ROWS: dict[str, Row] = {
         "another thing in place of `.git` or `.codex`, by link or rename",
         "refused",
         f"{VIEW}: a link is kept with what it points to",
+        "security/test_masks.py: a protected name behind several links is kept with all of them",
         NONE_OF_IT,
     ),
     "X4": row(
@@ -320,6 +321,14 @@ SANDBOX_ROWS: dict[str, Row] = {
         "files that editors, git and shells obey: `.vscode`, `.idea`, `.envrc`, `.gitmodules`, start-up files",
         "protected unless the user opens them",
         f"{PLACES}: files that other programs obey are protected and can be opened",
+    ),
+    "X24": row(
+        "a masked path inside a protected folder, or named through links; our own files where the whole home, or the place that"
+        " a link to them names, is writable",
+        "out of reach; the links cannot be exchanged",
+        "security/test_masks.py: our own files are out of reach where the whole home is writable",
+        "security/test_masks.py: our own files are out of reach where a link leads to them in a root",
+        "security/test_masks.py: a mask that is named through a link stays where it was",
     ),
 }
 

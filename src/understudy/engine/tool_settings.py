@@ -56,7 +56,7 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
 def of_conversation(settings: ToolSettings, places: Places, private_tmp: Path) -> ToolSettings:
     containment = settings.containment
     if containment is not None:
-        containment = replace(containment, private_tmp=str(private_tmp), pinned=places.pinned)
+        containment = replace(containment, private_tmp=str(private_tmp), pinned=places.pinned, masked=places.masks.paths)
     roots = tuple(dict.fromkeys((*settings.roots, *places.roots)))  # as the user spells them, and where they really are
     return msgspec.structs.replace(settings, containment=containment, places=places, roots=roots)
 

@@ -71,7 +71,8 @@ class View:
 
     def build(self) -> None:
         plan, machine = self._plan, self._machine
-        plan.masked = sorted({os.fsencode(path) for path in real_paths(map(os.fsdecode, plan.masked))}, key=len)
+        named = plan.masked
+        plan.masked = sorted({os.fsencode(path) for path in real_paths(map(os.fsdecode, named))}, key=len)
         opened = open_pins(plan)
         present = [path for path in plan.roots if path in opened]
         self.roots = outermost(present)
@@ -98,6 +99,8 @@ class View:
             protector.pin(path)  # a root inside another one is the other's content, but nobody's to move away
         protector.protect(plan.protected, present)
         protector.keep(plan.kept, present)
+        for path in named:
+            protector.pin_links(path)
         for path in plan.masked:
             if not protector.hide(path):
                 self._blank(path)

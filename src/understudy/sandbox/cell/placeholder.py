@@ -7,6 +7,7 @@ servers can share one, and what a crash left goes away with the next command the
 
 import fcntl
 import os
+import time
 from collections.abc import Callable
 
 from understudy.places.walking import open_plain
@@ -15,6 +16,8 @@ _MODE = 0o1700  # given by mkdir itself, so there is no moment without it; nobod
 _INHERITED = 0o2000  # the parent folder may hand down its group bit
 _TIME = 1_000_000_007  # for file systems that keep no modes: the folder is said to be of 2001
 _OWNERS = 0o300  # may write and pass
+_LOOKS, _LOOKS_AGAIN = 100, 0.005  # seconds
+_EAGAIN = 11
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -35,7 +38,9 @@ def hold(name: bytes, folder: int | None = None) -> int | None:
             continue  # removed in between
         except OSError:
             return None
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if not _lock(descriptor, fcntl.LOCK_SH):
+            os.close(descriptor)
+            return None  # no placeholder of ours is kept from others for so long
         entry = os.fstat(descriptor)
         if not _is_at(entry, name, folder):
             os.close(descriptor)  # removed while we waited for the lock
@@ -59,7 +64,8 @@ def _with_leave(folder: int | None, act: Callable[[], None]) -> None:
             raise
         opened = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX)  # or another one's leave would be taken for what was before
+            if not _lock(opened, fcntl.LOCK_EX):  # or another one's leave would be taken for what was before
+                raise OSError(_EAGAIN, "a writable folder is kept locked by another program")
             entry = os.fstat(opened)
             if entry.st_uid != os.geteuid() or entry.st_mode & _OWNERS == _OWNERS:
                 raise
@@ -70,6 +76,17 @@ def _with_leave(folder: int | None, act: Callable[[], None]) -> None:
                 os.fchmod(opened, entry.st_mode & 0o7777)
         finally:
             os.close(opened)
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    """Wait for a lock, though not for ever: any program may hold one on a folder that it can read."""
+    for _ in range(_LOOKS):
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(_LOOKS_AGAIN)
+    return False
 
 
 def is_placeholder(folder: int, name: bytes) -> bool:

@@ -12,6 +12,7 @@ from .placeholder import hold, is_placeholder
 _KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
 _EROFS = 30
 _MOST_LINKS = 8
+_MOST_LINKS_ON_A_WAY = 40  # as many as the kernel follows
 _ATTEMPTS = 20
 
 
@@ -29,7 +30,7 @@ class Protector:
     def protect(self, names: "list[bytes]", folders: "list[bytes]") -> None:
         """Names inside every one of `folders`, or absolute paths; what is not in a root cannot be changed anyway."""
         for name in names:
-            for path in [name] if name.startswith(b"/") else [os.path.join(folder, name) for folder in folders]:
+            for path in _spellings(name) if name.startswith(b"/") else [os.path.join(folder, name) for folder in folders]:
                 self._again(self._protect, os.path.normpath(path))
 
     def keep(self, names: "list[bytes]", folders: "list[bytes]") -> None:
@@ -48,6 +49,11 @@ class Protector:
             return False
         self._again(self._hide, path)
         return True
+
+    def pin_links(self, path: bytes) -> None:
+        """Keep the links by which a masked path is named: with another one in their place the mask would be elsewhere."""
+        for link in links_on(path):
+            self.pin(link)
 
     def release(self) -> None:
         for descriptor in self._held:
@@ -84,8 +90,9 @@ class Protector:
                 return
             kind = os.fstat(found).st_mode & _KIND
             if kind == _LINK:
-                self._pin(found, at)
                 os.close(found)
+                for link in links_on(os.path.join(at, *names[index + 1 :])):
+                    self._pin_way(link)
                 self._protect(os.path.realpath(os.path.join(at, *names[index + 1 :])), depth + 1)
                 return
             if index < len(names) - 1:
@@ -96,7 +103,7 @@ class Protector:
             elif is_placeholder(folder, name):
                 self._cover(folder, name, at)
             else:
-                self._freeze(found)
+                self._freeze(found, at)
                 for place in _git_folders(folder, name, at):
                     self._protect(place, depth + 1)
             os.close(found)
@@ -158,7 +165,7 @@ class Protector:
             self._blank(held, _FOLDER)
             return
         found = os.open(name, ANYTHING, dir_fd=folder)
-        self._freeze(found)
+        self._freeze(found, path)
         os.close(found)
 
     def _blank(self, found: int, kind: int) -> None:
@@ -173,11 +180,42 @@ class Protector:
             self._pinned[path] = tree
         return self._pinned[path]
 
-    def _freeze(self, found: int) -> None:
+    def _freeze(self, found: int, path: bytes) -> None:
         tree = kernel.open_tree(b"", directory=found)
         kernel.set_mount(b"", kernel.MOUNT_ATTR_RDONLY, directory=tree)
         kernel.attach(tree, b"", directory=found)
-        os.close(tree)
+        if path in self._pinned:
+            os.close(self._pinned[path])
+        self._pinned[path] = tree  # it covers what was pinned there before: what is put inside later has to be put in here
+
+
+def _spellings(path: bytes) -> "list[bytes]":
+    """An absolute path, and where it leads: it may lie in a root by either."""
+    return list(dict.fromkeys((os.path.normpath(path), os.path.realpath(path))))
+
+
+def links_on(path: bytes) -> "list[bytes]":
+    """Every link that is passed on the way to an absolute path, the path itself included; each by its real folder."""
+    found: list[bytes] = []
+    pending = path.split(b"/")[::-1]
+    at = b""
+    while pending and len(found) < _MOST_LINKS_ON_A_WAY:
+        name = pending.pop()
+        if name in (b"", b"."):
+            continue
+        if name == b"..":
+            at = at.rpartition(b"/")[0]
+            continue
+        try:
+            target = os.readlink(at + b"/" + name)
+        except OSError:
+            at += b"/" + name
+            continue
+        found.append(at + b"/" + name)
+        pending += target.split(b"/")[::-1]
+        if target.startswith(b"/"):
+            at = b""
+    return found
 
 
 def _open(folder: int, name: bytes) -> int | None:
