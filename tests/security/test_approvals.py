@@ -86,6 +86,39 @@ async def test_x15_what_changes_while_the_question_is_open_is_not_run() -> None:
         assert not [path for path in (place.project / "evil", place.project / "good", place.outside / "here") if path.exists()]
 
 
+async def test_x15_nothing_that_a_script_goes_to_calls_or_is_interpreted_by_changes_while_the_question_is_open() -> None:
+    calls = {
+        "in a folder": (shell("bash", "-c", "cd src && ./run.sh"), "src/run.sh"),
+        "a program": (shell("bash", "-c", "tool >log"), "bin/tool"),
+        "an interpreter": (shell("./interpreted"), "bin/interpreter"),
+        "a module": (shell("python3", "-m", "module"), "module.py"),
+    }
+    with house() as place:
+        project = place.project
+        (project / "bin").mkdir()
+        (project / "interpreted").write_text(f"#!{project}/bin/interpreter\n")
+        (project / "interpreted").chmod(0o755)
+        env = {**ENV, "PATH": f"{project}/bin:/usr/local/bin:/usr/bin:/bin"}
+        answers = attacks({name: attack for name, (attack, _) in calls.items()})
+        async with besieged(answers, place, UNTRUSTED, env=env) as (model, client):
+            for _, file in calls.values():
+                (project / file).write_text("" if file.endswith(".py") else "#!/bin/sh\n")
+                (project / file).chmod(0o755)
+            turn = client.call_tool("codex", prompt="go")
+            for name, (_, file) in calls.items():
+                question = await client.next_request()
+                assert question["params"]["codex_call_id"] == name
+                evil = f"{place.outside}/evil"
+                (project / file).write_text(f"open({evil!r}, 'w')" if file.endswith(".py") else f"#!/bin/sh\ntouch {evil}\n")
+                await client.respond(question, APPROVED)
+            await turn
+            outcomes = told(model.requests[-1])
+        assert {name: "has changed since the user was asked" in text for name, text in outcomes.items()} == dict.fromkeys(
+            calls, True
+        )
+        assert not (place.outside / "evil").exists()
+
+
 async def test_p20_leave_for_one_file_outside_is_no_leave_for_its_neighbours() -> None:
     calls = {
         "asked": patch("*** Add File: ../outside/new/a", "+x"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.tools.ground import standing
+from understudy.tools.ground import folders_of_ground, identities, standing
 
 RUNS_IT = [
     ("./run.sh",),
@@ -19,6 +19,14 @@ RUNS_IT = [
     ("/usr/bin/python3.11", "-B", "run.sh"),
     ("node", "--require", "./run.sh", "main.js"),
     ("sudo", "nice", "./run.sh"),
+    ("sh", "-c", "$PWD/run.sh"),
+    ("sh", "-c", "${PWD}/run.sh;"),
+    ("sh", "-c", "${PWD}/run.sh now"),
+    ("sh", "-c", './"run".sh>log'),
+    ("sh", "-c", "SCRIPT=./run.sh; $SCRIPT"),
+    ("sh", "-c", "sh <run.sh"),
+    ("sh", "-c", "./r*.sh"),
+    ("bash", "--rcfile=run.sh", "-i"),
 ]
 READS_IT = [
     ("cat", "run.sh"),
@@ -38,6 +46,85 @@ def test_a_script_that_is_run_must_stay_as_it_is(tmp_path: Path, argv: tuple[str
     assert standing(argv, str(tmp_path)) != before
     (tmp_path / "run.sh").unlink()
     assert standing(argv, str(tmp_path)) != before
+
+
+IN_A_FOLDER = [
+    ("bash", "-lc", "cd sub && ./run.sh"),
+    ("bash", "-c", "cd deep; cd ../sub; bash run.sh >log"),
+    ("bash", "-c", "(cd sub/ && exec ./run.sh)"),
+    ("env", "-C", "sub", "./run.sh"),
+    ("env", "--chdir=sub", "sh", "run.sh"),
+    ("bash", "-c", "pushd sub; . ./run.sh"),
+]
+
+
+@pytest.mark.parametrize("argv", IN_A_FOLDER)
+def test_a_script_in_a_folder_that_the_command_goes_to_must_stay_as_it_is(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    for folder in ("sub", "deep"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "sub" / "run.sh").write_text("echo good\n")
+    before = standing(argv, str(tmp_path))
+    assert folders_of_ground(argv, str(tmp_path)) >= identities([str(tmp_path), str(tmp_path / "sub")])
+    (tmp_path / "sub" / "run.sh").write_text("echo evil\n")
+    assert standing(argv, str(tmp_path)) != before
+
+
+@pytest.mark.parametrize(
+    ("argv", "file"),
+    [
+        (("python3", "-m", "tool"), "tool.py"),
+        (("python3", "-B", "-m", "tool.inner"), "tool/inner.py"),
+        (("python3", "-m", "tool"), "tool/__main__.py"),
+        (("python3", "tool"), "tool/__main__.py"),
+        (("node", "tool"), "tool.js"),
+        (("node", "tool"), "tool/index.js"),
+    ],
+)
+def test_a_module_that_is_run_must_stay_as_it_is(tmp_path: Path, argv: tuple[str, ...], file: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("good")
+    before = standing(argv, str(tmp_path))
+    (tmp_path / file).write_text("evil")
+    assert standing(argv, str(tmp_path)) != before
+
+
+CALLS_A_PROGRAM = [
+    ("tool",),
+    ("env", "A=b", "tool"),
+    ("nice", "-n", "5", "tool"),
+    ("bash", "-lc", "tool && ls"),
+    ("bash", "-c", "tool > log"),
+    ("bash", "-c", "echo $(tool)"),
+    ("sh", "-c", "x=1 tool"),
+    ("./script",),
+    ("bash", "-c", "cd . && ./script"),
+]
+
+
+@pytest.mark.parametrize("argv", CALLS_A_PROGRAM)
+@pytest.mark.parametrize("changed", ["tool", "interpreter"])
+def test_a_program_and_what_interprets_it_must_stay_as_they_are(tmp_path: Path, argv: tuple[str, ...], changed: str) -> None:
+    for name, content in {
+        "bin/tool": f"#!{tmp_path}/interpreter\n",
+        "interpreter": "#!/bin/sh\n",
+        "script": "#!/usr/bin/env -S tool -x\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}/bin:/usr/bin:/bin"
+    before = standing(argv, str(tmp_path), path)
+    assert standing(argv, str(tmp_path), path) == before
+    assert folders_of_ground(argv, str(tmp_path), path) >= identities([str(tmp_path), str(tmp_path / "bin")])
+    target = tmp_path / ("bin/tool" if changed == "tool" else changed)
+    target.write_text("#!/bin/sh\necho evil\n")
+    assert standing(argv, str(tmp_path), path) != before
+
+
+def test_scripts_that_interpret_each_other_are_looked_at_once(tmp_path: Path) -> None:
+    for name, other in (("one", "two"), ("two", "one")):
+        (tmp_path / name).write_text(f"#!{tmp_path}/{other}\n")
+    assert standing(("./one",), str(tmp_path)) == standing(("./one",), str(tmp_path))
 
 
 @pytest.mark.parametrize("argv", READS_IT)

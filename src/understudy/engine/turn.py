@@ -257,5 +257,6 @@ class Turn:
     def open_question(self, call_id: str) -> Question | None:
         return self._feed.state.questions.get(call_id)
 
-    def is_approved(self, key: str) -> bool:
-        return key in self._feed.state.approved
+    def is_approved(self, key: Callable[[], str]) -> bool:
+        approved = self._feed.state.approved
+        return bool(approved) and key() in approved

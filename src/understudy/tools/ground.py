@@ -1,55 +1,94 @@
-"""What a command stands on besides its words: the folder it runs in, and the programs and scripts that it names.
+"""What a command stands on besides its words: the folder it runs in, the programs and scripts that it names, their interpreters.
 
 An approval is for these as they are when the question is put. What a program reads by itself (a Makefile, a package's
 scripts) is not looked at.
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
+from io import FileIO
+from typing import NamedTuple
 
-from understudy.policy.reach import OutOfReach, may_hide_commands, program_name, runs_of_words
-from understudy.policy.words import Words, script_of, simple_commands
+from understudy.policy.words import Words
+from understudy.tools.named import named, scripts_by_name
 
 Identity = tuple[int, int]  # device and inode
 
-_INTERPRETER = re.compile(r"(?:python|pypy|ruby|perl|php|node|lua)[\d.]*|deno|bun|tsx|ts-node|rscript|osascript|[gm]?awk|source|\.")
 _MAX_FILES = 1_000
+_MAX_PROGRAMS = 100
+_MAX_INTERPRETERS = 4  # of a script whose interpreter is a script; the kernel goes no further
 _MAX_BYTES = 1024 * 1024  # a larger file is told by its times
+_HEAD = 256
 
 
 def standing(argv: Words, cwd: str, search_path: str = "") -> str:
     """Differs when the folder is another one, when what one of those files holds has changed, or a program is found elsewhere."""
     folder = _status(cwd)
     told = [f"{folder.st_dev}:{folder.st_ino}" if folder else ""]
-    for path in dict.fromkeys(os.path.join(cwd, word) for word in _what_runs(argv)):
-        if content := _content(path):
-            told.append(content)
-        if len(told) > _MAX_FILES:
-            break
-    for name in _looked_up(argv):
-        found = _find(name, search_path, cwd)
-        told.append(f"{found}:{_times(found)}" if found else "")
+    told += [f"{path}:{mark}" for path, mark in _Ground(argv, cwd, search_path).marks.items()]
     return "\n".join(told)
 
 
 def folders_of_ground(argv: Words, cwd: str, search_path: str = "") -> frozenset[Identity]:
     """Every folder in which something that the command stands on could be exchanged, by whoever may write there."""
     found: set[Identity] = set()
-    paths = [cwd]
-    for word in dict.fromkeys(_what_runs(argv)):
-        path = os.path.join(cwd, word)
-        if _status(path) is not None:
-            paths.append(path)
-    paths += [os.path.join(cwd, word) for word in _scripts_by_name(argv)]  # one that is not there yet could appear
-    if any(True for _ in _looked_up(argv)):
+    ground = _Ground(argv, cwd, search_path)
+    paths = [cwd, *(path for path in ground.marks if path.startswith("/"))]
+    paths += [os.path.join(cwd, word) for word in scripts_by_name(argv)]  # one that is not there yet could appear
+    if ground.looked_up:
         paths += [os.path.join(cwd, folder, "program") for folder in search_path.split(":")]
     for path in paths[:_MAX_FILES]:
         for way in (path, os.path.realpath(path)):
             found.update(_folders_above(way))
     return frozenset(found)
+
+
+class _Ground:
+    """`marks`: what is there, by path, each with something that differs when it changes; and where programs are found, by name."""
+
+    def __init__(self, argv: Words, cwd: str, search_path: str) -> None:
+        self._cwd = cwd
+        self._search_path = search_path
+        self.marks: dict[str, str] = {}
+        found = named(argv, cwd)
+        self.looked_up = bool(found.programs)
+        for path in found.files:
+            self._add(path)
+        for name in found.programs[:_MAX_PROGRAMS]:
+            self._look_up(name, 0)
+
+    def _add(self, path: str, depth: int = 0) -> None:
+        if path in self.marks or len(self.marks) >= _MAX_FILES or (content := _content(path)) is None:
+            return
+        self.marks[path] = content.mark
+        self._add_interpreter(content.head, depth)
+
+    def _look_up(self, name: str, depth: int) -> None:
+        path = _find(name, self._search_path, self._cwd)
+        self.marks[name] = path or ""
+        if path is not None and path not in self.marks:
+            self.marks[path] = times = _times(path)
+            self._add_interpreter(_head(path, times), depth)
+
+    def _add_interpreter(self, head: bytes, depth: int) -> None:
+        """A script stands on the program that its first line names, and that one perhaps on another."""
+        if not head.startswith(b"#!") or depth >= _MAX_INTERPRETERS:
+            return
+        program, *rest = os.fsdecode(head[2:].split(b"\n")[0]).split() or [""]
+        if program:
+            self._add(os.path.join(self._cwd, program), depth + 1)
+        if os.path.basename(program) == "env":
+            for word in rest:
+                if word.startswith("-") or "=" in word:
+                    continue
+                if "/" in word:
+                    self._add(os.path.join(self._cwd, word), depth + 1)
+                else:
+                    self._look_up(word, depth + 1)
+                break
 
 
 def identity(path: str) -> Identity | None:
@@ -66,31 +105,6 @@ def _folders_above(path: str) -> Iterator[Identity]:
         path = parent
         if (found := identity(path)) is not None:
             yield found
-
-
-def _what_runs(argv: Words) -> Iterator[str]:
-    """Words that may name what is run. A file that an ordinary program is given is data, and may change."""
-    with suppress(OutOfReach):
-        for words in runs_of_words(argv):
-            if "/" in words[0]:
-                yield words[0]
-            if may_hide_commands(words[0]) or _INTERPRETER.fullmatch(program_name(words[0])):
-                yield from words[1:]
-
-
-def _scripts_by_name(argv: Words) -> Iterator[str]:
-    """What the command itself names as its program or script, whether it is there or not."""
-    if "/" in argv[0]:
-        yield argv[0]
-    runs_a_file = may_hide_commands(argv[0]) or _INTERPRETER.fullmatch(program_name(argv[0]))
-    if runs_a_file and script_of(argv) is None and "-c" not in argv:
-        yield from (word for word in argv[1:] if word and not word.startswith("-") and not re.search(r"\s", word))
-
-
-def _looked_up(argv: Words) -> Iterator[str]:
-    """Programs that are found by the search path."""
-    called = simple_commands(argv) or ()
-    yield from dict.fromkeys(words[0] for words in (argv, *called) if "/" not in words[0])
 
 
 def _find(name: str, search_path: str, cwd: str) -> str | None:
@@ -114,18 +128,39 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _content(path: str) -> str | None:
+class _Content(NamedTuple):
+    mark: str
+    head: bytes
+
+
+def _content(path: str) -> _Content | None:
     status = _status(path)
     if status is None or not stat.S_ISREG(status.st_mode):
         return None
     if status.st_size > _MAX_BYTES:
-        return _times(path)
+        return _Content(times := _times(path), _head(path, times))
     import hashlib  # some milliseconds, which a server's start need not wait for
 
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be a pipe by now
-        with open(descriptor, "rb") as file:
-            size = os.fstat(descriptor).st_size  # of the one that is read; files of the kernel have none, and might be waited for
-            return f"{size}:{hashlib.sha256(file.read(min(size, _MAX_BYTES)) or b'').hexdigest()}"
+        with _opened(path) as file:
+            size = os.fstat(
+                file.fileno()
+            ).st_size  # of the one that is read; files of the kernel have none, and might be waited for
+            data = file.read(min(size, _MAX_BYTES)) or b""
     except OSError:
         return None
+    return _Content(f"{size}:{hashlib.sha256(data).hexdigest()}", data[:_HEAD])
+
+
+@lru_cache(maxsize=256)
+def _head(path: str, _: str) -> bytes:
+    """Of a file with these times."""
+    try:
+        with _opened(path) as file:
+            return file.read(_HEAD) or b"" if os.fstat(file.fileno()).st_size else b""
+    except OSError:
+        return b""
+
+
+def _opened(path: str) -> FileIO:
+    return open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)  # it may be a pipe by now

@@ -120,7 +120,8 @@ class _Execution:
         milliseconds = params.timeout if params.timeout is not None else params.timeout_ms
         self._seconds = settings.default_timeout if milliseconds is None else min(milliseconds, _LONGEST_MS) / 1000
         foreign = _foreign(settings, self._argv, cwd)
-        self._judged = self._standing()
+        # Needed where it may leave the sandbox unasked; looking takes longer than to decide.
+        self._judged = self._standing() if settings.containment is None else ""
         self._verdict = decide_command(
             CommandFacts(
                 self._argv,
@@ -130,7 +131,7 @@ class _Execution:
                 settings.sandbox_mode,
                 escalated=bool(params.with_escalated_permissions),
                 justification=params.justification,
-                approved=context.is_approved(self._key(self._judged)),
+                approved=context.is_approved(self._judge),
                 rules=settings.rules,
                 planted=foreign.programs,
                 steered_by=foreign.variable,
@@ -175,6 +176,10 @@ class _Execution:
         if self._standing() != self._judged:
             return ToolOutput(CHANGED, success=False)
         return None
+
+    def _judge(self) -> str:
+        self._judged = self._judged or self._standing()
+        return self._key(self._judged)
 
     def _standing(self) -> str:
         return standing(self._argv, self._cwd, self._environment.get("PATH", ""))

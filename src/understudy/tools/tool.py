@@ -87,8 +87,8 @@ class ToolContext(Protocol):
         """A question about this call that was open when the process that asked it ended."""
         ...
 
-    def is_approved(self, key: str) -> bool:
-        """For the rest of the session, by an earlier answer."""
+    def is_approved(self, key: Callable[[], str]) -> bool:
+        """For the rest of the session, by an earlier answer; the key is asked for only where there is any."""
         ...
 
 
