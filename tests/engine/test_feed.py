@@ -6,27 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.store.records import new_id, open_log
+from tests.support.waiting import WAIT_SECONDS
 from understudy.engine.feed import Feed, LiveDelta, Shown
 from understudy.engine.fold import State
-from understudy.engine.said import Said
 from understudy.errors import AgentError, CannotBeRecorded, StoreError
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.items import Message, OutputText, Reasoning, SummaryText
+from understudy.protocol.items import Message, OutputText
 from understudy.protocol.records import (
-    CommandEnded,
-    CommandStarted,
     ItemReceived,
     Noticed,
     Opened,
-    OutputDelta,
     Overrides,
-    ReasoningDelta,
     TextDelta,
-    TurnEnded,
     TurnStarted,
 )
 from understudy.store.log import Batch, Committed, Partial
@@ -59,7 +52,7 @@ class Onlooker:
 
 
 async def until(feed: Feed) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await feed.committed()
         await asyncio.sleep(0)
 
@@ -127,7 +120,7 @@ async def test_records_nobody_asks_for_reach_the_disk_by_themselves(tmp_path: Pa
     feed.append(Noticed("quiet"), turn="1")
     shown = asyncio.Event()
     feed.when_committed(shown.set)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await shown.wait()
     assert onlooker.seen == ["opened", "quiet"]
     feed.close()
@@ -196,7 +189,7 @@ async def test_the_text_so_far_is_kept_beside_the_log_and_goes_with_the_item(tmp
     feed.emit(TextDelta("half "), "1")
     feed.emit(TextDelta("of it"), "1")
     name: ConversationId = feed.conversation_id
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         while (kept := log.partial(name)) is None:  # noqa: ASYNC110  # nothing tells when it is there
             await asyncio.sleep(0.01)
     assert kept == Partial(2, "half of it")
@@ -206,54 +199,6 @@ async def test_the_text_so_far_is_kept_beside_the_log_and_goes_with_the_item(tmp
     assert log.partial(name) is None
     feed.close()
     log.close()
-
-
-_deltas = st.one_of(
-    st.text(max_size=5).map(TextDelta),
-    st.tuples(st.text(max_size=5), st.booleans()).map(lambda pair: ReasoningDelta(*pair)),
-    st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["stdout", "stderr"]), st.binary(max_size=5)).map(
-        lambda three: OutputDelta(*three)  # pyright: ignore[reportArgumentType]
-    ),
-)
-
-
-@given(st.lists(_deltas, max_size=20))
-@settings(max_examples=200)
-def test_what_was_said_is_given_back_as_one_delta_for_each_item(deltas: list[TextDelta | ReasoningDelta | OutputDelta]) -> None:
-    said = Said()
-    for delta in deltas:
-        said.add(delta)
-    again = Said()
-    for delta in said.deltas():
-        again.add(delta)
-    assert again.partial(7) == said.partial(7)
-    assert said.text() == "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
-    known = Said()
-    known.add(TextDelta(said.text()[:2]))
-    beyond = "".join(delta.text for delta in known.beyond(said.partial(1)) if isinstance(delta, TextDelta))
-    assert said.text()[:2] + beyond == said.text()
-
-
-def test_a_finished_item_ends_what_was_said_of_it_and_nothing_else() -> None:
-    said = Said()
-    for delta in (
-        TextDelta("text"),
-        ReasoningDelta("thought"),
-        ReasoningDelta("raw", raw=True),
-        OutputDelta("a", "stdout", b"1"),
-        OutputDelta("ab", "stdout", b"2"),
-    ):
-        said.add(delta)
-    said.finish(ItemReceived(Message("assistant", (OutputText("text"),))))
-    assert said.partial(0) == Partial(0, "", "thought", "raw", (("a", "stdout", b"1"), ("ab", "stdout", b"2")))
-    said.finish(CommandEnded("a", "", "", 0, 0.0))
-    said.finish(CommandStarted("c", ("x",), "/", contained=True))
-    assert said.partial(0).outputs == (("ab", "stdout", b"2"),)
-    said.finish(ItemReceived(Reasoning((SummaryText("thought"),))))
-    said.finish(Noticed("a word"))
-    assert said.partial(0) == Partial(0, outputs=(("ab", "stdout", b"2"),))
-    said.finish(TurnEnded("failed"))
-    assert not said
 
 
 async def test_after_a_failure_nothing_is_appended_until_the_store_is_read_anew(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""What was said of unfinished items: kept as one piece for each, until the item is finished."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.engine.said import Said
+from understudy.protocol.items import Message, OutputText, Reasoning, SummaryText
+from understudy.protocol.records import (
+    CommandEnded,
+    CommandStarted,
+    ItemReceived,
+    Noticed,
+    OutputDelta,
+    ReasoningDelta,
+    TextDelta,
+    TurnEnded,
+)
+from understudy.store.log import Partial
+
+_deltas = st.one_of(
+    st.text(max_size=5).map(TextDelta),
+    st.tuples(st.text(max_size=5), st.booleans()).map(lambda pair: ReasoningDelta(*pair)),
+    st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["stdout", "stderr"]), st.binary(max_size=5)).map(
+        lambda three: OutputDelta(*three)  # pyright: ignore[reportArgumentType]
+    ),
+)
+
+
+@given(st.lists(_deltas, max_size=20))
+@settings(max_examples=200)
+def test_what_was_said_is_given_back_as_one_delta_for_each_item(deltas: list[TextDelta | ReasoningDelta | OutputDelta]) -> None:
+    said = Said()
+    for delta in deltas:
+        said.add(delta)
+    again = Said()
+    for delta in said.deltas():
+        again.add(delta)
+    assert again.partial(7) == said.partial(7)
+    assert said.text() == "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+    known = Said()
+    known.add(TextDelta(said.text()[:2]))
+    beyond = "".join(delta.text for delta in known.beyond(said.partial(1)) if isinstance(delta, TextDelta))
+    assert said.text()[:2] + beyond == said.text()
+
+
+def test_a_finished_item_ends_what_was_said_of_it_and_nothing_else() -> None:
+    said = Said()
+    for delta in (
+        TextDelta("text"),
+        ReasoningDelta("thought"),
+        ReasoningDelta("raw", raw=True),
+        OutputDelta("a", "stdout", b"1"),
+        OutputDelta("ab", "stdout", b"2"),
+    ):
+        said.add(delta)
+    said.finish(ItemReceived(Message("assistant", (OutputText("text"),))))
+    assert said.partial(0) == Partial(0, "", "thought", "raw", (("a", "stdout", b"1"), ("ab", "stdout", b"2")))
+    said.finish(CommandEnded("a", "", "", 0, 0.0))
+    said.finish(CommandStarted("c", ("x",), "/", contained=True))
+    assert said.partial(0).outputs == (("ab", "stdout", b"2"),)
+    said.finish(ItemReceived(Reasoning((SummaryText("thought"),))))
+    said.finish(Noticed("a word"))
+    assert said.partial(0) == Partial(0, outputs=(("ab", "stdout", b"2"),))
+    said.finish(TurnEnded("failed"))
+    assert not said
