@@ -205,10 +205,15 @@ def clear(folder: Path) -> None:
 
 
 def changed_line(code: str, mutant: str) -> tuple[str, str]:
-    """What stood there, and what stands there now."""
-    lines = list(difflib.unified_diff(code.split("\n"), mutant.split("\n"), lineterm="", n=0))[2:]
-    old, new = (" ".join(line[1:].strip() for line in lines if line[:1] == sign) for sign in "-+")
-    return old, new
+    """What stood there, and what stands there now. For a line that is gone, the next one tells which it was."""
+    before, after = code.split("\n"), mutant.split("\n")
+    old: list[str] = []
+    new: list[str] = []
+    for tag, start, end, new_start, new_end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            old += before[start : end if tag == "replace" else end + 1]
+            new += after[new_start:new_end]
+    return " ".join(" ".join(old).split()), " ".join(" ".join(new).split())
 
 
 def equivalents(name: str, tree: Path) -> set[tuple[str, str]]:

@@ -492,6 +492,18 @@ async def test_what_a_process_that_is_gone_may_have_said_is_cleared_by_the_first
     assert [batch.clears_partial for batch in scene.log.batches] == [False, True, False]
 
 
+async def test_the_text_so_far_is_written_whole_once_the_store_is_read_anew(scene: Scene) -> None:
+    scene.begin()
+    scene.feed.emit(TextDelta("half"), "1")
+    await scene.log.saved(1)
+    scene.feed.load(scene.feed.state, 1)
+    scene.note("a")
+    scene.log.outcomes[-1](None)
+    scene.feed.emit(TextDelta(" of it"), "1")
+    await scene.log.saved(2)
+    assert scene.log.partials[1] == (Partial(3, "half of it"), False)
+
+
 async def test_no_text_is_kept_while_an_entry_is_on_its_way_nor_once_it_is_of_no_use(scene: Scene) -> None:
     feed, log = scene.feed, scene.log
     scene.begin()
