@@ -19,6 +19,7 @@ AgentError                     anything we raise on purpose; its text is written
     └── ConversationBusy       another process runs a turn of it
 """
 
+import errno
 import os
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,8 +27,32 @@ if TYPE_CHECKING:
     from logging import Logger
 
 
+_TOO_MANY_FILES = "too many files are open; raise the limit (`ulimit -n`), or have fewer turns at once"
+_LACKS = {
+    errno.EMFILE: _TOO_MANY_FILES,
+    errno.ENFILE: _TOO_MANY_FILES,
+    errno.ENOSPC: "the disk is full; free some space and try again",
+    errno.EDQUOT: "the disk quota is used up; free some space and try again",
+    errno.ENOMEM: "there is no memory left; free some and try again",
+    errno.EAGAIN: "no more processes or threads can be started; raise the limit (`ulimit -u`), or have fewer turns at once",
+}
+
+
+def what_is_lacking(error: BaseException) -> str | None:
+    """What the machine has run out of, where that is why something failed."""
+    if isinstance(error, MemoryError):
+        return _LACKS[errno.ENOMEM]
+    return _LACKS.get(error.errno or 0) if isinstance(error, OSError) else None
+
+
 def report_bug(logger: "Logger", error: BaseException, what: str, *details: object) -> str:
-    """Log an error that nobody foresaw, and return what the caller is told: not what went wrong, but where it can be read."""
+    """Log an error that nobody foresaw, and return what the caller is told: not what went wrong, but where it can be read.
+
+    Where the machine has run out of something, nobody is to blame, and that is what the caller is told.
+    """
+    if (lack := what_is_lacking(error)) is not None:
+        logger.error(f"{what}: {lack}", *details)
+        return lack
     number = os.urandom(4).hex()
     logger.error(f"bug {number}: {what}", *details, exc_info=error)
     return f"internal error\nThis is a bug in understudy. The server's log (standard error) says more: look for `bug {number}`."

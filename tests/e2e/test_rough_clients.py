@@ -18,6 +18,7 @@ from tests.e2e.talking import Stream, create, listed, send
 from tests.support.mcp_client import SERVER_COMMAND, McpProcess, provider_settings, write_config
 from tests.support.model_script import call, deltas, say
 from tests.support.model_server import ScriptedModel
+from tests.support.obliging_model import ObligingModel
 from tests.support.waiting import WAIT_SECONDS
 
 MEGABYTE = 2**20
@@ -307,3 +308,20 @@ async def test_a_hundred_conversations_at_once(tmp_path: Path) -> None:
             assert text_of(await call_) == "ok"
         for conversation in made:
             await Stream(client, conversation).until("task_complete")
+
+
+async def test_turns_beyond_the_files_that_may_be_open_fail_for_that_reason_and_the_next_one_works(tmp_path: Path) -> None:
+    few_files = ("sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *SERVER_COMMAND)
+    model = ObligingModel()
+    async with model.serving(), McpProcess(model.url, cwd=tmp_path, command=few_files) as client:
+        threads = [await create(client) for _ in range(60)]
+        calls = [client.call_tool("codex-reply", threadId=thread, prompt="echo") for thread in threads]
+        results = [await call for call in calls]
+        refused = [text_of(result) for result in results if result.get("isError")]
+        assert refused
+        assert [text for text in refused if "oo many" not in text] == [], "each says why"
+        for thread in threads[:3]:
+            later = client.call_tool("codex-reply", threadId=thread, prompt="echo")
+            assert text_of(await later) == "done"
+            assert (await client.event("exec_command_end", later))["stdout"] == "hi\n"
+        assert "Traceback" not in client.stderr

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from understudy.errors import Fenced, StoreError, UnknownConversation
+from understudy.errors import Fenced, StoreError, UnknownConversation, what_is_lacking
 from understudy.protocol.encodable import visible
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
@@ -183,7 +183,7 @@ def _find_lack(path: str) -> str | None:
         disk = os.statvfs(os.path.dirname(path))
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            return f"{path} cannot be used, because too many files are open; raise the limit (`ulimit -n`), or end some turns"
+            return f"{path} cannot be used: {what_is_lacking(error)}"
         return None
     no_files = disk.f_files > 0 and disk.f_favail == 0
     return _full(path) if no_files or disk.f_bavail * disk.f_frsize < SMALLEST_ROOM else None
@@ -204,7 +204,7 @@ def explain(error: sqlite3.Error, path: str) -> StoreError:
         case name if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             reason = f"{path} is damaged ({text}); `understudy doctor` checks it, and a backup can be put in its place"
         case name if name.startswith("SQLITE_CANTOPEN"):
-            reason = f"{path} cannot be opened; check the folder's permissions"
+            reason = f"{path} cannot be opened; check the folder's permissions, and how many files may be open (`ulimit -n`)"
         case name if name.startswith("SQLITE_IOERR"):
             reason = f"the disk that holds {path} reports an error ({text})"
         case _:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.models.http.connect import open_connection
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 15.0
 KEEP_SECONDS = 55.0  # servers and balancers commonly let go of a silent connection after 60
 KEEP_PER_PLACE = 256  # as many as conversations that one process may well hold at once
+KEPT_SHARE = 4  # of the files that may be open
 
 Place = tuple[Url | None, str, str, int]  # proxy, scheme, host, port: what a connection leads to
 
@@ -100,7 +102,7 @@ class HttpClient:
     def _keep(self, place: Place, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         connections = self._idle.setdefault(place, [])
-        if len(connections) >= KEEP_PER_PLACE:
+        if len(connections) >= _most_kept():
             connection.close()
             return
         connection.freed_at = loop.time()
@@ -124,6 +126,15 @@ class HttpClient:
                 del self._idle[place]
         if self._idle:
             self._sweeper = loop.call_later(KEEP_SECONDS / 4, self._sweep)
+
+
+@cache
+def _most_kept() -> int:
+    """Where few files may be open, connections that nobody uses must leave enough for the store and for commands."""
+    import resource  # not on the way to the first answer
+
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return KEEP_PER_PLACE if most == resource.RLIM_INFINITY else min(KEEP_PER_PLACE, most // KEPT_SHARE)
 
 
 async def _exchange(connection: Connection, request: bytes, seconds: float) -> Response:
