@@ -201,6 +201,33 @@ def test_every_object_is_classified_by_the_members_it_has(message: dict[str, obj
         assert isinstance(read, Malformed)
 
 
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        (b'{"jsonrpc":"2.0","id":7}', 7),
+        (b'{"id":"a","jsonrpc":"2.0"}', "a"),
+        (b'{"id":7,"result":"\\ud800"}', 7),
+        (b'{"result":"\xff","id":7}', 7),
+        (b'{"id":7,"error":' + b"[" * 100_000 + b"}", 7),
+        (b'{"id":7,"result":' + b"[" * 300 + b"]" * 300 + b"}", None),  # can be read
+        (b'{"id":7.5}', None),
+        (b'{"result":"\\ud800"}', None),
+        (b'{"id":7,"method":"ping","params":"\\ud800"}', None),
+        (b'{"id":7,"method":3}', None),
+        (b"{", None),
+        (b"[]", None),
+    ],
+)
+def test_what_was_to_be_an_answer_says_to_what(line: bytes, answers: int | str | None) -> None:
+    message = read_line(line)
+    assert getattr(message, "answers", None) == answers
+
+
+def test_an_answer_that_is_too_long_says_to_what() -> None:
+    told = too_long(b'{"jsonrpc":"2.0","id":7,"result":{"decision":"approved","x":"', 5)
+    assert (told.id, told.answers) == (None, 7)
+
+
 def test_answers_have_the_members_in_the_order_of_the_wire() -> None:
     assert result_line(3, {"a": 1}) == b'{"id":3,"jsonrpc":"2.0","result":{"a":1}}\n'
     assert result_line("3", b'{"ready":true}') == b'{"id":"3","jsonrpc":"2.0","result":{"ready":true}}\n'
