@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from tests.e2e.scenes import text_of, told_to_model
+from tests.e2e.scenes import answered, text_of, told_to_model
 from tests.servers.test_calls import ASKING, scene
 from tests.support.model_script import HOLD, call, deltas, say
 from tests.support.waiting import WAIT_SECONDS
+from tests.support.watching import Watching
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError
+from understudy.protocol.choices import Decision
+from understudy.protocol.items import Message
+from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, RequestSent, TurnEnded, TurnStarted, UserMessage
 from understudy.servers.mcp.asking import CANNOT_BE_ASKED, NOT_READABLE
 from understudy.servers.mcp.calls import WHAT_TO_DO
 
@@ -35,7 +39,7 @@ def assert_told(result: dict[str, Any], *expected: dict[str, str]) -> None:
     assert notes_of(result) == [
         *[f"refused: {one['what']}: {one['reason']}" for one in expected],
         *([WHAT_TO_DO] if expected else []),
-        f"threadId: {thread} (to go on with this session, call codex-reply with it)",
+        answered("", thread)["content"][1]["text"],
     ]
 
 
@@ -164,3 +168,33 @@ async def test_where_somebody_else_can_be_asked_the_call_waits_for_them(tmp_path
         async with asyncio.timeout(WAIT_SECONDS):
             assert_told(await turn)
     assert (tmp_path / "made").exists()
+
+
+async def refused_in(watching: Watching, call_id: str, decided: ApprovalDecided) -> list[dict[str, str]]:
+    """What the results name, of a call that began the turn and one that joined it."""
+    watching.sent(1, "1")
+    watching.sent(2, "1", joined=True)
+    asked = CommandApprovalAsked(call_id, ("touch", "made"), "/work")
+    await watching.record(UserMessage("m1", Message("user", ())), TurnStarted("1"), asked, UserMessage("m2", Message("user", ())))
+    await watching.record(decided, RequestSent(("m1", "m2")), TurnEnded("completed", "done"))
+    results = [frame["result"]["structuredContent"] for frame in watching.frames() if "result" in frame]
+    assert [result["content"] for result in results] == ["done", "done"]
+    assert "refused" not in results[1], "it was not its question"
+    return list(results[0].get("refused", []))
+
+
+async def test_only_a_refusal_that_nobody_decided_is_named_and_only_to_the_call_that_began_the_turn(tmp_path: Path) -> None:
+    for number, (decision, source, named) in enumerate(
+        [
+            ("denied", "a rule", [refused("a rule")]),
+            ("approved", "a rule", []),
+            ("approved_for_session", "a rule", []),
+            ("abort", "a rule", []),
+            ("denied", "client", []),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with Watching(folder) as watching:
+            decided = ApprovalDecided("call1", cast(Decision, decision), source)
+            assert await refused_in(watching, "call1", decided) == named

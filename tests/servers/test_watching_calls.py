@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.scenes import answered
 from tests.support.watching import Watching
 from understudy.errors import StoreError
 from understudy.protocol.changes import AddFile
@@ -88,17 +89,9 @@ async def test_the_result_is_exactly_this(watching: Watching) -> None:
         watching.sent(request_id, str(request_id), look=look)
         name = str(request_id)
         await watching.record(user(name), TurnStarted(name), asks(name), ended("Hello"), turn=name)
-    thread = watching.thread
-    text, note = (
-        {"text": "Hello", "type": "text"},
-        {"type": "text", "text": f"threadId: {thread} (to go on with this session, call codex-reply with it)"},
-    )
-    structured = {"threadId": thread, "content": "Hello"}
+    result = answered("Hello", watching.thread)
     results = [frame["result"] for frame in watching.frames() if "result" in frame]
-    assert results == [
-        {"content": [text, note], "structuredContent": structured},
-        {"content": [text], "structuredContent": structured},
-    ]
+    assert results == [result, result | {"content": result["content"][:1]}]
 
 
 async def test_an_answer_without_words_is_empty_and_a_failure_without_words_says_that_it_failed(watching: Watching) -> None:
