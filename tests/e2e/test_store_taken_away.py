@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.scenes import scene, text_of, thread_of
 from tests.e2e.talking import create, listed, structured
 from tests.support.mcp_client import McpProcess
-from tests.support.model_script import say
+from tests.support.model_script import HOLD, deltas, say
 from tests.support.model_server import ScriptedModel
 
 
@@ -45,6 +45,36 @@ async def test_the_bell_may_go_at_any_time(tmp_path: Path, how: str) -> None:
                 for offset, server in enumerate((here, there)):
                     said = str(number + offset)
                     assert text_of(await server.call_tool("codex-reply", threadId=thread, prompt=said)) == said
+
+
+@pytest.mark.parametrize("how", ["cut to nothing", "deleted", "replaced"])
+async def test_who_runs_a_turn_is_known_to_all_after_the_locks_went(tmp_path: Path, how: str) -> None:
+    home = home_in(tmp_path)
+    script = [say("0"), deltas(["half ", HOLD, "whole"]), say("2")]
+    async with ScriptedModel(script) as model:
+        here = McpProcess(model.url, cwd=tmp_path, home=home)
+        there = McpProcess(model.url, cwd=tmp_path, home=home)
+        async with here, there:
+            thread = thread_of(await here.call_tool("codex", prompt="0"))
+            await listed(there)
+            locks = home / "understudy" / "locks"
+            match how:
+                case "cut to nothing":
+                    os.truncate(locks, 0)
+                case "deleted":
+                    locks.unlink()
+                case _:
+                    (tmp_path / "new").write_bytes(b"")
+                    (tmp_path / "new").rename(locks)
+            async with McpProcess(model.url, cwd=tmp_path, home=home) as later:
+                running = here.call_tool("codex-reply", threadId=thread, prompt="1")
+                await here.event("agent_message_delta", running)
+                for server in (there, later):
+                    refused = structured(await server.call_tool("conversationDelete", conversation_id=thread))
+                    assert "running in another process" in refused["message"]
+                model.release()
+                assert text_of(await running) == "half whole"
+                assert text_of(await later.call_tool("codex-reply", threadId=thread, prompt="2")) == "2"
 
 
 @pytest.mark.parametrize("what", ["everything", "the database", "the write-ahead log", "replaced"])

@@ -52,7 +52,16 @@ def _has_lock(fdinfo: str, place: str, number: int) -> bool:
 
 class ByteLocks:
     def __init__(self, path: Path) -> None:
+        self._path = path
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @property
+    def is_there(self) -> bool:
+        """False when the file was deleted or replaced: those who open it now do not see the locks in this one."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self.fd))
+        except OSError:
+            return False
 
     def try_lock(self, number: int) -> bool:
         try:

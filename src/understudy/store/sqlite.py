@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -89,6 +89,7 @@ class SqliteLog:
             self._reader = opened.enter_context(closing(self._connect()))
             self._reader.execute("PRAGMA query_only = 1")
             self._locks = ByteLocks(folder / "locks")
+            self._former_locks: list[ByteLocks] = []  # of files that are gone, in which claims may still be held
             opened.pop_all()  # nothing can fail any more
         self._bell = Bell(folder / "bell")
         self._there = StillThere(self.path)
@@ -101,7 +102,8 @@ class SqliteLog:
     def close(self, timeout: float = 5.0) -> bool:
         flushed = self.finish(timeout)
         self._reader.close()
-        self._locks.close()
+        for locks in (self._locks, *self._former_locks):
+            locks.close()
         if flushed:  # else the writer is still at it
             self._bell.close()
         return flushed
@@ -148,12 +150,21 @@ class SqliteLog:
     # -- claims
 
     def claim(self, conversation_id: ConversationId) -> SqliteClaim | None:
-        number = number_of(conversation_id)
-        return SqliteClaim(self._locks, number) if self._locks.try_lock(number) else None
+        number, locks = number_of(conversation_id), self._shared_locks()
+        return SqliteClaim(locks, number) if locks.try_lock(number) else None
 
     def is_claimed(self, conversation_id: ConversationId) -> bool:
         """By another process. Our own claims are known to their holders."""
-        return self._locks.locked_elsewhere(number_of(conversation_id))
+        return self._shared_locks().locked_elsewhere(number_of(conversation_id))
+
+    def _shared_locks(self) -> ByteLocks:
+        """Those that every process sees. Where the file was deleted, a new one counts; the epoch fences what was begun before."""
+        if not self._locks.is_there:
+            with suppress(OSError):
+                new = ByteLocks(self.path.parent / "locks")
+                self._former_locks.append(self._locks)
+                self._locks = new
+        return self._locks
 
     def holder(self, conversation_id: ConversationId) -> int | None:
         return self._locks.holder(number_of(conversation_id))
