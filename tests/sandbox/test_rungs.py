@@ -146,6 +146,6 @@ def test_a_command_that_fills_a_disk_is_ended_before_it_is_full() -> None:
             'mount -t tmpfs -o size=64m none "$0" && exec "$@"',
             str(stage.folder / "private"),
         )
-        fill = ["sh", "-c", "head -c 50000000 /dev/zero > /tmp/big; sleep 30"]
+        fill = ["sh", "-c", "head -c 60000000 /dev/zero > /tmp/big; sleep 30"]
         (answer,) = drive(stage, [(fill, stage.containment())], uid=0, rung="full", wrapper=small)
     assert (answer["exit_code"], answer["limit"]) == (137, "disk")
