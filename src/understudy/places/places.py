@@ -37,7 +37,7 @@ class Places:
 
         return Judge(self.roots, self.protected, self._masked)
 
-    @property
+    @cached_property
     def roots(self) -> tuple[str, ...]:
         """Real paths."""
         return tuple(dict.fromkeys(place.path for place in self.pinned))

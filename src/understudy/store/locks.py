@@ -21,14 +21,14 @@ class Flock:
 
     def __init__(self, platform: str) -> None:
         self._type_first = platform == "linux"
-        self._layout = "hhqqi4x" if self._type_first else "qqihh"
+        self._struct = struct.Struct("hhqqi4x" if self._type_first else "qqihh")
 
     def pack(self, kind: int, number: int) -> bytes:
         place = (kind, os.SEEK_SET, number, 1, 0) if self._type_first else (number, 1, 0, kind, os.SEEK_SET)
-        return struct.pack(self._layout, *place)
+        return self._struct.pack(*place)
 
     def kind(self, answer: bytes) -> int:
-        return int(struct.unpack(self._layout, answer)[0 if self._type_first else 3])
+        return int(self._struct.unpack(answer)[0 if self._type_first else 3])
 
 
 _FLOCK = Flock(sys.platform)
