@@ -53,7 +53,7 @@ _SECRET = names(
     "OPENAI_API_KEY AWS_SECRET_ACCESS_KEY GITHUB_TOKEN DB_PASSWORD MYSQL_PWD PGPASSWORD PGPASSFILE SSH_AUTH_SOCK SENTRY_DSN GH_PAT"
     " GOOGLE_APPLICATION_CREDENTIALS MCP_AUTH_TOKEN GIT_ASKPASS SSH_ASKPASS BW_SESSION OP_SESSION_my OP_SESSION DOCKER_AUTH_CONFIG"
     " NPM_CONFIG__AUTH npm_config__auth BASIC_AUTH COMPOSER_AUTH REDISCLI_AUTH AZURE_STORAGE_CONNECTION_STRING"
-    " ConnectionStrings__Main SQLAZURECONNSTR_x SMTP_PASS CI_JOB_JWT SLACK_WEBHOOK_URL AWS_CREDS HTTP_AUTHORIZATION"
+    " MY_DB_PW ConnectionStrings__Main SQLAZURECONNSTR_x SMTP_PASS CI_JOB_JWT SLACK_WEBHOOK_URL AWS_CREDS HTTP_AUTHORIZATION"
     " BUNDLE_GEMS__EXAMPLE__COM GIT_CONFIG_COUNT GIT_CONFIG_VALUE_0 GIT_CONFIG_PARAMETERS"
 )
 _NEEDED = names(
@@ -72,6 +72,16 @@ _SECRET_VALUES = [
     "ghp_" + "a" * 36,
     "x:glpat-" + "a" * 20,
     "AKIA" + "A" * 16,
+    "sk_live_" + "a" * 24,
+    "hvs." + "a" * 24,
+    "ya29." + "a" * 40,
+    "SG." + "a" * 22 + "." + "b" * 43,
+    "AIza" + "a" * 35,
+    "dop_v1_" + "a" * 64,
+    "shpat_" + "a" * 32,
+    "AGE-SECRET-KEY-1" + "Q" * 58,
+    "dapi" + "0" * 32,
+    "jdbc:oracle:thin:me/hunter2@db:1521/x",
     "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc",
 ]
 _PLAIN_VALUES = [
@@ -80,6 +90,9 @@ _PLAIN_VALUES = [
     "-Djavax.net.ssl.trustStorePassword=changeit",
     "https://example.org/?page=2&token_type=x",
     "sk-SK.UTF-8",
+    "sk_SK.UTF-8",
+    "SG.UTF-8",
+    "jdbc:oracle:thin:@db:1521/x",
     "-----BEGIN CERTIFICATE-----",
     "basic",
 ]

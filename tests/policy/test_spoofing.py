@@ -176,6 +176,7 @@ def expected_words(path: str, change: FileChange) -> tuple[str, tuple[str, ...]]
         ("a\\u{60}b", "`a\\u{5c}u{60}b`"),
         ("a\\ub", "`a\\ub`"),
         ("a\uff40\u02cb\u1fef\u2018b", "`a\\u{ff40}\\u{2cb}\\u{1fef}\\u{2018}b`"),
+        ("a\u055d\u02ca\u1ffd\u2032\ua78cb", "`a\\u{55d}\\u{2ca}\\u{1ffd}\\u{2032}\\u{a78c}b`"),
         ("\u0300a\u0301e\u0302\u0301\u0301", "`\\u{300}a\u0301e\u0302\u0301\\u{301}`"),
         ("l\u0336s", "`l\\u{336}s`"),
     ],

@@ -21,6 +21,7 @@ DEFAULT_EXCLUDES = (
     "*CREDENTIAL*",
     "*_PWD",
     "*_PASS",
+    "*_PW",
     "PGPASS*",
     "*_PAT",
     "*COOKIE*",
@@ -91,6 +92,9 @@ _SECRET_VALUE = re.compile(
     r"|(?i:\bauthorization:\s*\S|^(?:basic|bearer)\s+\S{8})"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|\b(?:gh[pousr]_\w{20}|github_pat_\w{20}|glpat-[\w-]{20}|xox[abeprs]-[\w-]{10}|sk-[\w-]{20}|npm_\w{30}|pypi-\w{20}|hf_\w{20})"
+    r"|\b(?:[rs]k_(?:live|test)_\w{16}|hv[sb]\.[\w-]{20}|ya29\.[\w-]{16}|SG\.[\w-]{16,}\.\w|AIza[\w-]{30}|do[opr]_v1_\w{20}|shp(?:at|ss)_\w{20})"
+    r"|\b(?:AGE-SECRET-KEY-1\w{10}|xapp-[\w-]{10}|glsa_\w{20}|sq0(?:atp|csp)-[\w-]{20}|dapi[0-9a-f]{32}|tskey-[\w-]{10}|pul-[0-9a-f]{40})"
+    r"|(?i:^jdbc:oracle:\w+:[^@/\s]+/[^@\s]+@)"
     r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\."
 )
 _SHORTEST_KEY = 8  # shorter values stand in other variables by chance

@@ -12,7 +12,9 @@ _STRAY_MARK = re.compile(rf"[\u0334-\u0338\u0488\u0489\u20d0-\u20ff]|(?<!\w)(?<!
 # More blanks than a reader expects push the rest out of sight. One stays before a digit, which would be read as part of the length.
 _LONG_BLANK = re.compile(r" {24,}(?=[^ 0-9]|\Z)| {24,}(?= [0-9])")
 # A backtick, and what looks like one.
-_TICK = re.compile("[`\u00b4\u02bb\u02bd\u02cb\u02f4\u1fef\u2018\u201b\u2035\u2036\uff40]")
+_TICK = re.compile(
+    "[`\u00b4\u02bb\u02bd\u02ca\u02cb\u02f4\u0384\u055d\u07f4\u07f5\u144a\u16cc\u1fcd\u1fdd\u1fef\u1ffd\u2018\u201b\u2032\u2035\u2036\ua78b\ua78c\uff40]"
+)
 _ESCAPE = "\\u{"
 
 

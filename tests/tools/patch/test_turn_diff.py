@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from understudy.errors import PatchError
+from understudy.places.places import pin_places
 from understudy.tools.patch.plan import apply_plan, plan_patch
 from understudy.tools.patch.turn_diff import TurnDiff
 
@@ -19,6 +20,20 @@ def patched(diff: TurnDiff, work: Path, *lines: str) -> None:
     plan = plan_patch(patch_text(*lines), str(work))
     diff.before(plan)
     apply_plan(plan)
+
+
+def test_a_file_that_has_become_another_name_of_a_masked_one_is_not_shown(tmp_path: Path) -> None:
+    write_files(tmp_path, {"outside/secret": "SECRET\n", "work/kept": "x\n"})
+    work = tmp_path / "work"
+    places = pin_places(str(work), (), masked=[str(tmp_path / "outside")])
+    plan = plan_patch(patch_text("*** Add File: new", "+x"), str(work), places)
+    diff = TurnDiff()
+    diff.before(plan)
+    apply_plan(plan)
+    assert "+x" in diff.current()
+    (work / "new").unlink()
+    (work / "new").hardlink_to(tmp_path / "outside" / "secret")
+    assert "SECRET" not in diff.current()
 
 
 def test_added_deleted_and_updated_files_outside_a_repository(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import stat
 
 import msgspec
 
+from understudy.places.places import Places
+
 from .door import Door, NotPlain
 from .paths import Spot
 from .plan import PatchPlan
@@ -30,10 +32,12 @@ class TurnDiff:
         self._first: dict[str, tuple[Spot, _Picture | None]] = {}
         self._moves: dict[str, str] = {}
         self._told = ""
+        self._places: Places | None = None  # of the conversation: what is masked is not shown here either
 
     def before(self, plan: PatchPlan) -> None:
         """Remember the files of the plan as they are, where they are not known yet."""
-        with Door() as door:
+        self._places = plan.places
+        with Door(self._places) as door:
             for edit in plan.edits:
                 if edit.spot.real not in self._first:
                     self._first[edit.spot.real] = (edit.spot, _look(door, edit.spot.real))
@@ -43,7 +47,7 @@ class TurnDiff:
 
     def current(self) -> str:
         """The diff as of now, sorted by path; empty if nothing differs."""
-        with Door() as door:
+        with Door(self._places) as door:
             now = {real: _look(door, real) for real in self._first}
         renamed = {
             destination: origin
