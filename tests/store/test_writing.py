@@ -151,7 +151,7 @@ def test_an_append_moves_its_own_conversation_and_only_from_where_it_was(connect
     for epoch, seq in ((4, 4), (5, 3), (6, 4), (5, 5)):
         with pytest.raises(sqlite3.IntegrityError, match="fenced") as raised:
             write(connection, [("append", 1, 6, 9, 9.0, b"{}", epoch, seq)])
-        assert is_fenced(raised.value)
+        assert (is_fenced(raised.value), is_gone(raised.value)) == (True, False)
     assert everything(connection)["conversations"][0] == row
 
 
