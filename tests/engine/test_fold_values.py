@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.engine.fold import State
+import pytest
+
+from understudy.engine.fold import State, path_to, title_from
 from understudy.engine.recovery import can_go_on, close_open_calls
+from understudy.errors import StoreError
 from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Reasoning, Usage
 from understudy.protocol.records import (
@@ -233,3 +236,34 @@ def test_only_a_turn_that_waits_for_an_answer_can_go_on() -> None:
     assert can_go_on(opened_calls(question))
     assert not can_go_on(opened_calls())
     assert not can_go_on(opened_calls(question, CommandStarted("c2", ("x",), "/w", contained=True)))
+
+
+def test_a_title_has_eighty_characters_at_most_and_none_is_left_out_needlessly() -> None:
+    assert title_from(user("x" * 80)) == "x" * 80
+    assert title_from(user("x" * 81)) == "x" * 79 + "…"
+    assert title_from(user("x" * 78 + " yyy")) == "x" * 78 + "…"
+    assert title_from(user("x" * 200)) == "x" * 79 + "…"
+
+
+def entry(seq: int, parent: int) -> Entry:
+    return Entry(seq, parent, "1", 1.0, Noticed(str(seq)))
+
+
+def test_a_path_leaves_out_what_is_beside_it() -> None:
+    straight, forked = [entry(1, 0), entry(2, 1), entry(3, 2)], [entry(1, 0), entry(2, 1), entry(3, 1)]
+    assert [one.seq for one in path_to(straight)] == [1, 2, 3]
+    assert [one.seq for one in path_to(straight, 2)] == [1, 2]
+    assert [one.seq for one in path_to(forked)] == [1, 3]
+    assert [one.seq for one in path_to(forked, 2)] == [1, 2]
+    with pytest.raises(StoreError, match="record 2 is missing"):
+        path_to([entry(1, 0), entry(3, 2), entry(5, 3)])
+
+
+def test_what_was_appended_elsewhere_is_gone_on_with_only_on_the_same_path() -> None:
+    state = State.of([entry(1, 0), entry(2, 1)])
+    for other in ([entry(3, 1)], [entry(4, 3)], [entry(3, 2), entry(4, 2)], [entry(3, 2), entry(5, 4)]):
+        assert state.extend(other) is False
+        assert (state.head, state.last_seq) == (2, 2)
+    assert state.extend([]) is True
+    assert state.extend([entry(3, 2), entry(4, 3)]) is True
+    assert (state.head, state.last_seq) == (4, 4)

@@ -12,6 +12,7 @@ FOLDER = Path(understudy.tools.__file__).parent
 # These judge before they act, or are only reached by what was judged. Whoever adds one has to show that in a test.
 DOORS = {
     "registry.py": "reads our own descriptions",
+    "named.py": "looks which folders are there, to find what a command may run",
     "ground.py": "fingerprints what a command stands on, for the question",
     "shell.py": "makes the conversation's own temporary folder",
     "still.py": "locks files of our own state folder, never the model's",
