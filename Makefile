@@ -27,7 +27,7 @@ check: $(READY) ## style, types, import order
 	@$(RUN) -m pyright
 	@$(PYTEST) tests/test_import_order.py tests/test_startup_imports.py
 
-format: $(READY) ## put the code into its form
+format: $(READY) ## format the code
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 
@@ -40,7 +40,7 @@ bench-compare: $(READY) ## the benchmarks side by side with another server
 soak: $(READY) ## long runs: random schedules, kill -9 at random moments
 	@$(RUN) -m tests.soak $(ARGS)
 
-mutants: $(READY) ## change the code spot by spot, and see whether its tests notice (takes long; not in CI)
+mutants: $(READY) ## change the code in one place at a time, and see whether its tests notice (slow; not in CI)
 	@$(RUN) -c "import cosmic_ray" 2>/dev/null || $(PYTHON) scripts/set_up.py mutants
 	@$(RUN) scripts/mutants.py $(ARGS)
 

@@ -63,7 +63,7 @@ def _connection(url: Url) -> Finding:
     try:
         proxy = wait_for(lambda: _connect(url))
     except HttpFailure as failure:
-        hint = "start the service, or correct base_url, the proxy variables (HTTPS_PROXY, NO_PROXY) or SSL_CERT_FILE"
+        hint = "check the network, base_url, proxy variables (HTTPS_PROXY, NO_PROXY) and SSL_CERT_FILE; a local service must run"
         return Finding(SECTION, "connection", "broken", str(failure), (hint,))
     through = f" through the proxy {proxy.scheme}://{proxy.authority}" if proxy else ""
     return Finding(SECTION, "connection", "ok", f"reached{through}")

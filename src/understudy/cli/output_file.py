@@ -36,7 +36,7 @@ def refuse_unless_writable(target: Path, *, may_replace: bool) -> None:
         kind = next((word for test, word in _KINDS if test(mode)), "a device")
         raise BadRequest(f"cannot write {target}: it is {kind}, and only files are written; name a file, or - for standard output")
     if not may_replace:
-        raise BadRequest(f"{target} exists already and is not overwritten; name another file")
+        raise BadRequest(f"{target} is there already and is not overwritten; name another file")
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def _put_in_place(part: Path, target: Path, *, may_replace: bool) -> None:
     try:
         os.link(part, target)  # fails where something is there, which a rename would not
     except FileExistsError:
-        raise BadRequest(f"{target} exists already and is not overwritten; name another file") from None
+        raise BadRequest(f"{target} is there already and is not overwritten; name another file") from None
     except OSError:  # a file system without hard links
         os.rename(part, target)
 
