@@ -97,6 +97,8 @@ def test_a_command_that_only_reads_the_project_needs_no_question(line: str) -> N
         "find . -name",
         "find -L .",
         "find . -P",
+        "find src /etc -name x",
+        "cat +/../../../../etc/passwd",
         "find -D exec .",
         "find . -name a x",
         "sed -n 1p",
