@@ -1,6 +1,6 @@
 """Whether another process has written, without asking the database: a small file that all who have the store open share.
 
-Each process has a cell in it, and changes that before and after every commit. Looking costs two calls into the system, so it can
+Each process has a cell in it, and changes that before and after every commit. Looking costs one call into the system, so it can
 be done for every turn. A conversation changes hands only by its claim, and a cell changes before what is written under one: whoever
 takes a claim and finds the other cells as they were when it held the claim last has missed nothing.
 
@@ -27,15 +27,12 @@ class Bell:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._locks: ByteLocks | None = None
+        self._former: list[ByteLocks] = []  # of files that are gone
         self._cell = SHARED
         self._open()
 
     def ring(self) -> None:
-        """Something is written, or about to be.
-
-        Whether the file is still there is for `heard` to find out, which every turn asks before it writes and while it runs: the
-        writer's thread is spared a call, at which it would have to wait for the event loop's (about 10 µs of a reply).
-        """
+        """Something is written, or about to be."""
         locks = self._locks or self._open()
         if locks is not None:
             try:
@@ -45,7 +42,7 @@ class Bell:
 
     def heard(self) -> bytes:
         """The same as before only if nobody else has rung meanwhile."""
-        if self._locks is None or self._cell == SHARED or not self._is_there():
+        if self._locks is None or self._cell == SHARED:
             return _different()
         try:
             cells = os.pread(self._locks.fd, SIZE, 0)
@@ -58,19 +55,17 @@ class Bell:
         return cells[:at] + cells[at + CELL :]
 
     def close(self) -> None:
-        if self._locks is not None:
-            self._locks.close()
-            self._locks = None
-        self._cell = SHARED
+        for locks in (self._locks, *self._former):
+            if locks is not None:
+                locks.close()
+        self._locks, self._cell = None, SHARED
+        self._former.clear()
 
-    def _is_there(self) -> bool:
-        """False when the file was deleted or replaced: others who open the store now use another one."""
-        if self._locks is None:
-            return False
-        if os.fstat(self._locks.fd).st_nlink:
-            return True
-        self.close()
-        return False
+    def look_again(self) -> None:
+        """Names in the folder have changed. Where this file was deleted or replaced, the next ring opens what others use."""
+        if self._locks is not None and not self._locks.is_there:
+            self._former.append(self._locks)  # not closed: the writer's thread may be about to write to it
+            self._locks, self._cell = None, SHARED
 
     def _open(self) -> ByteLocks | None:
         """Where that is not possible, on a full disk say, everything is taken for changed, and the next ring tries again."""

@@ -41,34 +41,14 @@ def refuse_network_file_system(folder: Path, mountinfo: Path = Path("/proc/self/
 _COARSE = 2_000_000_000  # nanoseconds; no file system in use counts by more
 
 
-class StillThere:
-    """Whether the files that a process writes to are still the store: deleted or replaced ones can be written to for ever."""
+class FolderTime:
+    """Nothing comes to or goes from a folder without changing its time: where that stands, its files need no look of their own."""
 
-    def __init__(self, path: Path) -> None:
-        self._names = (str(path), f"{path}-wal")
-        self._known: dict[str, tuple[int, int]] = {}
-        self._folder = None if path.is_symlink() else str(path.parent)
-        self._quiet: tuple[int, int, int] | None = None  # the folder as it was when both files were there, if that was not just now
-        self.find_gone()
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
 
-    def find_gone(self) -> StoreError | None:
-        """After a commit, or an error. What was committed since the files went is lost.
-
-        Nothing goes from a folder without changing its time: where that stands, one look is enough (about 10 µs of a reply).
-        """
-        folder = self._look_at_folder()
-        if folder is not None and folder == self._quiet:
-            return None
-        self._quiet = None
-        gone = self._find_gone()
-        if gone is None and folder is not None and len(self._known) == len(self._names):
-            self._quiet = folder
-        return gone
-
-    def _look_at_folder(self) -> tuple[int, int, int] | None:
+    def now(self) -> tuple[int, int, int] | None:
         """None where its time says nothing: clocks of file systems are coarse, and two changes may have the same one."""
-        if self._folder is None:
-            return None
         try:
             found = os.stat(self._folder)
         except OSError:
@@ -76,6 +56,31 @@ class StillThere:
         if abs(time.time_ns() - found.st_ctime_ns) < _COARSE:
             return None
         return found.st_dev, found.st_ino, found.st_ctime_ns  # not of its content: that time can be set back
+
+
+class StillThere:
+    """Whether the files that a process writes to are still the store: deleted or replaced ones can be written to for ever."""
+
+    def __init__(self, path: Path) -> None:
+        self._names = (str(path), f"{path}-wal")
+        self._known: dict[str, tuple[int, int]] = {}
+        self._folder = None if path.is_symlink() else FolderTime(path.parent)
+        self._quiet: tuple[int, int, int] | None = None  # the folder as it was when both files were there, if that was not just now
+        self.find_gone()
+
+    def find_gone(self) -> StoreError | None:
+        """After a commit, or an error. What was committed since the files went is lost.
+
+        One look at the folder is enough where nothing has changed in it (about 10 µs of a reply).
+        """
+        folder = None if self._folder is None else self._folder.now()
+        if folder is not None and folder == self._quiet:
+            return None
+        self._quiet = None
+        gone = self._find_gone()
+        if gone is None and folder is not None and len(self._known) == len(self._names):
+            self._quiet = folder
+        return gone
 
     def _find_gone(self) -> StoreError | None:
         for name in self._names:

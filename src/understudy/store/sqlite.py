@@ -25,7 +25,7 @@ from understudy.store.bell import Bell
 from understudy.store.decoding import decoding, unpacked
 from understudy.store.locks import ByteLocks
 from understudy.store.log import LATEST, Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
-from understudy.store.place import StillThere, prepare_folder, refuse_network_file_system
+from understudy.store.place import FolderTime, StillThere, prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
 from understudy.store.writing import Row
@@ -93,6 +93,8 @@ class SqliteLog:
             opened.pop_all()  # nothing can fail any more
         self._bell = Bell(folder / "bell")
         self._there = StillThere(self.path)
+        self._folder = FolderTime(folder)
+        self._settled: tuple[int, int, int] | None = None  # the folder's time when locks and bell were last seen to be in it
         self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, self._there.find_gone)
 
     def finish(self, timeout: float = 5.0) -> bool:
@@ -158,12 +160,19 @@ class SqliteLog:
         return self._shared_locks().locked_elsewhere(number_of(conversation_id))
 
     def _shared_locks(self) -> ByteLocks:
-        """Those that every process sees. Where the file was deleted, a new one counts; the epoch fences what was begun before."""
-        if not self._locks.is_there:
-            with suppress(OSError):
-                new = ByteLocks(self.path.parent / "locks")
-                self._former_locks.append(self._locks)
-                self._locks = new
+        """Those that every process sees. Where the file was deleted, a new one counts; the epoch fences what was begun before.
+
+        The bell is looked after here too: who takes a claim asks it what others did.
+        """
+        folder = self._folder.now()
+        if folder is None or folder != self._settled:
+            self._bell.look_again()
+            if not self._locks.is_there:
+                with suppress(OSError):
+                    new = ByteLocks(self.path.parent / "locks")
+                    self._former_locks.append(self._locks)
+                    self._locks = new
+            self._settled = folder
         return self._locks
 
     def holder(self, conversation_id: ConversationId) -> int | None:
