@@ -70,7 +70,7 @@ async def test_a_helper_that_is_killed_again_and_again(sandbox: Sandbox, contain
         os.kill(helper_pid(sandbox), signal.SIGKILL)
         done, _ = await asyncio.wait(commands, timeout=10)
         assert len(done) == 6
-        assert all(task.result().setup_error for task in done)
+        assert all(task.result().setup_error or task.result().lost for task in done)  # not run, or nobody saw its end
     await until(lambda: processes_with("90002") == [])
     await sandbox.tidied()
     assert list(workspace.iterdir()) == []

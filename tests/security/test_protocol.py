@@ -22,7 +22,7 @@ LINES: dict[str, tuple[str, Any]] = {
     "a deep argument": (tool(100, "codex", f'{{"prompt":{DEEP}}}'), (100, PARSE_ERROR)),
     "a deep configuration": (tool(101, "codex", f'{{"prompt":"x","config":{{"a":{DEEP}}}}}'), (101, PARSE_ERROR)),
     "a deep cancellation": (f'{{"method":"notifications/cancelled","params":{{"requestId":{DEEP}}}}}', (None, PARSE_ERROR)),
-    "a deep answer": (f'{{"id":0,"result":{DEEP}}}', (None, PARSE_ERROR)),
+    "a deep answer to nothing": (f'{{"id":4711,"result":{DEEP}}}', (None, PARSE_ERROR)),
     "a huge limit": (tool(102, "conversationsList", f'{{"limit":{HUGE}}}'), (102, True)),
     "a huge cursor": (tool(103, "conversationStream", f'{{"conversation_id":"{UNKNOWN}","after":{HUGE}}}'), (103, True)),
     "a huge id": (tool(HUGE, "codex", '{"prompt":"x"}'), (None, INVALID_REQUEST)),
