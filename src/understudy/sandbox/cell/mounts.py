@@ -29,6 +29,8 @@ _EMPTY = b"/dev/.empty"
 _NO_SUID = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
 _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = 0o040000
+_EEXIST, _ELOOP = 17, 40
+_ATTEMPTS = 20
 
 
 class Machine:
@@ -239,19 +241,32 @@ def _stands(path: bytes, *, folder: bool) -> bool:
 
 
 def _stand(parent: int, name: bytes, *, folder: bool) -> int:
+    """Other commands of the conversation may be at the same thing: what they have just made is looked at again."""
+    for _ in range(_ATTEMPTS):
+        try:
+            found = step(parent, name, _OPEN)
+            if is_folder(found) == folder:
+                return found
+            os.close(found)
+            os.rename(name, b".moved-" + os.urandom(8).hex().encode(), src_dir_fd=parent, dst_dir_fd=parent)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno != _ELOOP:
+                raise
+            _remove(parent, name)
+        try:
+            if folder:
+                os.mkdir(name, 0o755, dir_fd=parent)
+            else:
+                os.mknod(name, 0o100644, dir_fd=parent)
+        except FileExistsError:
+            pass
+    raise OSError(_EEXIST, "something is put in the way again and again", name)
+
+
+def _remove(parent: int, link: bytes) -> None:
     try:
-        found = step(parent, name, _OPEN)
-        if is_folder(found) == folder:
-            return found
-        os.close(found)
+        os.unlink(link, dir_fd=parent)
     except FileNotFoundError:
         pass
-    except OSError:
-        os.unlink(name, dir_fd=parent)  # a link
-    else:
-        os.rename(name, b".moved-" + os.urandom(8).hex().encode(), src_dir_fd=parent, dst_dir_fd=parent)
-    if folder:
-        os.mkdir(name, 0o755, dir_fd=parent)
-    else:
-        os.mknod(name, 0o100644, dir_fd=parent)
-    return step(parent, name, _OPEN)
