@@ -45,13 +45,12 @@ os.write(2, "\\n".join(sys.modules).encode() + b"\\0")
 
 HEAVY = {"aiohttp", "anyio", "argparse", "email", "http", "httpx", "mcp", "multiprocessing", "pydantic", "rich", "urllib.request"}
 
-# The real program, until it asks a model for the first time. A module that is only stood for is not loaded.
+# The real program, until it asks a model for the first time.
 PROGRAM_THAT_ASKS = """
 import os, sys
 def hear(event, arguments):
     if event == "socket.connect":
-        loaded = [name for name, module in sys.modules.items() if type(module).__name__ != "LateModule"]
-        os.write(2, "\\n".join(loaded).encode() + b"\\0")
+        os.write(2, "\\n".join(sys.modules).encode() + b"\\0")
         os._exit(0)
 sys.addaudithook(hear)
 sys.argv = ["understudy", "mcp-server"]
@@ -70,31 +69,20 @@ wire_api = "responses"
 """
 
 # Loaded when a tool is called, an argument is wrong, another wire is spoken, an error is told: all of it after the request.
+# What asyncio, msgspec and pathlib import by themselves (`inspect`, `platform`, `urllib.parse`) is not in our hands.
 NOT_BEFORE_A_REQUEST = HEAVY | {
-    "ast",
     "asyncio.windows_events",
     "concurrent.futures.process",
     "dataclasses",
     "difflib",
-    "dis",
     "encodings.idna",
     "hashlib",
-    "inspect",
-    "ipaddress",
     "json",
-    "linecache",
-    "locale",
-    "msgspec.inspect",
-    "platform",
     "random",
     "shutil",
     "stringprep",
     "tempfile",
-    "textwrap",
-    "tokenize",
-    "typing_extensions",
     "unicodedata",
-    "urllib.parse",
     "understudy.models.chat",
     "understudy.models.scripted",
     "understudy.policy",

@@ -134,10 +134,7 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
     import gc
 
     gc.disable()  # nothing of what is imported is ever garbage
-    from understudy.servers.late import loaded_late
-
-    with loaded_late():
-        from understudy.servers.mcp.stdio import run
+    from understudy.servers.mcp.stdio import run
 
     gc.freeze()
     gc.set_threshold(10_000, 5, 5)  # what a turn leaves behind is mostly freed without it
