@@ -1,0 +1,76 @@
+"""Running a coroutine without a task for as long as it does not wait.
+
+A log may be on another machine, so whatever reads it is `async`. SQLite answers without suspending, and then neither a task nor
+another trip round the event loop is paid for.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from types import coroutine as generator_coroutine
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_AWAITED = "_asyncio_future_blocking"  # how an awaited future tells its task that it was reached by `await`
+
+_tasks: set[asyncio.Task[Any]] = set()  # the event loop itself holds a task only weakly
+
+
+class Done(Generic[T]):
+    """The outcome of a coroutine that ended without waiting for anything. Like a finished future."""
+
+    __slots__ = ("_error", "_result")
+
+    def __init__(self, result: T | None = None, error: BaseException | None = None) -> None:
+        self._result = result
+        self._error = error
+
+    def result(self) -> T:
+        """What it returned. Raises what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._result  # pyright: ignore[reportReturnType]  # None only where T is
+
+
+def run_eagerly(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> "asyncio.Task[T] | Done[T]":
+    """Run it now, until it ends or first has to wait; in the latter case the rest runs in the task that is returned.
+
+    Up to that point it has no task of its own: `asyncio.timeout`, `TaskGroup` and whatever else asks for the current task may
+    only be used once it has waited for something.
+    """
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as end:
+        return Done(end.value)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return Done(error=error)
+    if awaited is not None:
+        setattr(awaited, _AWAITED, False)  # as a task does: others may await the same future
+    task = loop.create_task(_run_rest(coroutine, awaited))
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return task
+
+
+async def _run_rest(coroutine: Coroutine[Any, Any, T], awaited: Any) -> T:
+    return await _rest(coroutine, awaited)
+
+
+@generator_coroutine
+def _rest(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
+    if awaited is not None:
+        setattr(awaited, _AWAITED, True)  # as when it was awaited: the task looks for it, and resets it
+    try:
+        while True:
+            try:
+                sent = yield awaited
+            except BaseException as error:
+                awaited = coroutine.throw(error)
+            else:
+                awaited = coroutine.send(sent)
+    except StopIteration as end:
+        return end.value
+    finally:
+        coroutine.close()

@@ -1,0 +1,28 @@
+"""Who speaks to the engine, and what they may do.
+
+`run`: send, interrupt, cancel, archive and delete. `approve`: answer questions. `read`: see a conversation at all.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Right = Literal["run", "approve", "read"]
+
+ALL_RIGHTS: frozenset[Right] = frozenset({"run", "approve", "read"})
+LOCAL_NAME = "local"
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """A name that records keep, and rights. `rights` hold for the caller's own conversations, `others` for everybody else's."""
+
+    name: str
+    rights: frozenset[Right] = ALL_RIGHTS
+    others: frozenset[Right] = frozenset()
+
+    def may(self, right: Right, owner: str) -> bool:
+        """Whether the caller has this right on a conversation of that owner."""
+        return right in (self.rights if owner == self.name else self.others)
+
+
+LOCAL = Caller(LOCAL_NAME, ALL_RIGHTS, ALL_RIGHTS)  # the user of this machine: stdio and the terminal

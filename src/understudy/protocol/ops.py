@@ -1,0 +1,65 @@
+"""What a conversation can be asked to do. Each op says in whose name it is (`by`, a caller's name).
+
+What one process leaves for a conversation that another process owns is the same op, encoded. Fields that were added later have
+defaults, so that what an earlier build has left there can still be read.
+"""
+
+import msgspec
+
+from understudy.protocol.callers import LOCAL_NAME
+from understudy.protocol.choices import Decision
+from understudy.protocol.records import UserMessage
+
+
+class Send(msgspec.Struct, frozen=True, tag="send", omit_defaults=True):
+    """Take a message: it joins the running turn, or begins one."""
+
+    message: UserMessage
+    by: str = LOCAL_NAME
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag="interrupt", omit_defaults=True):
+    """End the running turn; where `turn` names one, that one and no other: an op may arrive after its end."""
+
+    turn: str = ""
+    by: str = LOCAL_NAME
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel", omit_defaults=True):
+    """End the turn that this message began, and no other; a message whose turn has not begun is taken back."""
+
+    message_id: str
+    turn: str = ""  # where it is known
+    by: str = LOCAL_NAME
+
+
+class Decide(msgspec.Struct, frozen=True, tag="decide", omit_defaults=True):
+    """Answer a question; of this turn, where one is named: models give their calls the same ids again."""
+
+    call_id: str
+    decision: Decision
+    source: str  # "client", or the rule that answers for nobody
+    turn: str = ""
+    by: str = LOCAL_NAME
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume", omit_defaults=True):
+    """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
+
+    by: str = LOCAL_NAME
+
+
+class Archive(msgspec.Struct, frozen=True, tag="archive", omit_defaults=True):
+    """Put the conversation among the archived ones, or back."""
+
+    archived: bool = True
+    by: str = LOCAL_NAME
+
+
+class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
+    """Forget the conversation for good."""
+
+    by: str = LOCAL_NAME
+
+
+Op = Send | Interrupt | Cancel | Decide | Resume | Archive | Delete
