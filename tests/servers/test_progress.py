@@ -24,8 +24,8 @@ from understudy.protocol.records import (
     TurnStarted,
 )
 from understudy.servers.mcp import progress
-from understudy.servers.mcp.outbox import Outbox
 from understudy.servers.mcp.progress import Progress, describe
+from understudy.servers.pipe_sink import PipeSink
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_a_line_is_short_and_hides_nothing() -> None:
 
 async def test_a_heartbeat_comes_while_nothing_happens_and_ends_with_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.05)
-    outbox, transport = Outbox(asyncio.get_running_loop()), Gatherer()
-    outbox.attach(transport)
-    told = Progress("token", outbox, asyncio.get_running_loop())
+    sink, transport = PipeSink(asyncio.get_running_loop()), Gatherer()
+    sink.attach(transport)
+    told = Progress("token", sink, 7, asyncio.get_running_loop())
     told.step(RequestSent())
     await transport.until(3)
     told.stop()

@@ -31,7 +31,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.mcp import progress
-from understudy.servers.mcp.looks import Look
+from understudy.servers.mcp.presentation import Presentation
 
 MAY_I = CommandApprovalAsked("c1", ("touch", "made"), "/work")
 
@@ -85,8 +85,8 @@ async def test_a_turn_from_its_beginning_to_its_answer(watching: Watching) -> No
 
 
 async def test_the_result_is_exactly_this(watching: Watching) -> None:
-    for request_id, look in ((1, Look()), (2, Look(thread_in_text=False))):
-        watching.sent(request_id, str(request_id), look=look)
+    for request_id, presentation in ((1, Presentation()), (2, Presentation(thread_in_text=False))):
+        watching.sent(request_id, str(request_id), presentation=presentation)
         name = str(request_id)
         await watching.record(user(name), TurnStarted(name), asks(name), ended("Hello"), turn=name)
     result = answered("Hello", watching.thread)
@@ -309,13 +309,13 @@ async def test_the_same_call_id_in_the_next_turn_is_another_question(watching: W
 
 async def test_events_are_sent_as_the_client_or_the_configuration_wants(watching: Watching) -> None:
     watching.client.methods = "none"
-    for request_id, look in (
-        ("auto", Look()),
-        ("both", Look(events="both")),
-        ("one", Look(events="codex/event")),
-        ("no", Look(events="none")),
+    for request_id, presentation in (
+        ("auto", Presentation()),
+        ("both", Presentation(events="both")),
+        ("one", Presentation(events="codex/event")),
+        ("no", Presentation(events="none")),
     ):
-        call = watching.sent(request_id, "1", look=look)
+        call = watching.sent(request_id, "1", presentation=presentation)
         assert call.attached
     await watching.record(TurnStarted("1"))
     assert watching.said() == [
@@ -330,7 +330,7 @@ async def test_events_are_sent_as_the_client_or_the_configuration_wants(watching
 
 
 async def test_hidden_reasoning_is_not_sent_and_not_a_step(watching: Watching) -> None:
-    watching.sent(1, "1", look=Look(hides_reasoning=True), progress=True)
+    watching.sent(1, "1", presentation=Presentation(hides_reasoning=True), progress=True)
     watching.sent(2, "1")
     thought = ItemReceived(Reasoning((SummaryText("Hm"),)))
     await watching.record(user("1"), TurnStarted("1"), asks("1"))
@@ -361,21 +361,21 @@ async def test_a_client_that_does_not_read_gets_the_records_once_it_does_and_mis
     await watching.record(user("7"), TurnStarted("1"), asks("7"))
     await watching.delta(TextDelta("a"))
     assert watching.said() == ["7 turn 1: task_started", "7 turn 1: agent_message_delta a"]
-    watching.outbox.pause()
+    watching.sink.pause()
     for text in "bcd":
         await watching.delta(TextDelta(text))
     await watching.delta(OutputDelta("c1", "stdout", b"out"))
     await watching.record(Noticed("meanwhile"))
     assert watching.said() == []
-    watching.outbox.resume()
+    watching.sink.resume()
     assert await watching.said_until(3) == [
         "7 turn 1: background_event meanwhile",
         "7 turn 1: agent_message_delta bcd",
         "7 turn 1: exec_command_output_delta",
     ]
-    watching.outbox.pause()
+    watching.sink.pause()
     await watching.delta(TextDelta("e"))
     await watching.record(says("abcde"), ended("abcde"))
-    watching.outbox.resume()
+    watching.sink.resume()
     assert await watching.said_until(3) == ["7 turn 1: agent_message abcde", "7 turn 1: task_complete", "7 answered: abcde"]
     assert watching.answered == [7]

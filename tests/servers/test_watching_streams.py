@@ -12,7 +12,7 @@ from tests.support.watching import Watching
 from understudy.errors import StoreError
 from understudy.protocol.items import FunctionCallOutput, Reasoning, SummaryText
 from understudy.protocol.records import ItemReceived, Noticed, ReasoningDelta, TextDelta, ToolAnswered, TurnEnded, TurnStarted
-from understudy.servers.mcp.looks import Look
+from understudy.servers.mcp.presentation import Presentation
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_hidden_reasoning_is_neither_in_the_snapshot_nor_live(watching: Wa
     thought = ItemReceived(Reasoning((SummaryText("Hm"),)))
     await watching.record(user("1"), TurnStarted("1"), asks("1"), thought)
     await watching.delta(ReasoningDelta("so"))
-    watching.stream("s", look=Look(hides_reasoning=True))
+    watching.stream("s", presentation=Presentation(hides_reasoning=True))
     assert watching.said() == ["snapshot of task_started"]
     await watching.delta(ReasoningDelta(" far"))
     await watching.record(thought, says("Hello"))
@@ -120,12 +120,12 @@ async def test_a_stream_that_does_not_read_is_told_the_records_once_it_does_and_
     await watching.record(user("1"), TurnStarted("1"), asks("1"))
     await watching.delta(TextDelta("a"))
     watching.said()
-    watching.outbox.pause()
+    watching.sink.pause()
     for text in "bcd":
         await watching.delta(TextDelta(text))
     await watching.record(*(Noticed(f"{n}") for n in range(300)))  # more than a page
     assert watching.said() == []
-    watching.outbox.resume()
+    watching.sink.resume()
     notices = [f"stream: background_event {n} by its own name" for n in range(300)]
     assert await watching.said_until(301) == [*notices, "stream: agent_message_delta bcd by its own name"]
     await watching.delta(TextDelta("e"))

@@ -14,8 +14,8 @@ from tests.support.mcp_client import McpProcess, provider_settings
 from tests.support.waiting import WAIT_SECONDS
 from understudy.engine.engine import Engine
 from understudy.servers.mcp.hello import Hello
-from understudy.servers.mcp.outbox import Outbox
 from understudy.servers.mcp.server import McpServer
+from understudy.servers.pipe_sink import PipeSink
 from understudy.store.sqlite import SqliteLog
 
 
@@ -75,9 +75,9 @@ class ServerHere(McpProcess):
         loop = asyncio.get_running_loop()
         self.engine = Engine(cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(home)}, open_log=open_log)
         self._ended = False
-        outbox = Outbox(loop)
-        self.server = McpServer(self.engine, outbox, Hello("2025-06-18", can_be_asked))
-        outbox.attach(_Pipe(self._take))
+        sink = PipeSink(loop)
+        self.server = McpServer(self.engine, sink, Hello("2025-06-18", can_be_asked))
+        sink.attach(_Pipe(self._take))
         self._process = cast(Any, _Process(_Input(self.server.receive)))
 
     async def __aenter__(self) -> ServerHere:

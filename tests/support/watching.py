@@ -19,11 +19,11 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import read_line
 from understudy.protocol.records import Delta, Overrides, Record
 from understudy.servers.mcp.calls import CallReader
-from understudy.servers.mcp.client import Client
-from understudy.servers.mcp.looks import Look
-from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.mcp.peer import Peer
+from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.streams import StreamReader
+from understudy.servers.pipe_sink import PipeSink
 
 Json = dict[str, Any]
 
@@ -64,9 +64,9 @@ class Watching:
         settings = [("model", "m"), ("model_provider", "oss")]
         self._engine = Engine(cli=settings, env={**os.environ, "CODEX_HOME": str(home)})
         self.conversation = self._engine.create(Overrides(cwd=str(self._folder)))
-        self.outbox = Outbox(loop)
-        self.outbox.attach(self._taker)
-        self.client = Client(self.outbox)
+        self.sink = PipeSink(loop)
+        self.sink.attach(self._taker)
+        self.client = Peer()
         self.client.can_be_asked = self._can_be_asked
         self.client.methods = "codex/event"
         await self._settle()
@@ -78,10 +78,18 @@ class Watching:
 
     # -- who watches
 
-    def call(self, request_id: int | str, look: Look | None = None, *, progress: bool = False) -> CallReader:
-        look = look or Look(thread_in_text=False)
-        told = Progress(f"p{request_id}", self.outbox, asyncio.get_running_loop()) if progress else None
-        call = CallReader(self.client, self.conversation, request_id, look=look, progress=told, on_answered=self.answered.append)
+    def call(self, request_id: int | str, presentation: Presentation | None = None, *, progress: bool = False) -> CallReader:
+        presentation = presentation or Presentation(thread_in_text=False)
+        told = Progress(f"p{request_id}", self.sink, request_id, asyncio.get_running_loop()) if progress else None
+        call = CallReader(
+            self.client,
+            self.sink,
+            self.conversation,
+            request_id,
+            presentation=presentation,
+            progress=told,
+            on_answered=self.answered.append,
+        )
         call.attach()
         return call
 
@@ -91,8 +99,8 @@ class Watching:
         call.follow(Sent(f"m{request_id}", turn, joined, held))
         return call
 
-    def stream(self, request_id: int | str, after: int | None = None, look: Look | None = None) -> StreamReader:
-        stream = StreamReader(self.client, self.conversation, request_id, None, look or Look(), after)
+    def stream(self, request_id: int | str, after: int | None = None, presentation: Presentation | None = None) -> StreamReader:
+        stream = StreamReader(self.client, self.sink, self.conversation, request_id, None, presentation or Presentation(), after)
         while not stream.gather():
             pass
         return stream
@@ -116,13 +124,13 @@ class Watching:
     async def _settle(self) -> None:
         async with asyncio.timeout(WAIT_SECONDS):
             await self.conversation.feed.committed()
-        self.outbox.flush()
+        self.sink.flush()
 
     # -- what the client is told
 
     def frames(self) -> list[Json]:
         """Since this or `said` was last asked."""
-        self.outbox.flush()
+        self.sink.flush()
         frames, self._taker.frames = self._taker.frames, []
         return frames
 

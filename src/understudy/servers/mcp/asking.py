@@ -23,7 +23,8 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
 from understudy.servers.codec import changes_on_wire
-from understudy.servers.mcp.client import Asked, Client
+from understudy.servers.mcp.peer import Asked, Peer
+from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)
 
@@ -55,17 +56,29 @@ _PATCH_FORM = _form(approved="Approve", denied="Deny", abort="Deny and stop the 
 Question = CommandApprovalAsked | PatchApprovalAsked
 
 
-def ask_client(client: Client, conversation: Conversation, question: Question, call: RequestId | None, turn: str) -> None:
-    """Put the question to the client, once per connection; its answer goes to the conversation whenever it comes."""
+def ask_peer(
+    peer: Peer,
+    sink: Sink,
+    related_to: RequestId,
+    conversation: Conversation,
+    question: Question,
+    turn: str,
+    *,
+    named_call: RequestId | None = None,
+) -> None:
+    """Put the question to the client, once per connection; its answer goes to the conversation whenever it comes.
+
+    It goes out by `sink` as part of the request `related_to`, and names `named_call` where that is another one.
+    """
     key = (conversation.id, turn, question.call_id)
-    before = client.asked.get(key)
+    before = peer.asked.get(key)
     if (before is not None and before.question == question) or conversation.state.questions.get(question.call_id) != question:
         return
     if before is not None:
-        client.withdraw_question(*key)  # what would be approved has changed
+        peer.withdraw_question(*key)  # what would be approved has changed
 
     def on_answer(response: Response) -> None:
-        client.asked.pop(key, None)
+        peer.asked.pop(key, None)
         if conversation.state.questions.get(question.call_id) not in (None, question):
             logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
             return
@@ -73,32 +86,33 @@ def ask_client(client: Client, conversation: Conversation, question: Question, c
         conversation.decide(question.call_id, decision, source, turn)
 
     params = (
-        _command_params(question, client)
+        _command_params(question, peer)
         if isinstance(question, CommandApprovalAsked)
-        else _patch_params(question, client, conversation)
+        else _patch_params(question, peer, conversation)
     )
     params |= {
-        "codex_mcp_tool_call_id": "" if call is None else str(call),
+        "codex_mcp_tool_call_id": str(related_to if named_call is None else named_call),
         "codex_event_id": turn,
         "codex_call_id": question.call_id,
         "threadId": conversation.id,
     }
-    client.asked[key] = Asked(client.request("elicitation/create", params, on_answer), question)
+    asked = peer.request("elicitation/create", params, on_answer, sink, related_to)
+    peer.asked[key] = Asked(asked, question)
 
 
-def withdraw_closed(client: Client, conversation: Conversation) -> None:
+def withdraw_closed(peer: Peer, conversation: Conversation) -> None:
     """Questions that were answered elsewhere while nobody here followed the conversation."""
     state = conversation.state
-    for name, turn, call_id in tuple(client.asked):
+    for name, turn, call_id in tuple(peer.asked):
         if name == conversation.id and (turn != state.turn or call_id not in state.questions):
-            client.withdraw_question(conversation.id, turn, call_id)
+            peer.withdraw_question(conversation.id, turn, call_id)
 
 
-def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str, Any]:
+def _command_params(question: CommandApprovalAsked, peer: Peer) -> dict[str, Any]:
     asked = CommandQuestion.of(question)
     params: dict[str, Any] = {
-        "message": command_message(asked) if client.wants_forms else command_question(question.command, question.cwd),
-        "requestedSchema": _COMMAND_FORM if client.wants_forms else _NO_FORM,
+        "message": command_message(asked) if peer.wants_forms else command_question(question.command, question.cwd),
+        "requestedSchema": _COMMAND_FORM if peer.wants_forms else _NO_FORM,
         "codex_elicitation": "exec-approval",
         "codex_command": question.command,
         "codex_cwd": question.cwd,
@@ -109,11 +123,11 @@ def _command_params(question: CommandApprovalAsked, client: Client) -> dict[str,
     return params
 
 
-def _patch_params(question: PatchApprovalAsked, client: Client, conversation: Conversation) -> dict[str, Any]:
+def _patch_params(question: PatchApprovalAsked, peer: Peer, conversation: Conversation) -> dict[str, Any]:
     asked = PatchQuestion.of(question, conversation.state.overrides.cwd or "")
     params: dict[str, Any] = {
-        "message": patch_message(asked) if client.wants_forms else patch_question(question.reason),
-        "requestedSchema": _PATCH_FORM if client.wants_forms else _NO_FORM,
+        "message": patch_message(asked) if peer.wants_forms else patch_question(question.reason),
+        "requestedSchema": _PATCH_FORM if peer.wants_forms else _NO_FORM,
         "codex_elicitation": "patch-approval",
         "codex_changes": changes_on_wire(question.changes),
     }

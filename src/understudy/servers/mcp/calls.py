@@ -21,10 +21,11 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.failures import answer_result, failed_result, thread_note, to_text
-from understudy.servers.mcp.client import Client
 from understudy.servers.mcp.envelopes import Envelope
-from understudy.servers.mcp.looks import Look
+from understudy.servers.mcp.peer import Peer
+from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.reader import Reader
+from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
@@ -42,23 +43,24 @@ _ANSWERED = frozenset({CommandApprovalAsked, PatchApprovalAsked, ApprovalDecided
 class CallReader(Reader):
     def __init__(
         self,
-        client: Client,
+        peer: Peer,
+        sink: Sink,
         conversation: Conversation,
         request_id: RequestId,
         *,
-        look: Look,
+        presentation: Presentation,
         progress: "Progress | None",
         on_answered: Callable[[RequestId], None],
     ) -> None:
-        super().__init__(conversation, client.outbox, conversation.feed.published, hides_reasoning=look.hides_reasoning)
+        super().__init__(conversation, sink, conversation.feed.published, hides_reasoning=presentation.hides_reasoning)
         self.request_id = request_id
         self.turn: str | None = None
         self.began_turn = False  # events go to the call that began the turn; one that joined gets only its answer
-        self._client = client
-        self._codec = codec = look.codec(conversation)
-        methods = client.methods if look.events == "auto" else look.events
+        self._peer = peer
+        self._codec = codec = presentation.codec(conversation)
+        methods = peer.methods if presentation.events == "auto" else presentation.events
         self._envelope = Envelope(methods, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
-        self._thread_in_text = look.thread_in_text
+        self._thread_in_text = presentation.thread_in_text
         self._questions: dict[str, CommandApprovalAsked | PatchApprovalAsked] = {}  # of its turn, not decided yet
         self._refused: list[dict[str, str]] = []
         self._progress = progress
@@ -70,7 +72,7 @@ class CallReader(Reader):
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._client.can_be_asked and not self._client.outbox.closed
+        return self._peer.can_be_asked and not self._sink.closed
 
     def follow(self, sent: Sent) -> None:
         self.turn, self.began_turn, self.message_id = sent.turn, not sent.joined, sent.message_id
@@ -100,9 +102,9 @@ class CallReader(Reader):
             self._follow_message(entry)
         if entry.turn != self.turn and kind is not Opened:
             return
-        if self.began_turn:
+        if self.began_turn and not self._envelope.silent:
             for event in self._codec.events(shown):
-                self._outbox.send(self._envelope.wrap(event, entry.turn))
+                self._sink.send(self._envelope.wrap(event, entry.turn), self.request_id)
         if self._progress is not None:
             self._progress.step(entry.record)
         if kind in _ANSWERED:
@@ -113,10 +115,10 @@ class CallReader(Reader):
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record)
             case ApprovalDecided(call_id=call_id, effective=True) as decided:
-                self._client.withdraw_question(self.conversation.id, entry.turn, call_id)
+                self._peer.withdraw_question(self.conversation.id, entry.turn, call_id)
                 self._note_refusal(decided)
             case ToolAnswered(output=output):
-                self._client.withdraw_question(self.conversation.id, entry.turn, output.call_id)
+                self._peer.withdraw_question(self.conversation.id, entry.turn, output.call_id)
             case TurnEnded() as ended:
                 if self._read or (self._recorded and ended.reason != "completed"):  # else the message goes to the turn after it
                     self._answer_turn(ended)
@@ -136,8 +138,8 @@ class CallReader(Reader):
                 pass
 
     def deliver_delta(self, live: LiveDelta) -> None:
-        if self.began_turn and live.turn == self.turn:
-            self._outbox.send(self._envelope.wrap(self._codec.delta(live), live.turn))
+        if self.began_turn and live.turn == self.turn and not self._envelope.silent:
+            self._sink.send(self._envelope.wrap(self._codec.delta(live), live.turn), self.request_id)
 
     def fail(self, error: AgentError) -> None:
         self.answer_failure(to_text(error))
@@ -153,7 +155,7 @@ class CallReader(Reader):
         self._answered = True
         if self._progress is not None:
             self._progress.stop()
-        self._outbox.send(result_line(self.request_id, result))
+        self._sink.send(result_line(self.request_id, result), self.request_id)
         tell, self._on_answered = self._on_answered, None  # it knows this call, which could not be freed otherwise
         if tell is not None:
             tell(self.request_id)
@@ -186,9 +188,9 @@ class CallReader(Reader):
         if not self.began_turn:
             return
         self._questions[question.call_id] = question
-        from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_client  # most turns ask nothing
+        from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_peer  # most turns ask nothing
 
         if self.can_answer:
-            ask_client(self._client, self.conversation, question, self.request_id, self.turn or "")
+            ask_peer(self._peer, self._sink, self.request_id, self.conversation, question, self.turn or "")
         elif not any(follower.can_answer for follower in self.conversation.feed.followers):
             self.conversation.decide(question.call_id, "denied", CANNOT_BE_ASKED)

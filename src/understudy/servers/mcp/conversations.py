@@ -35,9 +35,10 @@ from understudy.servers.mcp.arguments import (
     whole_number,
 )
 from understudy.servers.mcp.asking import read_decision
-from understudy.servers.mcp.client import Client
-from understudy.servers.mcp.looks import look_of
+from understudy.servers.mcp.peer import Peer
+from understudy.servers.mcp.presentation import presentation_of
 from understudy.servers.mcp.streams import Snapshots, StreamReader
+from understudy.servers.sink import Sink
 from understudy.store.log import Listed
 
 DEFAULT_PAGE = 50
@@ -90,10 +91,11 @@ Failed = Callable[[str], dict[str, Any]]
 class ConversationTools:
     """Handlers by tool name. Each answers its own call, at once."""
 
-    def __init__(self, engine: Engine, client: Client) -> None:
+    def __init__(self, engine: Engine, peer: Peer, sink: Sink) -> None:
         self._engine = engine
-        self._client = client
-        self._snapshots = Snapshots(client.outbox)
+        self._peer = peer
+        self._sink = sink
+        self._snapshots = Snapshots(sink)
         self._streams: dict[str, StreamReader] = {}  # one a conversation
         self._created_by: dict[str, RequestId] = {}
         self._sends: dict[RequestId, tuple[Conversation, Sent]] = {}  # messages that began a turn, while it runs
@@ -158,7 +160,7 @@ class ConversationTools:
         }
         if meta is not None:
             wrapped["_meta"] = meta
-        self._client.outbox.send(result_line(request_id, wrapped))
+        self._sink.send(result_line(request_id, wrapped), request_id)
 
     # -- tools
 
@@ -203,18 +205,19 @@ class ConversationTools:
             conversation = self._find(values["conversation_id"])
         except AgentError as error:
             result = {"content": [{"text": str(error), "type": "text"}], "isError": True}
-            self._client.outbox.send(result_line(request_id, result))
+            self._sink.send(result_line(request_id, result), request_id)
             return
         before = self._streams.pop(conversation.id, None)
         if before is not None:
             before.disconnect("New stream() took over")
         self._answer(request_id, {})
         stream = StreamReader(
-            self._client,
+            self._peer,
+            self._sink,
             conversation,
             request_id,
             call=self._created_by.get(conversation.id),
-            look=look_of(conversation),
+            presentation=presentation_of(conversation),
             after=values.get("after"),
         )
         self._streams[conversation.id] = stream
@@ -291,7 +294,7 @@ class ConversationTools:
             except AgentError as error:
                 self._answer(request_id, _status_error(str(error)), is_error=True)
             except Exception as error:
-                self._client.outbox.send(result_line(request_id, to_tool_result(error)))
+                self._sink.send(result_line(request_id, to_tool_result(error)), request_id)
 
         task = asyncio.get_running_loop().create_task(answer())
         self._tasks.add(task)

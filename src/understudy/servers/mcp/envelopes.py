@@ -4,7 +4,7 @@ import msgspec
 
 from understudy.protocol.jsonrpc import RequestId
 from understudy.servers.codec import Encoded
-from understudy.servers.mcp.client import Methods
+from understudy.servers.mcp.peer import Methods
 
 _encode = msgspec.json.Encoder().encode
 
@@ -16,12 +16,10 @@ class Envelope:
         meta = _encode({"requestId": request_id, "threadId": thread_id})
         self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
         self._both = methods == "both" and plain_method
-        self._silent = methods == "none"
+        self.silent = methods == "none"  # the client is to get no events
         self._numbered = plain_method
 
     def wrap(self, event: Encoded, turn: str) -> bytes:
-        if self._silent:
-            return b""
         if not self._numbered and turn == "0":
             turn = ""  # the modern face has no number for the configuration
         params = self._before_turn + turn.encode() + b'","msg":' + event.msg + b"}}\n"

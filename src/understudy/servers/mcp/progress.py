@@ -20,7 +20,7 @@ from understudy.protocol.records import (
     Record,
     RequestSent,
 )
-from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.sink import Sink
 
 HEARTBEAT_SECONDS = 5.0
 LONGEST = 200
@@ -29,9 +29,10 @@ LONGEST = 200
 class Progress:
     """Counts up with every step of one call; says so too when nothing has happened for a while."""
 
-    def __init__(self, token: RequestId, outbox: Outbox, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, token: RequestId, sink: Sink, related_to: RequestId, loop: asyncio.AbstractEventLoop) -> None:
         self._token = token
-        self._outbox = outbox
+        self._sink = sink
+        self._related_to = related_to
         self._loop = loop
         self._count = 0
         self._last = "started"
@@ -54,7 +55,7 @@ class Progress:
     def _send(self, message: str) -> None:
         self._count += 1
         params: dict[str, Any] = {"progressToken": self._token, "progress": self._count, "message": message}
-        self._outbox.send(notification_line("notifications/progress", params))
+        self._sink.send(notification_line("notifications/progress", params), self._related_to)
         self._timer.cancel()
         self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
 

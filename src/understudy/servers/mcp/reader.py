@@ -10,7 +10,7 @@ from understudy.engine.said import OUTPUT, RAW, REASONING, TEXT, Said, finished_
 from understudy.errors import AgentError
 from understudy.protocol.items import Reasoning
 from understudy.protocol.records import Delta, ItemReceived, OutputDelta, ReasoningDelta, Record, TextDelta
-from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.sink import Sink
 
 READ_AT_ONCE = 128  # records in one step of the event loop: others are served between two
 
@@ -18,10 +18,10 @@ READ_AT_ONCE = 128  # records in one step of the event loop: others are served b
 class Reader:
     can_answer = False
 
-    def __init__(self, conversation: Conversation, outbox: Outbox, cursor: int, *, hides_reasoning: bool = False) -> None:
+    def __init__(self, conversation: Conversation, sink: Sink, cursor: int, *, hides_reasoning: bool = False) -> None:
         self.conversation = conversation
         self.cursor = cursor
-        self._outbox = outbox
+        self._sink = sink
         self._hides_reasoning = hides_reasoning
         self._behind = False
         self._told = _Told()
@@ -47,14 +47,14 @@ class Reader:
     def show(self, shown: Shown) -> None:
         if shown.entry.seq <= self.cursor:
             return  # the viewer has it from elsewhere: another process may be ahead of this one
-        if self._behind or (self._outbox.congested and self._falls_behind()):
+        if self._behind or (self._sink.congested and self._falls_behind()):
             return
         self.pass_on(shown)
 
     def show_delta(self, live: LiveDelta) -> None:
         if live.after < self.cursor or (self._hides_reasoning and type(live.delta) is ReasoningDelta):
             return
-        if self._behind or (self._outbox.congested and self._falls_behind()):
+        if self._behind or (self._sink.congested and self._falls_behind()):
             return
         self._told.add(live.delta)
         self.deliver_delta(live)
@@ -82,7 +82,7 @@ class Reader:
 
     def _falls_behind(self) -> bool:
         self._behind = True
-        self._outbox.when_drained(self._catch_up)
+        self._sink.drained(self._catch_up)
         return True
 
     def _catch_up(self) -> None:
@@ -100,7 +100,7 @@ class Reader:
             if not self.attached:
                 return
         if entries and self.cursor < feed.published:
-            self._outbox.when_drained(self._catch_up)
+            self._sink.drained(self._catch_up)
             return
         self._behind = False
         for delta in self._told.missing(feed.said):

@@ -30,10 +30,10 @@ from understudy.servers.failures import InvalidRequest, MethodNotFound, failed_r
 from understudy.servers.lines import MOST_BYTES, OverlongLine
 from understudy.servers.mcp import arguments, catalogue
 from understudy.servers.mcp.calls import CallReader
-from understudy.servers.mcp.client import Client, default_methods
 from understudy.servers.mcp.hello import Hello, negotiate, server_result
-from understudy.servers.mcp.looks import look_from
-from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.mcp.peer import Peer, default_methods
+from understudy.servers.mcp.presentation import presentation_from
+from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.conversations import ConversationTools
@@ -72,11 +72,11 @@ class _CancelledParams(msgspec.Struct, rename="camel"):
 
 
 class McpServer:
-    def __init__(self, engine: Engine, outbox: Outbox, hello: Hello | None = None) -> None:
+    def __init__(self, engine: Engine, sink: Sink, hello: Hello | None = None) -> None:
         self._engine = engine
-        self._outbox = outbox
+        self._sink = sink
         self._loop = asyncio.get_running_loop()
-        self._client = Client(outbox)
+        self._peer = Peer()
         self._calls: dict[RequestId, CallReader] = {}  # ids are typed: 7 and "7" are two
         self._methods: dict[str, Callable[[Request], Any]] = {
             "initialize": self._initialize,
@@ -99,13 +99,13 @@ class McpServer:
                 self._request(message)
             case Response() | Notification():
                 try:
-                    self._client.answer(message) if isinstance(message, Response) else self._notification(message)
+                    self._peer.answer(message) if isinstance(message, Response) else self._notification(message)
                 except Exception:
                     logger.exception("bug in handling %r", message)
             case Malformed(code=code, reason=reason, id=request_id, answers=answers):
                 logger.info("malformed message: %s", reason)
-                if answers is None or not self._client.answer_unreadable(answers):
-                    self._outbox.send(error_line(request_id, code, reason))
+                if answers is None or not self._peer.answer_unreadable(answers):
+                    self._sink.send(error_line(request_id, code, reason), request_id)
 
     def _request(self, request: Request) -> None:
         if self._conversation_tools is not None:
@@ -118,9 +118,9 @@ class McpServer:
             logger.debug("request %.100r: %.100r", request.id, request.method)
             if handler is None:
                 raise MethodNotFound(request.method)
-            self._outbox.send(result_line(request.id, handler(request)))
+            self._sink.send(result_line(request.id, handler(request)), request.id)
         except Exception as error:  # the one boundary: whatever it is, the client gets an answer
-            self._outbox.send(to_rpc_error(request.id, error))
+            self._sink.send(to_rpc_error(request.id, error), request.id)
 
     def _notification(self, notification: Notification) -> None:
         if notification.method != "notifications/cancelled":
@@ -142,26 +142,26 @@ class McpServer:
     # -- methods
 
     def _initialize(self, request: Request) -> Any:
-        if self._client.initialized:
+        if self._peer.initialized:
             raise InvalidRequest("initialize called more than once")
         params = msgspec.json.decode(request.params or b"{}", type=_InitializeParams)
         who, can = params.client_info, params.capabilities
         self._meet(Hello(params.protocol_version, "elicitation" in can, who.name, who.version, extended="extensions" in can))
-        return server_result(self._client.version)
+        return server_result(self._peer.version)
 
     def _meet(self, hello: Hello) -> None:
-        self._client.initialized = True
-        self._client.version = negotiate(hello.version)
-        self._client.can_be_asked = hello.can_be_asked
-        self._client.methods = default_methods(hello, self._client.version)
+        self._peer.initialized = True
+        self._peer.version = negotiate(hello.version)
+        self._peer.can_be_asked = hello.can_be_asked
+        self._peer.methods = default_methods(hello, self._peer.version)
         asked = "can be asked" if hello.can_be_asked else "cannot be asked"
-        logger.info("client %.100r %.100r, MCP %s, %s", hello.name, hello.name_version, self._client.version, asked)
+        logger.info("client %.100r %.100r, MCP %s, %s", hello.name, hello.name_version, self._peer.version, asked)
 
     def _call_tool(self, request: Request) -> None:
         try:
             params = msgspec.json.decode(request.params or b"{}", type=_CallParams)
         except msgspec.MsgspecError as error:
-            self._outbox.send(error_line(request.id, INVALID_PARAMS, f"Invalid params of tools/call: {error}"))
+            self._sink.send(error_line(request.id, INVALID_PARAMS, f"Invalid params of tools/call: {error}"), request.id)
             return
         logger.debug("request %.100r: tools/call %.100r", request.id, params.name)
         tool = self._tools.get(params.name)
@@ -170,18 +170,18 @@ class McpServer:
             return
         if tool is None:
             meant = arguments.did_you_mean(params.name, (tool["name"] for tool in catalogue.TOOLS))
-            self._outbox.send(result_line(request.id, failed_result(f"Unknown tool '{params.name}'{meant}")))
+            self._sink.send(result_line(request.id, failed_result(f"Unknown tool '{params.name}'{meant}")), request.id)
             return
         try:
             tool(request, params)
         except Exception as error:  # the one boundary for calls: a result, with `isError`
-            self._outbox.send(result_line(request.id, to_tool_result(error)))
+            self._sink.send(result_line(request.id, to_tool_result(error)), request.id)
 
     def _conversations(self) -> "ConversationTools":
         if self._conversation_tools is None:
             from understudy.servers.mcp.conversations import ConversationTools  # most clients never ask for them
 
-            self._conversation_tools = ConversationTools(self._engine, self._client)
+            self._conversation_tools = ConversationTools(self._engine, self._peer, self._sink)
         return self._conversation_tools
 
     def _cancel(self, request_id: RequestId) -> None:
@@ -245,11 +245,12 @@ class McpServer:
     def _begin(self, request: Request, params: _CallParams, conversation: Conversation, prompt: str) -> None:
         token = params.meta.progress_token if params.meta else None
         call = CallReader(
-            self._client,
+            self._peer,
+            self._sink,
             conversation,
             request.id,
-            look=look_from(conversation.setup()),
-            progress=self._progress(token) if token is not None else None,
+            presentation=presentation_from(conversation.setup()),
+            progress=self._progress(token, request.id) if token is not None else None,
             on_answered=lambda request_id: self._forget(request_id, call),
         )
         self._calls[request.id] = call
@@ -266,10 +267,10 @@ class McpServer:
         if sent.held:
             conversation.when_accepted(lambda error: None if error is None else call.fail(error))
 
-    def _progress(self, token: RequestId) -> "Progress":
+    def _progress(self, token: RequestId, request_id: RequestId) -> "Progress":
         from understudy.servers.mcp.progress import Progress  # only for those who ask for it
 
-        return Progress(token, self._outbox, self._loop)
+        return Progress(token, self._sink, request_id, self._loop)
 
     def _forget(self, request_id: RequestId, call: CallReader) -> None:
         if self._calls.get(request_id) is call:

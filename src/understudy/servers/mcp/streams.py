@@ -26,11 +26,11 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.codec import Encoded, encode_user_message
-from understudy.servers.mcp.asking import ask_client, withdraw_closed
-from understudy.servers.mcp.client import Client
-from understudy.servers.mcp.looks import Look
-from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.mcp.asking import ask_peer, withdraw_closed
+from understudy.servers.mcp.peer import Peer
+from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.reader import READ_AT_ONCE, Reader, is_reasoning
+from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -39,19 +39,20 @@ _encode = msgspec.json.Encoder().encode
 class StreamReader(Reader):
     def __init__(
         self,
-        client: Client,
+        peer: Peer,
+        sink: Sink,
         conversation: Conversation,
         request_id: RequestId,
         call: RequestId | None,
-        look: Look,
+        presentation: Presentation,
         after: int | None,
     ) -> None:
         end = conversation.state.last_seq
-        super().__init__(conversation, client.outbox, min(after or 0, end), hides_reasoning=look.hides_reasoning)
+        super().__init__(conversation, sink, min(after or 0, end), hides_reasoning=presentation.hides_reasoning)
         self.request_id = request_id
-        self._client = client
+        self._peer = peer
         self._call = request_id if call is None else call  # the request that made the conversation, which questions name
-        self._codec = look.codec(conversation)
+        self._codec = presentation.codec(conversation)
         self._marked = after is not None
         self._strayed = after is not None and after > end  # the log never had that number: the viewer begins at its end
         self._framing = (type(self._codec), self._marked)
@@ -60,7 +61,7 @@ class StreamReader(Reader):
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._client.can_be_asked and not self._client.outbox.closed
+        return self._peer.can_be_asked and not self._sink.closed
 
     @property
     def over(self) -> bool:
@@ -99,9 +100,9 @@ class StreamReader(Reader):
             meta["seq"] = self.cursor
         params = b'{"_meta":%b,"initial_state":{"events":[%b]}}' % (_encode(meta), b",".join(self._gathered))
         self._gathered.clear()
-        self._outbox.send(notification_line("notifications/initial_state", params))
+        self._sink.send(notification_line("notifications/initial_state", params), self.request_id)
         self.attach()
-        withdraw_closed(self._client, self.conversation)
+        withdraw_closed(self._peer, self.conversation)
         for question in tuple(self.conversation.state.questions.values()):
             self._ask(question, self.conversation.state.turn or "")
 
@@ -117,7 +118,7 @@ class StreamReader(Reader):
         self.detach()
         meta = {"conversationId": self.conversation.id, "requestId": self.request_id}
         params: dict[str, Any] = {"_meta": meta, "reason": reason}
-        self._outbox.send(notification_line("notifications/stream_disconnected", params))
+        self._sink.send(notification_line("notifications/stream_disconnected", params), self.request_id)
 
     def fail(self, error: AgentError) -> None:
         self.disconnect(str(error))
@@ -129,14 +130,14 @@ class StreamReader(Reader):
             framed = [self._frame(event, entry.seq, entry.turn) for event in self._events(shown)]
             lines = shown.encoded[self._framing] = b"".join(framed)
         if lines:
-            self._outbox.send(lines)
+            self._sink.send(lines, self.request_id)
         match entry.record:
             case CommandApprovalAsked() | PatchApprovalAsked():
                 self._ask(entry.record, entry.turn)
             case ApprovalDecided(call_id=call_id, effective=True):
-                self._client.withdraw_question(self.conversation.id, entry.turn, call_id)
+                self._peer.withdraw_question(self.conversation.id, entry.turn, call_id)
             case ToolAnswered(output=output):
-                self._client.withdraw_question(self.conversation.id, entry.turn, output.call_id)
+                self._peer.withdraw_question(self.conversation.id, entry.turn, output.call_id)
             case _:
                 pass
 
@@ -144,7 +145,7 @@ class StreamReader(Reader):
         line = live.encoded.get(self._framing)  # the same for all who watch in this way
         if line is None:
             line = live.encoded[self._framing] = self._frame(self._codec.delta(live), live.after, live.turn)
-        self._outbox.send(line)
+        self._sink.send(line, self.request_id)
 
     def _events(self, shown: Shown) -> tuple[Encoded, ...]:
         record = shown.entry.record
@@ -173,7 +174,7 @@ class StreamReader(Reader):
 
     def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked, turn: str) -> None:
         if self.can_answer:
-            ask_client(self._client, self.conversation, question, self._call, turn)
+            ask_peer(self._peer, self._sink, self.request_id, self.conversation, question, turn, named_call=self._call)
 
 
 class Snapshots:
@@ -182,14 +183,14 @@ class Snapshots:
     A client that asks for hundreds and reads none of them costs no more than one that asks for one.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
         self._waiting: deque[StreamReader] = deque()
         self._stepping = False
 
     def add(self, stream: StreamReader) -> None:
         self._waiting.append(stream)
-        if not self._stepping and not self._outbox.congested:
+        if not self._stepping and not self._sink.congested:
             self._step()  # at once: most are a page long
         else:
             self._step_later()
@@ -197,7 +198,7 @@ class Snapshots:
     def _step_later(self) -> None:
         if self._waiting and not self._stepping:
             self._stepping = True
-            self._outbox.when_drained(self._step)
+            self._sink.drained(self._step)
 
     def _step(self) -> None:
         self._stepping = False

@@ -1,4 +1,4 @@
-"""The other end of a connection: what it can do, what it was asked, and the way to it."""
+"""The client at the other end: what it negotiated, and the requests that it has not answered."""
 
 import logging
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import msgspec
 
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
 from understudy.servers.mcp.hello import NEWEST, Hello
-from understudy.servers.mcp.outbox import Outbox
+from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)
 
@@ -35,34 +35,47 @@ class Asked(msgspec.Struct, frozen=True):
     question: object
 
 
-class Client:
-    def __init__(self, outbox: Outbox) -> None:
-        self.outbox = outbox
+class _OpenRequest(msgspec.Struct, frozen=True):
+    """A request of ours that the client has not answered, and the way by which it went out."""
+
+    on_answer: Callable[[Response], None]
+    sink: Sink
+    related_to: RequestId | None
+
+
+class Peer:
+    """One client, from `initialize` on. It knows no transport: each request of ours names the sink by which it goes out."""
+
+    def __init__(self) -> None:
         self.version = NEWEST
         self.can_be_asked = False  # it declared elicitation
         self.methods: Methods = "both"  # for its events, where the configuration leaves it to us
         self.initialized = False
         # open questions by conversation, turn and call id, for models give their calls the same id again and again:
         self.asked: dict[tuple[str, str, str], Asked] = {}
-        self._answers: dict[RequestId, Callable[[Response], None]] = {}
+        self._open: dict[RequestId, _OpenRequest] = {}
         self._next_id = 0
 
     @property
     def wants_forms(self) -> bool:
         return self.version >= FIRST_WITH_FORMS
 
-    def request(self, method: str, params: Any, on_answer: Callable[[Response], None]) -> RequestId:
+    def request(
+        self, method: str, params: Any, on_answer: Callable[[Response], None], sink: Sink, related_to: RequestId | None
+    ) -> RequestId:
+        """Ask the client for something, as part of its request `related_to`. The id that its answer will have."""
         request_id = self._next_id
         self._next_id += 1
-        self._answers[request_id] = on_answer
-        self.outbox.send(request_line(request_id, method, params))
+        self._open[request_id] = _OpenRequest(on_answer, sink, related_to)
+        sink.send(request_line(request_id, method, params), related_to)
         return request_id
 
     def withdraw(self, request_id: RequestId, reason: str) -> None:
         """Nobody needs the answer any more."""
-        if self._answers.pop(request_id, None) is not None:
+        request = self._open.pop(request_id, None)
+        if request is not None:
             params = {"requestId": request_id, "reason": reason}
-            self.outbox.send(notification_line("notifications/cancelled", params))
+            request.sink.send(notification_line("notifications/cancelled", params), request.related_to)
 
     def withdraw_question(self, conversation_id: str, turn: str, call_id: str) -> None:
         """The question was answered elsewhere, or its turn is over."""
@@ -72,14 +85,14 @@ class Client:
 
     def answer_unreadable(self, request_id: RequestId) -> bool:
         """Something came as the answer to a request that cannot be read. False when none of ours has that id."""
-        if request_id not in self._answers:
+        if request_id not in self._open:
             return False
         self.answer(Response(request_id, None, unreadable=True))
         return True
 
     def answer(self, response: Response) -> None:
-        on_answer = self._answers.pop(response.id, None)
-        if on_answer is None:
+        request = self._open.pop(response.id, None)
+        if request is None:
             logger.info("an answer to request %r came, which is not open", response.id)
             return
-        on_answer(response)
+        request.on_answer(response)

@@ -1,4 +1,4 @@
-"""How a conversation is to look to one client: the face of its events, under which methods, and with what left out."""
+"""How a conversation is presented to a client: the shapes of its events, under which methods, and with what left out."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ from understudy.servers.codec import Codec, SeedCodec
 _SEED = SeedCodec()
 
 
-class Look(msgspec.Struct, frozen=True, gc=False):
+class Presentation(msgspec.Struct, frozen=True, gc=False):
     wire: Wire = "seed"
     events: EventMethods = "auto"
     hides_reasoning: bool = False
@@ -25,13 +25,13 @@ class Look(msgspec.Struct, frozen=True, gc=False):
         return ModernCodec(conversation)
 
 
-def look_of(conversation: Conversation) -> Look:
-    """As its configuration has it. What cannot be configured any more (its folder is gone) can still be looked at."""
+def presentation_of(conversation: Conversation) -> Presentation:
+    """As its configuration has it. What cannot be configured any more (its folder is gone) can still be shown."""
     try:
-        return look_from(conversation.setup())
+        return presentation_from(conversation.setup())
     except AgentError:
-        return Look()
+        return Presentation()
 
 
-def look_from(setup: TurnSetup) -> Look:
-    return Look(setup.wire, setup.events, setup.hide_reasoning, setup.thread_in_text)
+def presentation_from(setup: TurnSetup) -> Presentation:
+    return Presentation(setup.wire, setup.events, setup.hide_reasoning, setup.thread_in_text)

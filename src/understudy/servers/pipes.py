@@ -1,0 +1,124 @@
+"""Standard input and output as a transport: lines in, what a sink was given out. It knows nothing of what the lines say."""
+
+import asyncio
+import logging
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import cast
+
+from understudy.servers.lines import LineSplitter
+from understudy.servers.pipe_sink import PipeSink
+from understudy.servers.process import Ending
+
+logger = logging.getLogger(__name__)
+
+Receive = Callable[[bytes], None]
+
+
+async def open_output(sink: PipeSink, ending: Ending) -> None:
+    """From here on what the sink is given goes to standard output. The server ends when nobody reads that any more."""
+    if _can_be_polled(1):
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_write_pipe(lambda: _Output(sink, ending), sys.stdout)
+        sink.attach(transport)
+    else:  # a plain file takes everything at once
+        sink.attach(_FileOutput(sink, ending))
+
+
+async def open_input(receive: Receive, sink: PipeSink, ending: Ending, *, already_read: bytes = b"", at_end: bool = False) -> None:
+    """Give every line of standard input to `receive`, those that were read already first. The server ends with the input."""
+    reader = _Input(receive, sink, ending)
+    reader.data_received(already_read)
+    if at_end:
+        reader.eof_received()
+    elif _can_be_polled(0):
+        await asyncio.get_running_loop().connect_read_pipe(lambda: reader, sys.stdin)
+    else:
+        _read_in_thread(reader)
+
+
+def _read_in_thread(reader: "_Input") -> None:
+    """For a descriptor that the event loop cannot wait for."""
+    loop = asyncio.get_running_loop()
+
+    def read_all() -> None:
+        while chunk := os.read(0, 65536):
+            loop.call_soon_threadsafe(reader.data_received, chunk)
+        loop.call_soon_threadsafe(reader.eof_received)
+
+    loop.run_in_executor(None, read_all)
+
+
+def _can_be_polled(fd: int) -> bool:
+    """A plain file or /dev/null cannot: some event loops end the process over it."""
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
+
+
+class _Input(asyncio.Protocol):
+    def __init__(self, receive: Receive, sink: PipeSink, ending: Ending) -> None:
+        self._receive = receive
+        self._sink = sink
+        self._ending = ending
+        self._lines = LineSplitter()
+        self._transport: asyncio.ReadTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.ReadTransport, transport)  # uvloop transports don't subclass `ReadTransport`
+
+    def data_received(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            self._receive(line)
+        if self._sink.overfull and self._transport is not None:
+            self._transport.pause_reading()
+            self._sink.drained(self._transport.resume_reading)
+
+    def eof_received(self) -> None:
+        last = self._lines.rest()
+        if last:
+            self._receive(last)
+        self._ending.end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ending.end()
+
+
+class _Output(asyncio.BaseProtocol):
+    def __init__(self, sink: PipeSink, ending: Ending) -> None:
+        self._sink = sink
+        self._ending = ending
+
+    def pause_writing(self) -> None:
+        self._sink.pause()
+
+    def resume_writing(self) -> None:
+        self._sink.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._sink.close()
+        self._ending.end()  # nobody reads us any more
+
+
+class _FileOutput(asyncio.WriteTransport):
+    def __init__(self, sink: PipeSink, ending: Ending) -> None:
+        super().__init__()
+        self._sink = sink
+        self._ending = ending
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(1, view) :]
+        except OSError as error:
+            logger.error("standard output cannot be written, so the server ends: %s", error.strerror)
+            self._sink.close()
+            self._ending.end(1)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
