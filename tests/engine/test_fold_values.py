@@ -25,6 +25,8 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     PatchEnded,
     PatchStarted,
+    Pin,
+    Pins,
     PlanUpdated,
     Record,
     RequestSent,
@@ -267,3 +269,24 @@ def test_what_was_appended_elsewhere_is_gone_on_with_only_on_the_same_path() -> 
     assert state.extend([]) is True
     assert state.extend([entry(3, 2), entry(4, 3)]) is True
     assert (state.head, state.last_seq) == (4, 4)
+
+
+def test_the_places_of_a_conversation_are_those_it_began_with_until_a_message_brings_others() -> None:
+    log = Log()
+    assert log.state.pins is None
+    began, later = Pins("b", (Pin("/w", "/w", 1, 2),)), Pins("b", (Pin("/v", "/v", 3, 4),))
+    log.add(Opened("c", "m", Overrides(model="m", cwd="/w"), "p", began), turn="0")
+    log.check(pins=began)
+    log.add(UserMessage("m1", user("one")))
+    log.check(pins=began)
+    log.add(UserMessage("m2", user("two"), pins=later))
+    log.check(pins=later)
+
+
+def test_the_end_of_a_turn_closes_whatever_it_had_begun() -> None:
+    log = Log()
+    log.add(TurnStarted("1"), ItemReceived(FunctionCall("shell", "{}", "c1")), CommandStarted("c1", ("ls",), "/w", contained=True))
+    log.add(CommandApprovalAsked("c2", ("rm", "x"), "/w"), CommandEnded("c3", "", "", 0, 0.0))
+    assert [len(each) for each in (log.state.calls, log.state.running, log.state.questions, log.state.outcomes)] == [1, 1, 1, 1]
+    log.add(TurnEnded("interrupted"))
+    log.check(calls={}, running={}, questions={}, outcomes={}, turn=None, status="idle")

@@ -9,6 +9,7 @@ from understudy.errors import PatchError
 from understudy.places.places import Places
 from understudy.places.resolving import resolve_places
 from understudy.protocol.changes import AddFile, DeleteFile, UpdateFile
+from understudy.tools.patch.door import MAX_FILE_BYTES
 from understudy.tools.patch.plan import MAX_TOTAL_BYTES, apply_plan, plan_patch
 
 from .tree import contents, patch_text, tree_of, write_files
@@ -391,3 +392,33 @@ def test_of_a_deleted_file_a_million_characters_are_shown_and_of_a_longer_one_no
 
 def test_the_files_of_a_patch_are_bounded_together() -> None:
     assert MAX_TOTAL_BYTES == 268_435_456
+
+
+@pytest.mark.slow
+def test_the_files_of_a_patch_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path) -> None:
+    count = MAX_TOTAL_BYTES // MAX_FILE_BYTES
+    names = [f"f{number}" for number in range(count)]
+    for name in names:
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(MAX_FILE_BYTES)  # sparse
+    (tmp_path / "one").write_text("x")
+    deletions = [f"*** Delete File: {name}" for name in names]
+    assert len(plan_patch(patch_text(*deletions), str(tmp_path)).changes) == count
+    with pytest.raises(PatchError, match=f"the files of this patch are larger than {MAX_TOTAL_BYTES} bytes together; split it"):
+        plan_patch(patch_text(*deletions, "*** Delete File: one"), str(tmp_path))
+
+
+def test_a_change_is_shown_with_one_line_before_and_after_it(tmp_path: Path) -> None:
+    write_files(tmp_path, {"f": "a\nb\nc\nd\ne\n"})
+    plan = plan_patch(patch_text("*** Update File: f", "@@", "-c", "+C"), str(tmp_path))
+    assert plan.changes == {f"{tmp_path}/f": UpdateFile("@@ -2,3 +2,3 @@\n b\n-c\n+C\n d\n")}
+
+
+def test_two_deeds_that_do_not_go_together_are_named_in_order(tmp_path: Path) -> None:
+    write_files(tmp_path, {"f": "a\n"})
+    with pytest.raises(PatchError) as caught:
+        plan_patch(patch_text("*** Update File: f", "@@", "-a", "+b", "*** Delete File: f"), str(tmp_path))
+    expected = (
+        f"multiple operations target {tmp_path}/f: first update, then delete. Make one operation of them, or send two patches"
+    )
+    assert str(caught.value) == expected
