@@ -1,4 +1,7 @@
-"""The folders of the package are layers: each imports only from those before it in the list."""
+"""The folders of the package are layers: each imports only from those before it in the list.
+
+`testing` is beside them: it drives the program from outside, so it imports none of them, and none imports it.
+"""
 
 import ast
 from pathlib import Path
@@ -6,12 +9,13 @@ from pathlib import Path
 import pytest
 
 LAYERS = ("errors", "protocol", "places", "config", "store", "policy", "sandbox", "models", "tools", "engine", "servers", "cli")
+BESIDE = "testing"
 PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_folder_imports_only_from_those_before_it(layer: str) -> None:
-    above = LAYERS[LAYERS.index(layer) + 1 :]
+    above = (*LAYERS[LAYERS.index(layer) + 1 :], BESIDE)
     files = sorted((PACKAGE / layer).rglob("*.py")) or [PACKAGE / f"{layer}.py"]
     wrong = [f"{path}:{line} {name}" for path in files for line, name in _imports(path) if name.split(".")[1] in above]
     assert not wrong, f"{layer} may not import from {', '.join(above)}: {wrong}"
@@ -19,7 +23,14 @@ def test_a_folder_imports_only_from_those_before_it(layer: str) -> None:
 
 def test_every_folder_of_the_package_has_its_place() -> None:
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert folders <= set(LAYERS)
+    assert folders <= {*LAYERS, BESIDE}
+
+
+def test_what_others_test_with_needs_nothing_of_the_program() -> None:
+    files = sorted((PACKAGE / BESIDE).rglob("*.py"))
+    wrong = [f"{path}:{line} {name}" for path in files for line, name in _imports(path) if name.split(".")[1] != BESIDE]
+    assert files
+    assert not wrong, f"{BESIDE} may not import from the layers: {wrong}"
 
 
 def _imports(path: Path) -> list[tuple[int, str]]:

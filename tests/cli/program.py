@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.support.mcp_client import McpProcess
-from tests.support.waiting import WAIT_SECONDS
 from understudy.cli.commands import run as run_command
+from understudy.testing import McpProcess
+from understudy.testing.waiting import WAIT_SECONDS
 
 CTRL_C = "\x03"
 CTRL_D = "\x04"

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program
-from tests.support.model_script import say, status
-from tests.support.model_server import ScriptedModel
+from understudy.testing import ScriptedModel, say, status
 
 
 def _found(program: Program, *words: str, env: dict[str, str] | None = None, code: int = 0) -> dict[str, list[dict[str, Any]]]:

@@ -7,10 +7,8 @@ import sys
 import pytest
 
 from tests.cli.program import CTRL_C, CTRL_D, LONGEST, Program
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import HOLD, deltas, say
-from tests.support.model_server import ScriptedModel
 from understudy.cli.answers import prompt
+from understudy.testing import HOLD, McpProcess, ScriptedModel, deltas, say
 
 ASKING = {"command": ["touch", "made.txt"], "with_escalated_permissions": True, "justification": "to see it made"}
 

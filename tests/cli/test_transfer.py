@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import say
-from tests.support.model_server import ScriptedModel
+from understudy.testing import McpProcess, ScriptedModel, say
 
 ESCALATED = {"command": ["touch", "made.txt"], "with_escalated_permissions": True}
 

@@ -21,8 +21,8 @@ from tests.docs.links import broken_links
 from tests.docs.user import User, make_user
 from tests.e2e.scenes import text_of
 from tests.support.environments import node_with, python_with
-from tests.support.mcp_client import McpProcess
-from tests.support.waiting import WAIT_SECONDS
+from understudy.testing import McpProcess
+from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
 RUN = {"sh", "console", "python", "json", "toml", "js"}

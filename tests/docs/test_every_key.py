@@ -12,9 +12,19 @@ from typing import Any
 
 from tests.docs.configuration_page import rows
 from tests.e2e.scenes import text_of
-from tests.support.mcp_client import Call, McpProcess
-from tests.support.model_script import Script, call, cut_after, hang, reasoning, say, status
-from tests.support.model_server import ReceivedRequest, ScriptedModel
+from understudy.testing import (
+    Call,
+    McpProcess,
+    ReceivedRequest,
+    Script,
+    ScriptedModel,
+    call,
+    cut_after,
+    hang,
+    reasoning,
+    say,
+    status,
+)
 
 ENV = {"PLAIN": "plain", "MY_TOKEN": "t0ken-value", "THE_KEY": "k3y-of-the-provider", "FROM_ENV": "from the environment"}
 

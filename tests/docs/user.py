@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.waiting import WAIT_SECONDS
+from understudy.testing.waiting import WAIT_SECONDS
 
 OTHERS = ("claude", "uv", "pipx", "docker", "npx", "make")
 CONVERSATION = "6d53fcc0-0000-4000-8000-000000000001"  # as the pages call it: 6d53

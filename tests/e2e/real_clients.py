@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.mcp_client import SERVER_COMMAND, provider_settings, write_config
-from tests.support.model_script import Script, call, say
-from tests.support.waiting import WAIT_SECONDS
+from understudy.testing import SERVER_COMMAND, Script, call, provider_settings, say, write_config
+from understudy.testing.waiting import WAIT_SECONDS
 
 CLIENTS = Path(__file__).parent / "clients"
 TOOLS = ["codex", "codex-reply"]

@@ -8,9 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.mcp_client import Call, McpProcess
-from tests.support.model_script import Script
-from tests.support.model_server import ScriptedModel
+from understudy.testing import Call, McpProcess, Script, ScriptedModel
 
 FORBIDDING: dict[str, Any] = {"approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
 ANSWERS_NO_QUESTION: dict[str, Any] = {}  # the capabilities of a client that cannot be asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.mcp_client import Call, McpProcess
+from understudy.testing import Call, McpProcess
 
 
 def structured(result: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import answered, failed, kinds, scene, text_of, thread_of, told_to_model
-from tests.support.model_script import call, say
+from understudy.testing import call, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 CONTAINED = {"approval_policy": "untrusted", "sandbox_mode": "workspace-write"}

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.scenes import scene, text_of
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import say
+from understudy.testing import McpProcess, say
 
 PARSE = "Failed to parse configuration for Codex tool: "
 POLICIES = "expected one of `untrusted`, `on-failure`, `on-request`, `never`"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.scenes import answered, failed, is_alive, kinds, scene, session_of, text_of, thread_of, told_to_model, users_in
 from tests.e2e.talking import Stream
-from tests.support.model_script import HOLD, call, deltas, hang, say
+from understudy.testing import HOLD, call, deltas, hang, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 SLEEPER = "sleep 60 & echo $! > child; echo started; wait"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.support.mcp_client import McpProcess
+from understudy.testing import McpProcess
 
 SEED_CODEX: dict[str, dict[str, Any]] = {
     "approval-policy": {"type": "string", "enum": ["untrusted", "on-failure", "never"]},

@@ -8,8 +8,7 @@ import pytest
 from tests.e2e.real_clients import CLIENTS, SCRIPT, TOOLS, run_client, server_task
 from tests.e2e.test_clients_python import assert_did_it
 from tests.support.environments import node_with
-from tests.support.model_script import say
-from tests.support.model_server import ScriptedModel
+from understudy.testing import ScriptedModel, say
 
 pytestmark = pytest.mark.slow
 

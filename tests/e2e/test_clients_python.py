@@ -13,9 +13,8 @@ from pydantic import BaseModel
 
 from tests.e2e.real_clients import ANSWERS, SCRIPT, TOOLS, question_in, run_python_client, server_task
 from tests.support.environments import python_with
-from tests.support.model_script import call, say
-from tests.support.model_server import ScriptedModel
-from tests.support.waiting import WAIT_SECONDS
+from understudy.testing import ScriptedModel, call, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.scenes import is_alive, kinds, scene, text_of, told_to_model
 from tests.support.interpreter import PLAIN_PYTHON
-from tests.support.model_script import call, say
+from understudy.testing import call, say
 
 MODES = pytest.mark.parametrize(
     "mode", ["danger-full-access", "workspace-write", pytest.param("read-only", marks=pytest.mark.slow)]

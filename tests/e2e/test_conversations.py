@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.scenes import answered, kinds, scene, text_of, thread_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.support.interpreter import PLAIN_PYTHON
-from tests.support.model_script import HOLD, call, deltas, hang, say
+from understudy.testing import HOLD, call, deltas, hang, say
 
 NOBODY = "67e55044-10b1-426f-9247-bb680e5fe0c8"
 

@@ -13,10 +13,8 @@ import pytest
 
 from tests.e2e.scenes import answered, is_alive, thread_of
 from tests.e2e.talking import Stream, listed
-from tests.support.mcp_client import SERVER_COMMAND, McpProcess
-from tests.support.model_script import HOLD, call, deltas, say
-from tests.support.model_server import ScriptedModel
-from tests.support.waiting import WAIT_SECONDS
+from understudy.testing import HOLD, SERVER_COMMAND, McpProcess, ScriptedModel, call, deltas, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 SLEEPER = ["sh", "-c", "sleep 60 & echo $! > child; echo started; wait"]
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.mcp_client import SERVER_COMMAND, McpProcess, RpcError
 from understudy import __version__
+from understudy.testing import SERVER_COMMAND, McpProcess, RpcError
 
 INFO = {"name": "t", "version": "0"}
 

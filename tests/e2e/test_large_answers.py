@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import answered, scene, text_of, thread_of
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import Step, call, deltas, say
+from understudy.testing import McpProcess, Step, call, deltas, say
 
 WIRES = pytest.mark.parametrize("wire", ["chat", "responses"])
 MIB = 1024 * 1024

@@ -9,12 +9,11 @@ from tests.e2e.scenes import resident_bytes, scene
 from tests.e2e.talking import Stream, create, send
 from tests.e2e.test_rough_clients import MEGABYTE, MuteClient, tool
 from tests.store.records import append, new_id, noticed, open_log, opened
-from tests.support.model_script import HOLD, deltas, say
-from tests.support.model_server import ScriptedModel
-from tests.support.waiting import WAIT_SECONDS
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch
+from understudy.testing import HOLD, ScriptedModel, deltas, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 async def store_conversation(home: Path, records: int, size: int = 0) -> ConversationId:

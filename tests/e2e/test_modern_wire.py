@@ -7,8 +7,7 @@ import pytest
 
 from tests.e2e.scenes import answered, scene, thread_of
 from tests.e2e.talking import create, send
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import Answer, Text, Thought, ToolCall, call, deltas, say
+from understudy.testing import Answer, McpProcess, Text, Thought, ToolCall, call, deltas, say
 
 MODERN = {"understudy.wire": "modern"}
 

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from tests.e2e.scenes import scene, text_of, thread_of, told_to_model
 from tests.e2e.talking import create, listed, structured
-from tests.support.mcp_client import SERVER_COMMAND, McpProcess
-from tests.support.model_script import call, say
-from tests.support.model_server import ScriptedModel
 from tests.support.obliging_model import ObligingModel
+from understudy.testing import SERVER_COMMAND, McpProcess, ScriptedModel, call, say
 
 NOT_UTF8 = os.fsdecode(b"caf\xe9")
 
@@ -70,33 +68,18 @@ def test_a_flag_that_is_not_utf8_is_refused_with_the_reason(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("number", ["9" * 4300, "9" * 400, "1e400", "-5", "18446744073709551616", "12.5"])
 async def test_token_counts_of_any_size_do_no_harm(tmp_path: Path, number: str) -> None:
-    usage = f'{{"prompt_tokens": {number}, "completion_tokens": 2, "total_tokens": {number}}}'
+    usage = f'{{"choices": [], "usage": {{"prompt_tokens": {number}, "completion_tokens": 2, "total_tokens": {number}}}}}'
     answer = {
-        "events": [{"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]}, _Raw(usage)],
+        "events": [
+            {"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]},
+            usage,
+        ],
         "done": True,
     }
-    async with RawModel([answer, answer]) as model, McpProcess(model.url, cwd=tmp_path) as client:
+    async with ScriptedModel([answer, answer]) as model, McpProcess(model.url, cwd=tmp_path) as client:
         first = await client.call_tool("codex", prompt="1")
         assert text_of(first) == "ok"
         assert text_of(await client.call_tool("codex-reply", threadId=thread_of(first), prompt="2")) == "ok"
-
-
-class _Raw(dict[str, Any]):
-    """An event whose usage is given as text: `json` would not spell it so."""
-
-    def __init__(self, usage: str) -> None:
-        super().__init__(choices=[], usage="USAGE")
-        self.text = usage
-
-
-class RawModel(ScriptedModel):
-    async def _stream(self, steps: Any, line: Any, *, done: bool, whole: bool) -> None:
-        line.begin_stream()
-        for step in steps:
-            text = json.dumps(step)
-            line.event(text.replace('"USAGE"', step.text) if isinstance(step, _Raw) else text)
-        line.event("[DONE]")
-        await line.end_stream()
 
 
 _texts = st.text(max_size=20) | st.sampled_from(["\ud800", "a\udfff", "\udcff", "\0", "\x1b[31m", "x" * 3000, "\u202e", ""])

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import ANSWERS_NO_QUESTION, answered, scene, text_of, thread_of
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import call, say, status
-from tests.support.model_server import ScriptedModel
+from understudy.testing import McpProcess, ScriptedModel, call, say, status
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 REASON = "the client cannot be asked for approval, because it did not declare the elicitation capability"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.scenes import answered, kinds, scene, text_of, thread_of
-from tests.support.model_script import say, status
+from understudy.testing import say, status
 
 WIRES = pytest.mark.parametrize("wire", ["chat", "responses"])
 ONCE_EACH = {"model_providers.mock.request_max_retries": 1, "model_providers.mock.stream_max_retries": 1}

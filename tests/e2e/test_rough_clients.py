@@ -15,11 +15,9 @@ import pytest
 
 from tests.e2e.scenes import answered, kinds, resident_bytes, scene, text_of, thread_of, told_to_model
 from tests.e2e.talking import Stream, create, listed, send
-from tests.support.mcp_client import SERVER_COMMAND, McpProcess, provider_settings, write_config
-from tests.support.model_script import call, deltas, say
-from tests.support.model_server import ScriptedModel
 from tests.support.obliging_model import ObligingModel
-from tests.support.waiting import WAIT_SECONDS
+from understudy.testing import SERVER_COMMAND, McpProcess, ScriptedModel, call, deltas, provider_settings, say, write_config
+from understudy.testing.waiting import WAIT_SECONDS
 
 MEGABYTE = 2**20
 
@@ -80,7 +78,7 @@ async def test_many_thousand_deltas_come_in_order_and_none_is_lost(tmp_path: Pat
     pieces = [f"{n} " for n in range(10_000)]
     async with scene([deltas(pieces)], tmp_path, check_frames=False) as (_, client):
         call_ = client.call_tool("codex", prompt="count")
-        await client._watched.until(lambda: call_.done or None, "the end", 60)  # pyright: ignore[reportPrivateUsage]
+        await client.until(lambda: call_.done or None, "the end", 60)
         events = client.events(call_)
         assert "".join(event["delta"] for event in events if event["type"] == "agent_message_delta") == "".join(pieces)
         assert text_of(await call_) == "".join(pieces)

@@ -10,9 +10,7 @@ import pytest
 
 from tests.e2e.scenes import scene, text_of, thread_of
 from tests.e2e.talking import create, listed, structured
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import HOLD, deltas, say
-from tests.support.model_server import ScriptedModel
+from understudy.testing import HOLD, McpProcess, ScriptedModel, deltas, say
 
 
 def home_in(folder: Path) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 from tests.e2e.scenes import kinds, scene, thread_of
 from tests.e2e.talking import Stream, create, listed, send
 from tests.store.records import append, new_id, noticed, open_log, opened
-from tests.support.model_script import HOLD, call, cut_after, deltas, say
+from understudy.testing import HOLD, call, cut_after, deltas, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 DELTA = "agent_message_delta"

@@ -10,9 +10,7 @@ import pytest
 
 from tests.e2e.scenes import answered, kinds, text_of, thread_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import HOLD, Script, call, deltas, hang, say
-from tests.support.model_server import ScriptedModel
+from understudy.testing import HOLD, McpProcess, Script, ScriptedModel, call, deltas, hang, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 UNKNOWN = "whether it took effect is not known"

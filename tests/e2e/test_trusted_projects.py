@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import scene
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import say
+from understudy.testing import McpProcess, say
 
 TOLD = "Always answer in verse."
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import answered, failed, kinds, scene, session_of, text_of, thread_of, told_to_model, users_in
-from tests.support.model_script import HOLD, call, cut_after, deltas, reasoning, say, status
+from understudy.testing import HOLD, call, cut_after, deltas, reasoning, say, status
 
 WIRES = pytest.mark.parametrize("wire", ["chat", "responses"])
 
@@ -268,8 +268,7 @@ async def test_a_retry_never_runs_a_command_again(tmp_path: Path) -> None:
 
 
 async def test_a_model_server_killed_in_mid_stream_fails_the_call_and_the_next_one_works(tmp_path: Path) -> None:
-    from tests.support.mcp_client import McpProcess
-    from tests.support.model_server import ScriptedModel
+    from understudy.testing import McpProcess, ScriptedModel
 
     async with ScriptedModel([say("alive")]) as second:
         first = ScriptedModel([deltas(["some ", HOLD])])

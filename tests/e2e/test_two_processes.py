@@ -10,15 +10,13 @@ from typing import Any
 
 from tests.e2e.scenes import answered, failed, kinds, scene, text_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import HOLD, Script, call, deltas, hang, say
-from tests.support.model_server import ScriptedModel
 from tests.support.obliging_model import ObligingModel
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch
 from understudy.store.sqlite import SqliteLog, number_of
 from understudy.store.writing import append, prepare, write
+from understudy.testing import HOLD, McpProcess, Script, ScriptedModel, call, deltas, hang, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 

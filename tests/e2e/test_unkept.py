@@ -9,9 +9,7 @@ import pytest
 
 from tests.e2e.scenes import text_of, thread_of, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import HOLD, call, deltas, say
-from tests.support.model_server import ScriptedModel
+from understudy.testing import HOLD, McpProcess, ScriptedModel, call, deltas, say
 
 CANARY = "canary-4c1d"
 UNKEPT: dict[str, Any] = {"history.persistence": "none", "sandbox_mode": "workspace-write"}

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from tests.e2e.scenes import scene, text_of
 from tests.e2e.test_large_answers import MIB, recorded, text_events
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import Step
+from understudy.testing import McpProcess, Step
 
 
 def written(client: McpProcess) -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.model_script import HOLD, call, deltas, hang, say, status
 from tests.support.playbook import Playbook
 from understudy.errors import BadRequest, UnknownConversation
+from understudy.testing import HOLD, call, deltas, hang, say, status
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import WAIT_SECONDS
 from understudy.engine.eager import Done, run_eagerly
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | Done[Any]:

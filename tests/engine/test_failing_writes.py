@@ -14,11 +14,11 @@ from tests.e2e.scenes import text_of, thread_of
 from tests.e2e.talking import Stream, send
 from tests.soak.truth import check_log
 from tests.support.failing_log import FailingLog
-from tests.support.mcp_client import Call, McpProcess
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
 from understudy.protocol.records import RequestSent, UserMessage
 from understudy.store.sqlite import SqliteLog
+from understudy.testing import Call, McpProcess
 
 MOST_WRITES = 60
 ASKING: dict[str, Any] = {"approval-policy": "untrusted"}
@@ -66,7 +66,7 @@ class Play:
                 return True
             return False if call.done else None
 
-        return await self.here._watched.until(find, what)  # pyright: ignore[reportPrivateUsage]
+        return await self.here.until(find, what)
 
 
 async def plain(play: Play) -> None:
@@ -248,7 +248,7 @@ async def check_the_next_call(server: McpProcess, results: Results, folder: Path
             asked = [frame for frame in server.frames[began:] if frame.get("method") == "elicitation/create"]
             return asked[0] if asked else {} if call.done else None
 
-        question = await server._watched.until(find, "an answer or a question")  # pyright: ignore[reportPrivateUsage]
+        question = await server.until(find, "an answer or a question")
         if question:  # whose answer was not recorded: it is asked again
             await server.respond(question, {"decision": "denied"})
         next_one = await call

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.store.records import new_id, open_log
-from tests.support.waiting import WAIT_SECONDS
 from understudy.engine.feed import Feed, LiveDelta, Shown
 from understudy.engine.fold import State
 from understudy.errors import AgentError, CannotBeRecorded, StoreError
@@ -24,6 +23,7 @@ from understudy.protocol.records import (
 )
 from understudy.store.log import Batch, Committed, Partial
 from understudy.store.sqlite import SqliteLog
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 class Onlooker:

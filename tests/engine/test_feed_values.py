@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import new_id
-from tests.support.waiting import WAIT_SECONDS, Watched
 from understudy.engine.feed import PARTIAL_SECONDS, Feed, LiveDelta, Shown
 from understudy.engine.fold import State
 from understudy.errors import AgentError, StoreError
@@ -29,6 +28,7 @@ from understudy.protocol.records import (
 )
 from understudy.store.log import Batch, Committed, Partial
 from understudy.store.sqlite import SqliteLog
+from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 ITEM = ItemReceived(Message("assistant", (OutputText("hello"),)))
 

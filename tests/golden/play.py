@@ -15,9 +15,8 @@ from typing import cast
 from tests.golden import modern
 from tests.golden.normalise import Placeholders, comparable_request, offered_tools
 from tests.golden.recording import OUTPUT_DELTA, TEXT_DELTAS, Json, Recording, Step, fold_frames, join_deltas
-from tests.support.mcp_client import McpProcess
-from tests.support.model_server import ScriptedModel
-from tests.support.waiting import WAIT_SECONDS, Watched
+from understudy.testing import McpProcess, ScriptedModel
+from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 _LAST_PING = "the last ping"
 _PATIENCE = 2 * WAIT_SECONDS  # a step may hold a retry, a time limit or a pause of the model

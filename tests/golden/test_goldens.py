@@ -24,7 +24,7 @@ from tests.golden import differences, modern, recording
 from tests.golden.normalise import comparable_request, hide_instructions, offered_tools, to_text
 from tests.golden.play import Played, play
 from tests.golden.recording import Json, Recording
-from tests.support.mcp_client import SERVER_COMMAND
+from understudy.testing import SERVER_COMMAND
 
 PEER = os.environ.get("UNDERSTUDY_GOLDEN_SERVER")
 AT_ONCE = 4  # most of a play is waiting: for a process to start, a time limit to pass

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import Answer, Script, call, say
-from tests.support.model_server import ScriptedModel
+from understudy.testing import Answer, McpProcess, Script, ScriptedModel, call, say
 
 KEY = "sk-house-0123456789abcdefghijklmnop"  # the provider's
 TOKEN = "ghp_house9876543210zyxwvutsrqponml"  # some other service's

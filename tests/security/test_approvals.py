@@ -11,8 +11,7 @@ import pytest
 from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.security.house import ENV, NEVER, ON_REQUEST, UNTRUSTED, House, attacks, besieged, house, patch, script, shell, told
 from tests.support.interpreter import needs_packages_inside
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import call, say
+from understudy.testing import McpProcess, call, say
 
 APPROVED: dict[str, Any] = {"action": "accept"}
 FOR_SESSION: dict[str, Any] = {"action": "accept", "content": {"decision": "approved_for_session"}}

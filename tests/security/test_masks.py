@@ -22,8 +22,7 @@ from tests.security.house import (
     script,
     told,
 )
-from tests.support.mcp_client import McpProcess
-from tests.support.model_server import ScriptedModel
+from understudy.testing import McpProcess, ScriptedModel
 
 ROOTS = "sandbox_workspace_write.writable_roots"
 MASK = "understudy.sandbox.mask"

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from tests.security.house import NEVER, House, attacks, house, patch, script, told
-from tests.support.mcp_client import McpProcess
-from tests.support.model_server import ScriptedModel
 from understudy.places.own_code import own_code
+from understudy.testing import McpProcess, ScriptedModel
 
 PACKAGE = Path(__file__).parents[2] / "src" / "understudy"
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.security.house import ENV, NEVER, SSH_KEY, WITH_KEY, House, attacks, besieged, house, patch, script, told
-from tests.support.mcp_client import McpProcess
-from tests.support.model_server import ScriptedModel
+from understudy.testing import McpProcess, ScriptedModel
 
 ROOTS = "sandbox_workspace_write.writable_roots"
 MASK = "understudy.sandbox.mask"

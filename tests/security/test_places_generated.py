@@ -19,9 +19,7 @@ from typing import Any
 import pytest
 
 from tests.security.house import ENV, NEVER, WITH_KEY, House, house
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import Answer, Entry, call, say
-from tests.support.model_server import ReceivedRequest, ScriptedModel
+from understudy.testing import Answer, Entry, McpProcess, ReceivedRequest, ScriptedModel, call, say
 
 SECRET = "MASKED-BYTES-OF-THE-HOUSE"
 FEW, MANY = 4, 40
@@ -33,7 +31,7 @@ PATHS = (
 
 class HostileModel(ScriptedModel):
     def __init__(self, seed: int, place: House) -> None:
-        super().__init__([])
+        super().__init__(self._reply)
         self._random = random.Random(seed)
         self._place = place
         self._count = 0
@@ -48,7 +46,7 @@ class HostileModel(ScriptedModel):
             *(str(place.project / path) for path in PATHS),
         ]
 
-    def _take(self, request: ReceivedRequest) -> Entry:
+    def _reply(self, request: ReceivedRequest) -> Entry:
         if self._random.random() < 0.3:
             return say("done")
         answer = self._act()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.security.house import UNTRUSTED, besieged, house
-from tests.support.model_script import HOLD, call, deltas, say
+from understudy.testing import HOLD, call, deltas, say
 
 DEEP = "[" * 100_000 + "]" * 100_000
 HUGE = "1" + "0" * 400

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.security.house import ENV, KEY, KEY_VARIABLE, LOGIN, NEVER, SSH_KEY, TOKEN, House, attacks, besieged, house, script
-from tests.support.mcp_client import McpProcess
-from tests.support.model_script import Refusal, call, say
-from tests.support.model_server import ScriptedModel
+from understudy.testing import McpProcess, Refusal, ScriptedModel, call, say
 
 GIVEN = "bearer-given-with-the-call-13579"  # by the caller, in the arguments of the call
 HEADER = "header-of-the-house-24680"

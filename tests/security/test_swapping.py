@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.security.house import ENV, NEVER, UNTRUSTED, Attack, attacks, besieged, house, shell, told
-from tests.support.mcp_client import Call, McpProcess
-from tests.support.model_server import ScriptedModel
+from understudy.testing import Call, McpProcess, ScriptedModel
 
 FOR_SESSION: dict[str, Any] = {"action": "accept", "content": {"decision": "approved_for_session"}}
 APPROVED: dict[str, Any] = {"action": "accept"}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.program import Program
 from tests.security.house import NEVER, attacks, besieged, house, patch, script, shell
-from tests.support.model_script import Answer, reasoning, say
+from understudy.testing import Answer, reasoning, say
 
 HOSTILE = {
     "clipboard": "\x1b]52;c;ZXZpbA==\x07",

@@ -11,12 +11,10 @@ import pytest
 
 from tests.e2e.scenes import answered, failed, kinds, session_of, text_of, thread_of
 from tests.e2e.talking import create, send
-from tests.support.mcp_client import Call
-from tests.support.model_script import HOLD, Script, call, deltas, hang, say
-from tests.support.model_server import ScriptedModel
 from tests.support.server_here import ServerHere
 from understudy.errors import StoreError
 from understudy.servers.mcp import progress
+from understudy.testing import HOLD, Call, Script, ScriptedModel, call, deltas, hang, say
 
 ASKING: dict[str, Any] = {"approval_policy": "untrusted"}
 

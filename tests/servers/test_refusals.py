@@ -10,8 +10,6 @@ import pytest
 
 from tests.e2e.scenes import answered, text_of, told_to_model
 from tests.servers.test_calls import ASKING, scene
-from tests.support.model_script import HOLD, call, deltas, say
-from tests.support.waiting import WAIT_SECONDS
 from tests.support.watching import Watching
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError
@@ -20,6 +18,8 @@ from understudy.protocol.items import Message
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, RequestSent, TurnEnded, TurnStarted, UserMessage
 from understudy.servers.mcp.asking import CANNOT_BE_ASKED, NOT_READABLE
 from understudy.servers.mcp.calls import WHAT_TO_DO
+from understudy.testing import HOLD, call, deltas, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 SCRIPT = [call("shell", command=["touch", "made"]), say("done")]
 PATCH = "*** Begin Patch\n*** Add File: made\n+x\n*** End Patch"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.support.model_script import Answer, Entry, call, cut_after, deltas, hang, say, status
-from tests.support.model_server import ReceivedRequest, ScriptedModel
+from understudy.testing import Answer, Entry, ReceivedRequest, ScriptedModel, call, cut_after, deltas, hang, say, status
 
 CALL_IDS = ("c1", "c2", "c3")  # used again and again, as some providers do
 
@@ -15,12 +14,12 @@ class MoodyModel(ScriptedModel):
     """`calm` makes it answer plainly. Every command it wants writes a word of its own to `log`, so that a second run shows."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__([])
+        super().__init__(self._reply)
         self._random = random.Random(seed)
         self._commands = 0
         self.calm = False
 
-    def _take(self, request: ReceivedRequest) -> Entry:
+    def _reply(self, request: ReceivedRequest) -> Entry:
         if self.calm:
             return say("calm")
         mood = self._random.random()

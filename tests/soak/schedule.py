@@ -16,8 +16,8 @@ from typing import Any
 from tests.soak.moody_model import CALL_IDS, MoodyModel
 from tests.soak.truth import Truth, check_commands, check_log
 from tests.soak.watching import Watched, check_stream
-from tests.support.mcp_client import Call, McpProcess
-from tests.support.waiting import WAIT_SECONDS
+from understudy.testing import Call, McpProcess
+from understudy.testing.waiting import WAIT_SECONDS
 
 DECISIONS = ("approved", "approved", "approved_for_session", "denied", "abort")
 

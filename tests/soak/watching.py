@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.soak.truth import Seen
-from tests.support.mcp_client import Call, McpProcess
+from understudy.testing import Call, McpProcess
 
 
 class Watched:

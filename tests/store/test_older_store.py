@@ -18,11 +18,11 @@ import pytest
 
 from tests.e2e.scenes import scene, users_in
 from tests.e2e.talking import Stream, listed, send, structured
-from tests.support.model_script import say
 from understudy.engine.fold import State
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Partial
 from understudy.store.sqlite import SqliteLog
+from understudy.testing import say
 
 MADE = Path(__file__).parent / "made_by_0_1"
 NAMES = ("plain", "work", "forked", "archived", "failed", "asking")

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.model_script import Answer, Entry, call, deltas, say
-from tests.support.model_server import ReceivedRequest, ScriptedModel
+from understudy.testing import Answer, ReceivedRequest, ScriptedModel, call, deltas, say
 
 LONG_PAUSE = 3600.0
 
 
 class ObligingModel(ScriptedModel):
     def __init__(self) -> None:
-        super().__init__([])
+        super().__init__(_oblige)
 
-    def _take(self, request: ReceivedRequest) -> Entry:
-        last: dict[str, Any] = request.body["messages"][-1]
-        return say("done") if last["role"] == "tool" else _answer_to(str(last["content"]))
+
+def _oblige(request: ReceivedRequest) -> Answer:
+    last: dict[str, Any] = request.body["messages"][-1]
+    return say("done") if last["role"] == "tool" else _answer_to(str(last["content"]))
 
 
 def _answer_to(text: str) -> Answer:

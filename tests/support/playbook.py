@@ -12,10 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.support.mcp_client import provider_settings
-from tests.support.model_script import Script
-from tests.support.model_server import ScriptedModel
-from tests.support.waiting import WAIT_SECONDS, Watched
 from understudy.engine.engine import Engine
 from understudy.engine.feed import LiveDelta, Shown
 from understudy.engine.stopping import Stopping
@@ -42,6 +38,8 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.testing import Script, ScriptedModel, provider_settings
+from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 
 class Playbook:

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
-from tests.support.mcp_client import McpProcess, provider_settings
-from tests.support.waiting import WAIT_SECONDS
 from understudy.engine.engine import Engine
 from understudy.servers.mcp.hello import Hello
 from understudy.servers.mcp.server import McpServer
 from understudy.servers.pipe_sink import PipeSink
 from understudy.store.sqlite import SqliteLog
+from understudy.testing import McpProcess, provider_settings
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 class _Pipe(asyncio.WriteTransport):

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.support.waiting import WAIT_SECONDS, Watched
 from understudy.engine.conversation import Sent
 from understudy.engine.engine import Engine
 from understudy.protocol.ids import ConversationId
@@ -24,6 +23,7 @@ from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.streams import StreamReader
 from understudy.servers.pipe_sink import PipeSink
+from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 Json = dict[str, Any]
 

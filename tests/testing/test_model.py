@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.model_script import HOLD, call, cut_after, deltas, hang, reasoning, say, status
-from tests.support.model_server import ScriptedModel
+from understudy.testing import HOLD, ScriptedModel, call, cut_after, deltas, hang, reasoning, say, status
 
 
 class Connection:

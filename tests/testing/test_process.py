@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mcp_client import McpProcess, RpcError, ServerDied
+from understudy.testing import McpProcess, RpcError, ServerDied
 
 TINY_SERVER = """
 import json, os, sys
@@ -70,8 +70,7 @@ async def test_a_frame_that_breaks_mcp_fails_the_test_that_saw_it(tmp_path: Path
             await client.call_tool("odd")
 
 
-async def test_a_wait_in_vain_names_what_it_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wait_in_vain_names_what_it_waited_for(tmp_path: Path) -> None:
     async with tiny(tmp_path) as client:
-        monkeypatch.setattr("tests.support.waiting.WAIT_SECONDS", 0.05)
-        with pytest.raises(AssertionError, match=r"waited 0\.05 s in vain for a request of the server"):
-            await client.next_request()
+        with pytest.raises(AssertionError, match=r"waited 0\.05 s in vain for the moon"):
+            await client.until(lambda: None, "the moon", 0.05)

@@ -1,4 +1,4 @@
-"""The one bound on every wait in the tests."""
+"""Waiting for something to become true, with a bound: nothing in a test may wait for ever."""
 
 import asyncio
 import os
@@ -11,13 +11,18 @@ WAIT_SECONDS = float(os.environ.get("UNDERSTUDY_TEST_WAIT", "5"))  # raise it on
 
 
 class Watched:
-    """Something that changes, and those who wait for it to become as they wish."""
+    """Something that changes, and those who wait for it to become as they wish.
 
-    def __init__(self) -> None:
+    A wait has the bound of `seconds`, or of `WAIT_SECONDS` where it is left out.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = WAIT_SECONDS if seconds is None else seconds
         self._changed = asyncio.Event()
         self._failure: BaseException | None = None
 
     def change(self) -> None:
+        """Let those who wait look again."""
         self._changed.set()
 
     def fail(self, failure: BaseException) -> None:
@@ -27,7 +32,7 @@ class Watched:
 
     async def until(self, find: Callable[[], T | None], wish: str, seconds: float | None = None) -> T:
         """What `find` gives once it gives something. Raises `AssertionError` that names the wish when time is up."""
-        seconds = WAIT_SECONDS if seconds is None else seconds
+        seconds = self.seconds if seconds is None else seconds
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
             self._changed.clear()

@@ -1,28 +1,35 @@
-"""A model provider for tests: real HTTP on loopback, both wires, answers from a script in their order."""
+"""A model provider for tests: real HTTP on loopback, Chat Completions and Responses, answers from a script in their order."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Literal, assert_never
 
-from tests.support.model_script import Answer, Entry, Hold, Refusal, Script, Silence, Step, Wire, spell
-from tests.support.waiting import Watched
+from understudy.testing.script import Answer, Entry, Hold, Refusal, Script, Silence, Step, Wire
+from understudy.testing.spelling import spell
+from understudy.testing.waiting import Watched
 
 Outcome = Literal["answering", "answered", "dropped"]
 
 
 @dataclass
 class ReceivedRequest:
+    """What the model was asked, and how far its answer has come."""
+
     path: str
     headers: Mapping[str, str]  # names in lower case
-    body: Any
-    outcome: Outcome = "answering"
+    body: Any  # decoded JSON
+    outcome: Outcome = "answering"  # "dropped": the client left before the end of the answer
+
+
+class _Unreadable(Exception):
+    """What was sent is no HTTP request with a JSON body."""
 
 
 class _Gone(Exception):
@@ -32,16 +39,25 @@ class _Gone(Exception):
 class ScriptedModel:
     """Serves `script`; leaving the block fails if it was not used up or more was asked for.
 
-    `url` is what a provider's `base_url` should be. `requests` holds the decoded bodies received so far.
+    In place of a script there may be a function that answers each request; it is called as often as the model is asked. `url` is
+    what a provider's `base_url` should be. `requests` holds the decoded bodies received so far, `received` their headers too.
+    Both wires are served at once: the path of a request tells which one it speaks.
     """
 
-    def __init__(self, script: Script, *, watched: Watched | None = None) -> None:
-        self._script = list(script)
+    def __init__(
+        self,
+        script: Script | Callable[[ReceivedRequest], Entry],
+        *,
+        wait_seconds: float | None = None,
+        watched: Watched | None = None,
+    ) -> None:
+        self._answer_to = script if callable(script) else None
+        self._script = [] if callable(script) else list(script)
         self._next = 0
         self._unexpected: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._released = asyncio.Event()
-        self._watched = watched or Watched()
+        self._watched = watched or Watched(wait_seconds)
         self._server: asyncio.Server | None = None
         self.received: list[ReceivedRequest] = []
         self.port = 0
@@ -61,7 +77,7 @@ class ScriptedModel:
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Serve without an opinion on how much of the script is used: for whoever compares `received` himself."""
+        """Serve without an opinion on how much of the script is used: for a test that compares `received` itself."""
         await self.__aenter__()
         try:
             yield
@@ -72,9 +88,11 @@ class ScriptedModel:
         await self.kill()
         if kind is not None:
             return  # the test has failed already; what is left of the script is a consequence
-        assert not self._unexpected, f"the model was asked more often than its script has answers: {self._unexpected}"
-        left = self._script[self._next :]
-        assert not left, f"{len(left)} of {len(self._script)} answers of the model were never asked for, beginning with {left[0]}"
+        if self._unexpected:
+            raise AssertionError(f"the model was asked more often than its script has answers: {self._unexpected}")
+        if left := self._script[self._next :]:
+            found = f"{len(left)} of {len(self._script)} answers of the model were never asked for, beginning with {left[0]}"
+            raise AssertionError(found)
 
     async def kill(self) -> None:
         """Close the port and break every connection, in mid-stream if one is streaming."""
@@ -111,6 +129,10 @@ class ScriptedModel:
                 self.received.append(request)
                 self._watched.change()
                 await self._answer(request, reader, writer)
+                if request.headers.get("connection", "").lower() == "close":
+                    break
+        except _Unreadable as error:
+            await _Line(reader, writer).refuse(Refusal(400, str(error)))
         except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError, _Gone):
             writer.transport.abort()
         finally:
@@ -127,6 +149,8 @@ class ScriptedModel:
             self._watched.change()
 
     def _take(self, request: ReceivedRequest) -> Entry:
+        if self._answer_to is not None:
+            return self._answer_to(request)
         if self._next < len(self._script):
             self._next += 1
             return self._script[self._next - 1]
@@ -166,6 +190,8 @@ class ScriptedModel:
                     await line.wait_for(self._released)
                 case dict():
                     line.event(json.dumps(step))
+                case str():
+                    line.event(step)
                 case _:
                     await line.flush()
                     await line.wait(step)
@@ -237,5 +263,19 @@ async def _read_requests(reader: asyncio.StreamReader) -> AsyncIterator[Received
             return
         first, *rest = head.decode("latin-1").split("\r\n")
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest if line)}
-        body = await reader.readexactly(int(headers.get("content-length", "0")))
-        yield ReceivedRequest(first.split(" ")[1], headers, json.loads(body) if body else None)
+        try:
+            body = await _read_body(reader, headers)
+            yield ReceivedRequest(first.split(" ")[1], headers, json.loads(body) if body else None)
+        except (ValueError, IndexError) as error:
+            raise _Unreadable(f"not a request with a JSON body: {error}") from error
+
+
+async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() != "chunked":
+        return await reader.readexactly(int(headers.get("content-length", "0")))
+    body = bytearray()
+    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    while await reader.readuntil(b"\r\n") != b"\r\n":
+        pass  # trailers
+    return bytes(body)

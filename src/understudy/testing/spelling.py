@@ -1,104 +1,11 @@
-"""What a scripted model says, in words that know no wire, and how each wire spells it.
-
-A script is a list of answers, built with `say`, `deltas`, `reasoning` and `call` (joined with `+`), or one of `status`,
-`cut_after` and `hang`; an answer as a golden recording holds it (a dict) is taken as it is.
-"""
+"""How each wire spells what a scripted model says."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
-Wire = Literal["chat", "responses"]
-
-
-class Hold:
-    """Stands between two deltas: the stream waits there until `ScriptedModel.release`."""
-
-
-HOLD = Hold()
-Step = dict[str, Any] | float | Hold  # one SSE event, a pause in seconds, or a wait for the test
-
-
-@dataclass(frozen=True)
-class Text:
-    pieces: tuple[str | float | Hold, ...]
-
-    def whole(self) -> str:
-        return "".join(piece for piece in self.pieces if isinstance(piece, str))
-
-
-@dataclass(frozen=True)
-class Thought:
-    text: str
-    raw: bool  # the model's own words; else a summary of them
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    name: str
-    arguments: str
-    call_id: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    parts: tuple[Text | Thought | ToolCall, ...]
-    usage: tuple[int, int] | None = None  # input and output tokens
-    ending: Literal["whole", "cut", "dropped"] = "whole"
-
-    def __add__(self, other: Answer) -> Answer:
-        return Answer(self.parts + other.parts, other.usage or self.usage, other.ending)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    status: int
-    body: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True)
-class Silence:
-    seconds: float | None  # None: until the client or the test ends
-
-
-Entry = Answer | Refusal | Silence | dict[str, Any]
-Script = Sequence[Entry]
-
-
-def say(text: str, *, usage: tuple[int, int] | None = None) -> Answer:
-    return Answer((Text((text,)),), usage)
-
-
-def deltas(pieces: Sequence[str | float | Hold], *, usage: tuple[int, int] | None = None) -> Answer:
-    """Text in several pieces; a number between them is a pause, `HOLD` a wait for `release`."""
-    return Answer((Text(tuple(pieces)),), usage)
-
-
-def reasoning(text: str, *, raw: bool = False) -> Answer:
-    return Answer((Thought(text, raw),))
-
-
-def call(name: str, *, call_id: str = "call1", arguments_text: str | None = None, **arguments: Any) -> Answer:
-    """A tool call; `arguments_text` gives its arguments as text, for those that do not parse."""
-    text = json.dumps(arguments) if arguments_text is None else arguments_text
-    return Answer((ToolCall(name, text, call_id),))
-
-
-def status(code: int, body: str | Mapping[str, Any] = "", headers: Mapping[str, str] | None = None) -> Refusal:
-    return Refusal(code, body if isinstance(body, str) else json.dumps(body), headers or {})
-
-
-def cut_after(answer: Answer, *, abruptly: bool = False) -> Answer:
-    """The stream ends behind `answer` without saying that it is complete; `abruptly`: the connection is dropped."""
-    return replace(answer, ending="dropped" if abruptly else "cut")
-
-
-def hang(seconds: float | None = None) -> Silence:
-    return Silence(seconds)
+from understudy.testing.script import Answer, Hold, Step, Text, Thought, ToolCall, Wire
 
 
 def spell(answer: Answer, wire: Wire) -> Iterator[Step]:

@@ -1,14 +1,21 @@
-"""Checks on every frame a server sends: JSON-RPC's form, and MCP's own types where the method is one of MCP's."""
+"""Checks on every frame a server sends: JSON-RPC's form, and MCP's own types where the method is one of MCP's.
+
+The types are those of the official SDK, `mcp` from 2.3 on. Where it is not installed only JSON-RPC's form is checked.
+"""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, Literal, cast
 
 OUR_OWN = frozenset({"notifications/initial_state", "notifications/stream_disconnected"})  # not of MCP, in spite of their names
+
+KNOWS_MCP = find_spec("mcp_types") is not None  # the SDK's types, a distribution of their own
 
 Kind = Literal["response", "request", "notification"]
 
 
 def kind_of(frame: Mapping[str, Any]) -> Kind:
+    """Whether a frame of JSON-RPC is a response, a request or a notification."""
     if "method" not in frame:
         return "response"
     return "request" if "id" in frame else "notification"
@@ -23,15 +30,17 @@ class FrameChecker:
         self._asked: dict[str | int, str] = {}
 
     def sent(self, message: Mapping[str, Any]) -> None:
+        """Remember what was asked, to know what an answer has to look like."""
         if "method" in message and "id" in message:
             self._asked[message["id"]] = message["method"]
 
     def received(self, frame: Any) -> None:
+        """Check a frame of the server."""
         if not isinstance(frame, dict):
             self.faults.append(f"not an object: {frame!r}")
             return
         known = cast(dict[str, Any], frame)
-        if fault := self._envelope(known) or self._content(known):
+        if fault := self._envelope(known) or (KNOWS_MCP and self._content(known)):
             self.faults.append(f"{fault}: {known!r}")
 
     def _envelope(self, frame: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""An MCP client for tests: the real server as a child process, its frames read in the background.
+"""An MCP server on stdio as a child process, driven from a test: its frames are read in the background and kept.
 
 Every wait has the bound of `waiting`; a server that dies fails every waiter at once, with its stderr.
 """
@@ -7,109 +7,78 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from tests.support.frames import FrameChecker, kind_of
-from tests.support.waiting import WAIT_SECONDS, Watched
+from understudy.testing.calls import Call, RpcError, ServerDied
+from understudy.testing.frames import FrameChecker, kind_of
+from understudy.testing.home import SERVER_COMMAND, CodexHome
+from understudy.testing.model import ScriptedModel
+from understudy.testing.questions import Decide, Decision, Question
+from understudy.testing.script import Wire
+from understudy.testing.waiting import Watched
 
-SERVER_COMMAND = (sys.executable, "-m", "understudy", "mcp-server")
+T = TypeVar("T")
+
+ASKED = "elicitation/create"
 _LARGEST_LINE = 512 * 2**20
 
 
-class ServerDied(AssertionError):
-    pass
-
-
-class RpcError(Exception):
-    """The server answered with a JSON-RPC error."""
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(f"{error.get('code')} {error.get('message')}")
-        self.code = error.get("code")
-        self.message = error.get("message")
-        self.data = error.get("data")
-
-
-class Call:
-    """A request under way; awaiting it gives the result."""
-
-    def __init__(self, request_id: int | str, method: str, client: McpProcess) -> None:
-        self.id = request_id
-        self.method = method
-        self._client = client
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self._client.answer(self.id).__await__()
-
-    @property
-    def done(self) -> bool:
-        return self._client.find_response(self.id) is not None
-
-
-def write_config(path: Path, settings: Mapping[str, Any]) -> None:
-    """A config.toml of dotted keys. JSON spells strings, numbers, booleans and lists of them as TOML does."""
-    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
-
-
-def provider_settings(model_url: str, wire: str = "chat") -> dict[str, Any]:
-    """Settings that make `model_url` the model: full access and no questions, no retries, so that a test says what it needs."""
-    provider = "model_providers.mock"
-    return {
-        "model": "mock-model",
-        "model_provider": "mock",
-        f"{provider}.name": "Mock provider",
-        f"{provider}.base_url": model_url,
-        f"{provider}.wire_api": wire,
-        f"{provider}.request_max_retries": 0,
-        f"{provider}.stream_max_retries": 0,
-        "approval_policy": "never",
-        "sandbox_mode": "danger-full-access",
-    }
-
-
 class McpProcess:
-    """A server in `cwd` with a configuration folder of its own, initialised on entry.
+    """A server in the folder `cwd` with a `CODEX_HOME` of its own, initialised on entry and ended on exit.
 
-    `config` adds to the settings made for `model_url`. `home` gives a configuration folder that outlives the process.
+    model             what our server asks: a `ScriptedModel`, or the URL of one
+    cwd               the server's working directory; without it, a new folder that goes with it
+    wire, config      of config.toml: see `CodexHome`
+    home              a `CodexHome`, or the path of one, that outlives the process: to start the server again on what it stored
+    command           any MCP server; ours by default. `args` go behind it, `env` into its environment
+    capabilities      what the client declares; by default that it can be asked questions
+    decide            answers every question: a decision, or a function that makes one
+    wait_seconds      the bound of every wait
+    check_frames      fail on leaving if the server sent a frame that breaks JSON-RPC or MCP
     """
 
     def __init__(
         self,
-        model_url: str | None = None,
+        model: ScriptedModel | str | None = None,
         *,
-        cwd: Path,
-        wire: str = "chat",
+        cwd: Path | None = None,
+        wire: Wire = "chat",
         config: Mapping[str, Any] | None = None,
-        home: Path | None = None,
+        home: CodexHome | Path | None = None,
         command: Sequence[str] = SERVER_COMMAND,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         protocol_version: str = "2025-06-18",
         capabilities: Mapping[str, Any] | None = None,
+        client_info: Mapping[str, Any] | None = None,
+        decide: Decide | Decision | None = None,
         initialize: bool = True,
+        wait_seconds: float | None = None,
         check_frames: bool = True,
         watched: Watched | None = None,
     ) -> None:
         self._command = [*command, *args]
         self._cwd = cwd
-        self._env = dict(env or {})
+        self._env = env
         self._home = home
-        self._settings = (provider_settings(model_url, wire) if model_url else {}) | dict(config or {})
+        self._model = model
+        self._wire: Wire = wire
+        self._config = config
         self._version = protocol_version
         self._capabilities: dict[str, Any] = {"elicitation": {}} if capabilities is None else dict(capabilities)
+        self._info = dict(client_info or {"name": "test-client", "version": "0"})
+        self._decide: Decide | Decision | None = decide
         self._initialize_on_entry = initialize
         self._checker = FrameChecker() if check_frames else None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
-        self._watched = watched or Watched()
+        self._watched = watched or Watched(wait_seconds)
         self._stderr = bytearray()
         self._next_id = 0
         self._requests_given = 0
@@ -117,22 +86,30 @@ class McpProcess:
         self._responses: dict[str, dict[str, Any]] = {}  # by the id's repr: 1 and "1" are two ids
         self._requests: list[dict[str, Any]] = []
         self._notifications: dict[str, list[dict[str, Any]]] = {}
-        self.frames: list[dict[str, Any]] = []
+        self.frames: list[dict[str, Any]] = []  # all that the server has sent, in order
         self.sent: list[dict[str, Any]] = []
-        self.server_info: dict[str, Any] = {}
+        self.server_info: dict[str, Any] = {}  # the result of `initialize`
 
     @property
     def home(self) -> Path:
-        assert self._home is not None, "the client has not been entered"
-        return self._home
+        """The server's `CODEX_HOME`."""
+        assert self._home is not None, "the server has not been started"
+        return self._home.path if isinstance(self._home, CodexHome) else self._home
+
+    @property
+    def cwd(self) -> Path:
+        """The server's working directory."""
+        assert self._cwd is not None, "the server has not been started"
+        return self._cwd
 
     @property
     def process(self) -> asyncio.subprocess.Process:
-        assert self._process is not None, "the client has not been entered"
+        assert self._process is not None, "the server has not been started"
         return self._process
 
     @property
     def stderr(self) -> str:
+        """What the server has written to stderr so far."""
         return self._stderr.decode(errors="replace")
 
     async def __aenter__(self) -> Self:
@@ -162,19 +139,17 @@ class McpProcess:
         return self._checker.faults if self._checker else []
 
     def assert_frames_are_right(self) -> None:
-        assert not self.frame_faults, "frames that a client may refuse:\n" + "\n".join(self.frame_faults)
+        """Fail if a frame so far breaks JSON-RPC or MCP. Leaving the block does this too."""
+        if self.frame_faults:
+            raise AssertionError("frames that a client may refuse:\n" + "\n".join(self.frame_faults))
 
     async def start(self) -> None:
-        if self._home is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="understudy-home-")
-            self._home = Path(self._folder.name) / ".codex"
-            self._home.mkdir()
-        if self._settings:
-            write_config(self._home / "config.toml", self._settings)
+        """Start the process without a word to it; entering the block does this and `initialize`."""
+        home = self._prepare()
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             cwd=self._cwd,
-            env=self._environment(),
+            env=home.environment(self._env),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -182,15 +157,24 @@ class McpProcess:
         )
         self._readers = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read_stderr())]
 
-    def _environment(self) -> dict[str, str]:
-        """Little of our own environment: a test must not depend on keys or proxies that happen to be set."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START") if name in os.environ}
-        kept |= {name: value for name, value in os.environ.items() if name.startswith("UNDERSTUDY_")}
-        return {**kept, "HOME": str(self.home.parent), "CODEX_HOME": str(self.home), **self._env}
+    def _prepare(self) -> CodexHome:
+        if self._home is None or self._cwd is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="understudy-testing-")
+        if self._cwd is None:
+            self._cwd = self._made("project")
+        if self._home is None:
+            self._home = self._made("user") / ".codex"
+        return CodexHome(self.home, self._model, wire=self._wire, config=self._config)
+
+    def _made(self, name: str) -> Path:
+        assert self._folder is not None
+        made = Path(self._folder.name, name)
+        made.mkdir()
+        return made
 
     async def initialize(self) -> dict[str, Any]:
-        info = {"name": "test-client", "version": "0"}
-        params = {"protocolVersion": self._version, "capabilities": self._capabilities, "clientInfo": info}
+        """The handshake; the server's answer."""
+        params = {"protocolVersion": self._version, "capabilities": self._capabilities, "clientInfo": self._info}
         self.server_info = await self.request("initialize", params)
         await self.notify("notifications/initialized")
         return self.server_info
@@ -198,17 +182,27 @@ class McpProcess:
     # to the server
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        self.sent.append(dict(message))
-        if self._checker:
-            self._checker.sent(message)
-        await self.send_raw(json.dumps(message).encode() + b"\n")
+        """Send a message as it is, and wait until the server can take more."""
+        self._write(message)
+        await self.send_raw(b"")
 
     async def send_raw(self, line: bytes) -> None:
-        stdin = self.process.stdin
-        assert stdin is not None
+        """Send bytes, which need not be a message."""
+        stdin = self._stdin
         with suppress(ConnectionError):  # a server that died is told to the waiters, with its stderr
             stdin.write(line)
             await stdin.drain()
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        self.sent.append(dict(message))
+        if self._checker:
+            self._checker.sent(message)
+        self._stdin.write(json.dumps(message).encode() + b"\n")
+
+    @property
+    def _stdin(self) -> asyncio.StreamWriter:
+        assert self.process.stdin is not None
+        return self.process.stdin
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, request_id: int | str | None = None) -> Call:
         """Send a request; the answer is there for whoever awaits the call, now or later."""
@@ -218,13 +212,16 @@ class McpProcess:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
         if params is not None:
             message["params"] = params
-        self.sent.append(message)
-        if self._checker:
-            self._checker.sent(message)
-        stdin = self.process.stdin
-        assert stdin is not None
-        stdin.write(json.dumps(message).encode() + b"\n")
+        self._write(message)
         return Call(request_id, method, self)
+
+    def codex(self, prompt: str, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Call:
+        """Call the tool `codex`, which begins a conversation. `text_of` and `thread_of` read its result."""
+        return self.call_tool("codex", {"prompt": prompt, **(arguments or {})}, **more)
+
+    def reply(self, thread: str, prompt: str) -> Call:
+        """Call the tool `codex-reply`, which continues a conversation."""
+        return self.call_tool("codex-reply", {"threadId": thread, "prompt": prompt})
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, /, *, meta: Any = None, **more: Any) -> Call:
         """Call a tool. Arguments that are no Python names go in `arguments`; `meta` becomes `_meta`."""
@@ -234,20 +231,25 @@ class McpProcess:
         return self.request("tools/call", params)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
         await self.send({"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params}))
 
     async def cancel(self, call: Call) -> None:
+        """Ask the server to stop working on a call."""
         await self.notify("notifications/cancelled", {"requestId": call.id})
 
     async def respond(self, request: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Answer a request of the server."""
         await self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
     async def respond_error(self, request: Mapping[str, Any], code: int, message: str) -> None:
+        """Answer a request of the server with an error."""
         await self.send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}})
 
     # from the server
 
     def find_response(self, request_id: int | str) -> dict[str, Any] | None:
+        """The frame that answers a request, if it has come."""
         return self._responses.get(repr(request_id))
 
     async def answer(self, request_id: int | str) -> Any:
@@ -265,10 +267,24 @@ class McpProcess:
 
         request = await self._watched.until(find, f"a request of the server ({method or 'any'})")
         self._requests_given += 1
-        assert method in (None, request["method"]), f"the server asked {request['method']}, not {method}"
+        if method not in (None, request["method"]):
+            raise AssertionError(f"the server asked {request['method']}, not {method}")
         return request
 
+    async def next_question(self) -> Question:
+        """The next approval question that was not handed out yet."""
+        return self._question(await self.next_request(ASKED))
+
+    @property
+    def questions(self) -> list[Question]:
+        """All approval questions so far, answered or not."""
+        return [self._question(request) for request in self._requests if request["method"] == ASKED]
+
+    def _question(self, request: Mapping[str, Any]) -> Question:
+        return Question(request, lambda asked, result: self._write({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+
     def notifications(self, method: str) -> list[dict[str, Any]]:
+        """The notifications of that method so far."""
         return self._notifications.get(method, [])
 
     async def next_notification(self, method: str, count: int = 1) -> dict[str, Any]:
@@ -302,6 +318,10 @@ class McpProcess:
 
         return await self._watched.until(find, wish)
 
+    async def until(self, find: Callable[[], T | None], wish: str, seconds: float | None = None) -> T:
+        """What `find` gives, once it gives something; it is tried again whenever the server has sent something."""
+        return await self._watched.until(find, wish, seconds)
+
     async def frames_until(self, count: int) -> None:
         """Wait until the server has sent `count` frames."""
         await self._watched.until(lambda: len(self.frames) >= count or None, f"{count} frames")
@@ -311,17 +331,16 @@ class McpProcess:
     async def close(self) -> int:
         """End of input; the exit code, once the server has gone."""
         self._ended_by_us = True
-        stdin = self.process.stdin
-        assert stdin is not None
         with suppress(ConnectionError):
-            stdin.close()
-            await stdin.wait_closed()
+            self._stdin.close()
+            await self._stdin.wait_closed()
+        seconds = self._watched.seconds
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(seconds):
                 await asyncio.wait(self._readers)
                 return await self.process.wait()
         except TimeoutError:
-            raise AssertionError(f"the server did not go within {WAIT_SECONDS:g} s of the end of input\n{self.stderr}") from None
+            raise AssertionError(f"the server did not go within {seconds:g} s of the end of input\n{self.stderr}") from None
 
     async def kill(self) -> None:
         """SIGKILL, as a machine that loses power would."""
@@ -329,7 +348,7 @@ class McpProcess:
         with suppress(ProcessLookupError):
             self.process.kill()
         await self.process.wait()
-        await asyncio.wait(self._readers, timeout=WAIT_SECONDS)  # a stray grandchild may hold the pipes open
+        await asyncio.wait(self._readers, timeout=self._watched.seconds)  # a stray grandchild may hold the pipes open
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
@@ -338,7 +357,8 @@ class McpProcess:
             transport.close()
 
     async def exit_code(self) -> int:
-        async with asyncio.timeout(WAIT_SECONDS):
+        """Wait until the server has gone by itself."""
+        async with asyncio.timeout(self._watched.seconds):
             return await self.process.wait()
 
     async def _read_frames(self) -> None:
@@ -365,6 +385,9 @@ class McpProcess:
                 self._responses.setdefault(repr(frame.get("id")), frame)
             case "request":
                 self._requests.append(frame)
+                if self._decide is not None and frame["method"] == ASKED:
+                    question = self._question(frame)
+                    question.decide(self._decide(question) if callable(self._decide) else self._decide)
             case "notification":
                 self._notifications.setdefault(frame["method"], []).append(frame)
 

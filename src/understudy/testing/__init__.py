@@ -1,0 +1,73 @@
+"""For tests of programs that talk to an MCP server such as ours: a scripted model over real HTTP, and a driver for the server.
+
+    async with ScriptedModel([call("shell", command=["ls"]), say("done")]) as model, McpProcess(model) as server:
+        result = await server.codex("list the files")
+
+`understudy.testing.fixtures` has the same as pytest fixtures. docs/testing.md shows how to test a client with them. Nothing else
+in the package imports this folder.
+"""
+
+from understudy.testing.calls import Call, RpcError, ServerDied
+from understudy.testing.frames import FrameChecker
+from understudy.testing.home import SERVER_COMMAND, CodexHome, provider_settings, write_config
+from understudy.testing.model import ReceivedRequest, ScriptedModel
+from understudy.testing.process import McpProcess
+from understudy.testing.questions import Question
+from understudy.testing.results import text_of, thread_of
+from understudy.testing.script import (
+    HOLD,
+    Answer,
+    Entry,
+    Hold,
+    Refusal,
+    Script,
+    Silence,
+    Step,
+    Text,
+    Thought,
+    ToolCall,
+    call,
+    cut_after,
+    deltas,
+    hang,
+    reasoning,
+    say,
+    slowly,
+    status,
+)
+
+__all__ = [
+    "HOLD",
+    "SERVER_COMMAND",
+    "Answer",
+    "Call",
+    "CodexHome",
+    "Entry",
+    "FrameChecker",
+    "Hold",
+    "McpProcess",
+    "Question",
+    "ReceivedRequest",
+    "Refusal",
+    "RpcError",
+    "Script",
+    "ScriptedModel",
+    "ServerDied",
+    "Silence",
+    "Step",
+    "Text",
+    "Thought",
+    "ToolCall",
+    "call",
+    "cut_after",
+    "deltas",
+    "hang",
+    "provider_settings",
+    "reasoning",
+    "say",
+    "slowly",
+    "status",
+    "text_of",
+    "thread_of",
+    "write_config",
+]
