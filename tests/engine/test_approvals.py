@@ -8,7 +8,7 @@ import pytest
 
 from tests.store.records import new_id, open_log
 from understudy.engine.approvals import CLIENT, Approvals
-from understudy.engine.feed import Feed
+from understudy.engine.tail import Tail
 from understudy.protocol.changes import AddFile
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -27,24 +27,24 @@ COMMAND = CommandApprovalAsked("c", ("touch", "x"), "/w", key="the key")
 class Scene:
     def __init__(self, folder: Path) -> None:
         self.log = open_log(folder)
-        self.feed = Feed(new_id(), self.log, asyncio.get_running_loop())
-        self.feed.begin()
-        self.feed.append(Opened(self.feed.conversation_id, "m", Overrides()), turn="0")
-        self.approvals = Approvals(self.feed)
+        self.tail = Tail(new_id(), self.log, asyncio.get_running_loop())
+        self.tail.begin()
+        self.tail.append(Opened(self.tail.conversation_id, "m", Overrides()), turn="0")
+        self.approvals = Approvals(self.tail)
 
     def ask(self, question: Question) -> asyncio.Task[Answer]:
         return asyncio.ensure_future(self.approvals.ask(question, "1"))
 
     async def records(self) -> list[Record]:
-        await self.feed.committed()
-        return [entry.record for entry in self.log.read(self.feed.conversation_id)][1:]
+        await self.tail.committed()
+        return [entry.record for entry in self.log.read(self.tail.conversation_id)][1:]
 
 
 async def test_the_first_answer_counts_and_the_others_are_on_record(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     asked = scene.ask(COMMAND)
     await asyncio.sleep(0)
-    assert scene.feed.state.questions == {"c": COMMAND}
+    assert scene.tail.state.questions == {"c": COMMAND}
     assert scene.approvals.decide("c", "approved_for_session", CLIENT, "1") is True
     assert scene.approvals.decide("c", "denied", CLIENT, "1") is False
     assert await asked == Answer("approved_for_session", CLIENT)
@@ -53,7 +53,7 @@ async def test_the_first_answer_counts_and_the_others_are_on_record(tmp_path: Pa
         ApprovalDecided("c", "approved_for_session", CLIENT, True, "the key"),
         ApprovalDecided("c", "denied", CLIENT, False, None),
     ]
-    assert scene.feed.state.approved == {"the key"}
+    assert scene.tail.state.approved == {"the key"}
     scene.log.close()
 
 
@@ -71,7 +71,7 @@ async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be
     tmp_path: Path,
 ) -> None:
     scene = Scene(tmp_path)
-    scene.feed.append(COMMAND, turn="1")
+    scene.tail.append(COMMAND, turn="1")
     assert scene.approvals.decide("c", "approved", CLIENT, "1") is True
     asked = scene.ask(CommandApprovalAsked("c", ("touch", "x"), "/w", key="another key"))
     assert await asked == Answer("approved", CLIENT)
@@ -91,12 +91,12 @@ async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be
 )
 async def test_an_early_answer_is_not_taken_for_another_question(tmp_path: Path, before: Question, after: Question) -> None:
     scene = Scene(tmp_path)
-    scene.feed.append(before, turn="1")
+    scene.tail.append(before, turn="1")
     scene.approvals.decide("c", "approved", CLIENT, "1")
     asked = scene.ask(after)
     await asyncio.sleep(0)
     assert not asked.done()
-    assert scene.feed.state.questions == {"c": after}
+    assert scene.tail.state.questions == {"c": after}
     scene.approvals.decide("c", "denied", CLIENT, "1")
     assert (await asked).decision == "denied"
     scene.log.close()
@@ -104,7 +104,7 @@ async def test_an_early_answer_is_not_taken_for_another_question(tmp_path: Path,
 
 async def test_an_early_answer_does_not_outlive_its_turn(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.feed.append(COMMAND, turn="1")
+    scene.tail.append(COMMAND, turn="1")
     scene.approvals.decide("c", "approved", CLIENT, "1")
     scene.approvals.begin_turn()
     asked = scene.ask(COMMAND)
@@ -122,12 +122,12 @@ async def test_an_answer_given_before_the_ground_changed_is_none_to_what_stands_
     scene = Scene(tmp_path)
     before = msgspec.structs.replace(COMMAND, ground="one")
     after = msgspec.structs.replace(COMMAND, ground=now)
-    scene.feed.append(before, turn="1")
+    scene.tail.append(before, turn="1")
     assert scene.approvals.decide("c", "approved", CLIENT, "1") is True  # as after a restart, when nobody waits here yet
     asked = scene.ask(after)
     await asyncio.sleep(0)
     if not answered:
-        assert scene.feed.state.questions == {"c": after}
+        assert scene.tail.state.questions == {"c": after}
         assert scene.approvals.decide("c", "denied", CLIENT, "1") is True
     assert (await asked).decision == ("approved" if answered else "denied")
     scene.log.close()

@@ -39,7 +39,7 @@ async def a_turn(engine: Engine) -> ConversationId:
     over = asyncio.Event()
     async with asyncio.timeout(20):
         await conversation.ended()
-        conversation.feed.when_committed(over.set)
+        conversation.tail.when_committed(over.set)
         await over.wait()
     return conversation.id
 

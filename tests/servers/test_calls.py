@@ -99,13 +99,13 @@ async def test_whoever_is_told_that_the_log_failed_is_told_once(tmp_path: Path) 
         await model.next_request(1)
         thread = await session_of(server, call_)
         conversation = server.engine.find(server.engine.list(1).rows[0].conversation_id)
-        for follower in tuple(conversation.feed.followers):
+        for follower in tuple(conversation.tail.broadcast.followers):
             follower.fail(StoreError("the disk is full"))
             follower.fail(StoreError("and again"))
         result = await call_
         assert result == failed("the disk is full", thread)
         assert len(answers(server, call_)) == 1
-        assert (conversation.feed.followers, conversation.callers) == ([], [])
+        assert (conversation.tail.broadcast.followers, conversation.callers) == ([], [])
 
 
 @pytest.mark.parametrize("can_be_asked", [True, False])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.feed import LiveDelta, Shown
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.protocol.changes import AddFile, DeleteFile, UpdateFile
 from understudy.protocol.items import (
     FunctionCall,
@@ -126,7 +126,7 @@ INTERRUPTED = [{"type": "error", "message": "Turn interrupted"}, {"type": "task_
     ],
 )
 def test_a_record_stands_for_these_events(record: Record, events: list[dict[str, Any]]) -> None:
-    shown = Shown(Entry(1, 0, "1", 0.0, record))
+    shown = LiveEntry(Entry(1, 0, "1", 0.0, record))
     encoded = SeedCodec().events(shown)
     assert [json.loads(event.msg) for event in encoded] == events
     assert [event.type.decode() for event in encoded] == [event["type"] for event in events]
@@ -134,7 +134,7 @@ def test_a_record_stands_for_these_events(record: Record, events: list[dict[str,
 
 
 def test_usage_is_told_as_token_count() -> None:
-    shown = Shown(Entry(1, 0, "1", 0.0, TokensCounted(Usage(10, 5, 15, cached_input_tokens=4))))
+    shown = LiveEntry(Entry(1, 0, "1", 0.0, TokensCounted(Usage(10, 5, 15, cached_input_tokens=4))))
     [event] = SeedCodec().events(shown)
     assert json.loads(event.msg) == {
         "type": "token_count",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.feed import LiveDelta, Shown
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, Usage
 from understudy.protocol.records import (
@@ -74,7 +74,7 @@ class Log:
     def told(self, codec: ModernCodec, *numbers: int) -> list[dict[str, Any]]:
         """The events of these entries; of all when none are named."""
         chosen = [self.entries[number - 1] for number in numbers] or self.entries
-        encoded = [event for entry in chosen for event in codec.events(Shown(entry))]
+        encoded = [event for entry in chosen for event in codec.events(LiveEntry(entry))]
         assert [event.type.decode() for event in encoded] == [json.loads(event.msg)["type"] for event in encoded]
         return [json.loads(event.msg) for event in encoded]
 

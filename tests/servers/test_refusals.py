@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.scenes import answered, text_of, told_to_model
 from tests.servers.test_calls import ASKING, scene
 from tests.support.watching import Watching
-from understudy.engine.feed import LiveDelta, Shown
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import Message
@@ -148,7 +148,7 @@ class Person:
 
     can_answer = True
 
-    def show(self, shown: Shown) -> None: ...
+    def show(self, live: LiveEntry) -> None: ...
     def show_delta(self, live: LiveDelta) -> None: ...
     def fail(self, error: AgentError) -> None: ...
 
@@ -159,7 +159,7 @@ async def test_where_somebody_else_can_be_asked_the_call_waits_for_them(tmp_path
         turn = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
         await server.event("agent_message_delta", turn)
         conversation = server.engine.find(server.engine.list(1).rows[0].conversation_id)
-        conversation.feed.followers.append(Person())
+        conversation.tail.broadcast.followers.append(Person())
         model.release()
         await server.event("exec_approval_request", turn)
         await server.request("ping")

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
-from understudy.engine.feed import LiveDelta, Shown
 from understudy.engine.stopping import Stopping
 from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
@@ -61,7 +61,7 @@ class Playbook:
         settings = provider_settings(self.model.url) | self._settings
         self.engine = Engine(cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(self._home)})
         self.conversation = self.engine.create(Overrides(cwd=str(self._folder)))
-        self.conversation.feed.followers.append(self)
+        self.conversation.tail.broadcast.followers.append(self)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -114,12 +114,12 @@ class Playbook:
             [_message(message) for message in request["messages"] if not _is_context(message)] for request in self.model.requests
         ]
 
-    # -- called by the feed
+    # -- called by the broadcast
 
     can_answer = True
 
-    def show(self, shown: Shown) -> None:
-        self.shown.append(self._line(shown.entry))
+    def show(self, live: LiveEntry) -> None:
+        self.shown.append(self._line(live.entry))
         self._watched.change()
 
     def show_delta(self, live: LiveDelta) -> None:

@@ -1,6 +1,6 @@
 """Records in, messages to one client out, as lines that can be read: what a viewer of a conversation says on the wire.
 
-The log, the feed and the client's side are real; only nobody asks a model, so that a test chooses every record.
+The log, the tail and the client's side are real; only nobody asks a model, so that a test chooses every record.
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class Watching:
 
     async def record(self, *records: Record, turn: str = "1") -> None:
         """They come to the log, and those who watch are shown them."""
-        self.conversation.feed.append(*records, turn=_copy(turn))
+        self.conversation.tail.append(*records, turn=_copy(turn))
         await self._settle()
 
     async def delta(self, delta: Delta, turn: str = "1") -> None:
-        self.conversation.feed.emit(delta, _copy(turn))
+        self.conversation.tail.emit(delta, _copy(turn))
         await self._settle()
 
     def respond(self, frame: Json) -> None:
@@ -123,7 +123,7 @@ class Watching:
 
     async def _settle(self) -> None:
         async with asyncio.timeout(WAIT_SECONDS):
-            await self.conversation.feed.committed()
+            await self.conversation.tail.committed()
         self.sink.flush()
 
     # -- what the client is told

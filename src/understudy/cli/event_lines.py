@@ -3,7 +3,7 @@
 import msgspec
 
 from understudy.cli.stored import rfc3339
-from understudy.engine.feed import LiveDelta
+from understudy.engine.broadcast import LiveDelta
 from understudy.protocol.records import Entry, UserMessage
 from understudy.servers.codec import Encoded, encode_delta, encode_user_message, project
 

@@ -31,7 +31,7 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         conversation = engine.find(find_id(engine.log.path, options.id))
         can_ask = options.prompt != "-" and sys.stdin.isatty()
         viewer: Viewer = (JsonViewer if options.json else PersonViewer)(conversation, can_ask=can_ask)
-        conversation.feed.followers.append(viewer)
+        conversation.tail.broadcast.followers.append(viewer)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, viewer.interrupt)
         if prompt is None:
             _take_up(conversation, viewer)

@@ -14,8 +14,8 @@ from understudy.cli.record_teller import Question, RecordTeller, question_text
 from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
 from understudy.engine.approvals import CLIENT
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation, Sent
-from understudy.engine.feed import LiveDelta, Shown
 from understudy.protocol.choices import Decision
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, PatchApprovalAsked, RequestSent, TurnEnded
 
@@ -43,7 +43,7 @@ class Viewer:
         if sent.joined:
             self._put_open(before)
         else:
-            self.conversation.feed.when_committed(lambda: self._put_open(before))  # after the message itself has been shown
+            self.conversation.tail.when_committed(lambda: self._put_open(before))  # after the message itself has been shown
 
     def follow_turn(self, turn: str) -> None:
         """The turn that is under way, here or in another process."""
@@ -69,11 +69,11 @@ class Viewer:
             self._end(INTERRUPTED)
         self._interrupted = True
 
-    # -- called by the feed
+    # -- called by the broadcast
 
-    def show(self, shown: Shown) -> None:
-        entry = shown.entry
-        self._tell_safely(lambda: self.tell(shown))
+    def show(self, live: LiveEntry) -> None:
+        entry = live.entry
+        self._tell_safely(lambda: self.tell(live))
         match entry.record:
             case RequestSent(consumed=consumed) if self._message_id in consumed:
                 self._turn, self._read = entry.turn, True
@@ -96,7 +96,7 @@ class Viewer:
 
     # -- for subclasses
 
-    def tell(self, shown: Shown) -> None:
+    def tell(self, live: LiveEntry) -> None:
         raise NotImplementedError
 
     def tell_delta(self, live: LiveDelta) -> None:
@@ -152,9 +152,9 @@ class PersonViewer(Viewer):
     def terminal(self) -> Console:
         return self._console
 
-    def tell(self, shown: Shown) -> None:
-        self._records.tell(shown.entry.record)
-        if isinstance(shown.entry.record, TurnEnded):
+    def tell(self, live: LiveEntry) -> None:
+        self._records.tell(live.entry.record)
+        if isinstance(live.entry.record, TurnEnded):
             self._teller.close()
 
     def tell_question(self, question: Question) -> None:
@@ -175,10 +175,10 @@ class JsonViewer(Viewer):
     def terminal(self) -> Console:
         return self._console
 
-    def tell(self, shown: Shown) -> None:
-        self._write(*event_lines(shown.entry))
-        if self.can_answer and isinstance(shown.entry.record, CommandApprovalAsked | PatchApprovalAsked):
-            self.tell_question(shown.entry.record)
+    def tell(self, live: LiveEntry) -> None:
+        self._write(*event_lines(live.entry))
+        if self.can_answer and isinstance(live.entry.record, CommandApprovalAsked | PatchApprovalAsked):
+            self.tell_question(live.entry.record)
 
     def tell_question(self, question: Question) -> None:
         Teller(self._console).question(question_text(question, self.conversation.state.overrides.cwd or ""))

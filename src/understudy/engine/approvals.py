@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from understudy.engine.feed import Feed
+from understudy.engine.tail import Tail
 from understudy.protocol.choices import Decision
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Noticed, PatchApprovalAsked
 from understudy.tools.tool import Answer, Question
@@ -14,8 +14,8 @@ CLIENT = "client"
 
 
 class Approvals:
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    def __init__(self, tail: Tail) -> None:
+        self._tail = tail
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._early: dict[str, tuple[Question, Answer]] = {}  # to questions open since before a restart, not asked here yet
 
@@ -28,10 +28,10 @@ class Approvals:
         call_id = question.call_id
         self._open[call_id] = waiter
         try:
-            known = self._feed.state.questions.get(call_id)
+            known = self._tail.state.questions.get(call_id)
             if known is None or not _is_same(known, question):
-                self._feed.append(question, turn=turn)
-                self._feed.flush_soon()
+                self._tail.append(question, turn=turn)
+                self._tail.flush_soon()
             answered, early = self._early.pop(call_id, (None, None))
             if early is not None and answered is not None and _is_same(answered, question):
                 self.decide(call_id, early.decision, early.source, turn)
@@ -42,7 +42,7 @@ class Approvals:
     def decide(self, call_id: str, decision: Decision, source: str, turn: str) -> bool:
         """True when this answer is the one that counts."""
         waiter = self._open.get(call_id)
-        question = self._feed.state.questions.get(call_id)
+        question = self._tail.state.questions.get(call_id)
         if waiter is None and question is not None and call_id not in self._early:
             self._early[call_id] = question, Answer(decision, source)
             return True
@@ -50,10 +50,10 @@ class Approvals:
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
         key = question.key if isinstance(question, CommandApprovalAsked) else None
-        self._feed.append(ApprovalDecided(call_id, decision, source, counts, key), turn=turn)
+        self._tail.append(ApprovalDecided(call_id, decision, source, counts, key), turn=turn)
         if counts and waiter is not None:
             if source != CLIENT:
-                self._feed.append(Noticed(f"approval {decision}: {source}"), turn=turn)
+                self._tail.append(Noticed(f"approval {decision}: {source}"), turn=turn)
             waiter.set_result(Answer(decision, source))
         return counts
 

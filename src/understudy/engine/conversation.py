@@ -13,11 +13,11 @@ import msgspec
 
 from understudy.engine import recovery
 from understudy.engine.approvals import Approvals
-from understudy.engine.feed import Feed
 from understudy.engine.fold import State, merge
 from understudy.engine.held import Held
 from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
+from understudy.engine.tail import Tail
 from understudy.engine.tenure import Tenure
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, StoreError, UnknownConversation, report_bug
@@ -66,10 +66,10 @@ class Conversation:
         on_turn_started: Callable[[], None],
     ) -> None:
         self.id = conversation_id
-        self.feed = Feed(conversation_id, log, loop, holding)
-        self.feed.on_failure = self._stop_unrecorded
-        self.feed.on_all_written = self._release
-        self.approvals = Approvals(self.feed)
+        self.tail = Tail(conversation_id, log, loop, holding)
+        self.tail.on_failure = self._stop_unrecorded
+        self.tail.on_all_written = self._release
+        self.approvals = Approvals(self.tail)
         self._log = log
         self._sandbox = sandbox
         self._prepare = prepare
@@ -86,14 +86,14 @@ class Conversation:
         self._abandoned = False
         self._stopped = False
         self.callers: list[Caller] = []
-        self._letters = Letters(conversation_id, log, self.feed)
-        self._tenure = Tenure(conversation_id, log, self.feed, self._letters)
+        self._letters = Letters(conversation_id, log, self.tail)
+        self._tenure = Tenure(conversation_id, log, self.tail, self._letters)
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
 
     @property
     def state(self) -> State:
-        return self.feed.state
+        return self.tail.state
 
     @property
     def is_running(self) -> bool:
@@ -102,36 +102,36 @@ class Conversation:
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        return self._task is None and not self._tenure.held and not self.needs_watching and self.feed.idle
+        return self._task is None and not self._tenure.held and not self.needs_watching and self.tail.idle
 
     def forget(self) -> None:
         """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
-        self.feed.close()
-        self.feed.on_failure = self.feed.on_all_written = None
+        self.tail.close()
+        self.tail.on_failure = self.tail.on_all_written = None
 
     # -- beginning
 
     def open(self, overrides: Overrides, model: str, provider: str, pins: Pins | None = None) -> None:
         """The first record of a new conversation."""
-        self.feed.begin()
-        self.feed.append(Opened(self.id, model, overrides, provider, pins), turn="0")
+        self.tail.begin()
+        self.tail.append(Opened(self.id, model, overrides, provider, pins), turn="0")
         self._tenure.begin()
-        self.feed.when_committed(self._release_if_idle)
+        self.tail.when_committed(self._release_if_idle)
 
     def load(self) -> None:
         """Read what the store has. Raises `UnknownConversation`."""
         position = self._log.position(self.id)
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
-        self.feed.load(State.read(self._log.read(self.id)), position.epoch)
-        self.feed.published = self.state.last_seq
+        self.tail.load(State.read(self._log.read(self.id)), position.epoch)
+        self.tail.broadcast.published = self.state.last_seq
 
     def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that viewers may be shown, from the store. The disk may be a moment ahead of what was shown: not after this."""
         entries = self._log.read(self.id, after, limit)
-        if entries and entries[-1].seq > self.feed.published:
-            self.feed.note_committed(entries[-1].seq)
-        return [entry for entry in entries if entry.seq <= self.feed.published]
+        if entries and entries[-1].seq > self.tail.broadcast.published:
+            self.tail.note_committed(entries[-1].seq)
+        return [entry for entry in entries if entry.seq <= self.tail.broadcast.published]
 
     # -- ops
 
@@ -162,7 +162,7 @@ class Conversation:
                 # raises now; they hold from the next turn on
                 self._prepare(merge(self.state.overrides, record.overrides), self.id, record.pins)
             assert self._turn is not None
-            self.feed.append(record, turn=self._turn.turn_id)
+            self.tail.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
         try:
             letters = self._tenure.take()
@@ -190,7 +190,7 @@ class Conversation:
         elif self._letters.posting:
             self._letters.when_posted(callback)
         else:
-            self.feed.when_accepted(callback)
+            self.tail.when_accepted(callback)
 
     def _begin(self, record: UserMessage, *before: UserMessage) -> Sent:
         """Start a turn with a message, and with those that were left for a turn that had ended."""
@@ -205,15 +205,15 @@ class Conversation:
                 record = msgspec.structs.replace(record, pins=setup.pins)
             resumed = self._settle_cut_turn()
             turn_id = str(self.state.submissions + len(before) + 1) if resumed is None else resumed
-            self.feed.append(*before, record, turn=turn_id)
+            self.tail.append(*before, record, turn=turn_id)
         except BaseException:
-            self.feed.state = before_fork
+            self.tail.state = before_fork
             self._letters.put_back()
             self._tenure.mistrust()
             self._release_if_idle()
             raise
         if resumed is None:
-            self.feed.append(TurnStarted(turn_id), turn=turn_id)
+            self.tail.append(TurnStarted(turn_id), turn=turn_id)
         self.use_setup(setup, self.state.overrides)
         self._start(turn_id)
         return Sent(record.message_id, turn_id, joined=False)
@@ -266,12 +266,12 @@ class Conversation:
                 held.tell(BadRequest(FORK_WHILE_RUNNING))
                 continue
             try:
-                self.feed.append(held.record, turn=turn)
+                self.tail.append(held.record, turn=turn)
             except AgentError as error:
                 held.tell(error)
             else:
                 for told in held.told:
-                    self.feed.when_accepted(told)
+                    self.tail.when_accepted(told)
 
     def _interrupt(self, task: asyncio.Task[None]) -> None:
         turn = self._turn
@@ -285,7 +285,7 @@ class Conversation:
         def leave() -> None:  # after the commit: unwinding competes with the writer for the interpreter's lock
             task.cancel()
 
-        self.feed.when_committed(leave)
+        self.tail.when_committed(leave)
 
     def decide(self, call_id: str, decision: Decision, source: str, turn: str | None = None) -> bool:
         """Answer a question, of this turn where one is named: call ids come again. False when it was not open any more."""
@@ -310,7 +310,7 @@ class Conversation:
     @property
     def needs_watching(self) -> bool:
         """Another process may have something for whoever follows here, or for the turn that runs here."""
-        return self._task is not None or bool(self.feed.followers) or bool(self._letters.unread)
+        return self._task is not None or bool(self.tail.broadcast.followers) or bool(self._letters.unread)
 
     @property
     def depends_on_another(self) -> bool:
@@ -345,16 +345,16 @@ class Conversation:
             if self._task is not None and (position is None or position.letters):
                 self._read_letters()
             return
-        if self.feed.failure:
+        if self.tail.failure:
             return
         if position is None or position.last_seq != self.state.last_seq:
             self._tenure.catch_up()
         if self.depends_on_another and not self.is_claimed_elsewhere:
             self._take_over()
-        elif self.state.turn is not None and self.feed.followers:
+        elif self.state.turn is not None and self.tail.broadcast.followers:
             said = self._log.partial(self.id)
-            if said is not None and said.after >= self.feed.published:
-                self.feed.publish_partial(said, self.state.turn)
+            if said is not None and said.after >= self.tail.broadcast.published:
+                self.tail.broadcast.publish_foreign_text(said, self.state.turn)
 
     def _on_posted(self, error: AgentError | None) -> None:
         if error is None:
@@ -364,11 +364,11 @@ class Conversation:
 
     def lose(self) -> None:
         """Another process has deleted it: whoever waits or watches here is told."""
-        if self._tenure.held or not self.feed.published or self._log.position(self.id) is not None:
+        if self._tenure.held or not self.tail.broadcast.published or self._log.position(self.id) is not None:
             return
         self._deleted = True
         self._letters.unread.clear()
-        self.feed.fail_followers(UnknownConversation("the conversation was deleted"))
+        self.tail.broadcast.fail(UnknownConversation("the conversation was deleted"))
 
     def _take_over(self) -> None:
         """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
@@ -411,7 +411,7 @@ class Conversation:
             self._letters.note_read(letter)
             match letter.op:
                 case SendLetter(message=message):
-                    self.feed.append(message, turn=ours)
+                    self.tail.append(message, turn=ours)
                 case InterruptLetter(turn=turn):
                     if turn in ("", ours):
                         self.interrupt()
@@ -424,7 +424,7 @@ class Conversation:
             self._begin(messages[-1], *messages[:-1])
 
     def _release_if_idle(self) -> None:
-        if self.feed.idle:
+        if self.tail.idle:
             self._release()
 
     def _release(self) -> None:
@@ -451,7 +451,7 @@ class Conversation:
         assert self._setup is not None
         self._interrupt_asked = self._told_to_end = self._letters_left = False
         self.approvals.begin_turn()
-        self._turn = Turn(turn_id, self.feed, self._setup, self._sandbox, self.approvals, self._read_letters)
+        self._turn = Turn(turn_id, self.tail, self._setup, self._sandbox, self.approvals, self._read_letters)
         self._task = self._loop.create_task(self._run(self._turn), name=f"turn {turn_id} of {self.id}")
         self._on_turn_started()  # last: what there is to watch for is seen from the task
 
@@ -478,7 +478,7 @@ class Conversation:
     @property
     def _is_ending(self) -> bool:
         """Nothing that comes now is for the running turn."""
-        return self._told_to_end or self.feed.failure is not None
+        return self._told_to_end or self.tail.failure is not None
 
     def _begin_what_waits(self) -> None:
         """Messages that came while a turn was ending begin one of their own, those from other processes first."""
@@ -504,8 +504,8 @@ class Conversation:
 
     def _stop_unrecorded(self) -> None:
         """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
-        if self.feed.failure is not None:
-            self._held.fail(self.feed.failure)
+        if self.tail.failure is not None:
+            self._held.fail(self.tail.failure)
         if self._task is not None:
             self._cancel(self._task)
 
@@ -515,9 +515,9 @@ class Conversation:
 
     def _close_turn(self, turn_id: str, ended: TurnEnded) -> None:
         """Whatever the turn left open is answered, and then it is over: exactly once, whichever way it went."""
-        self.feed.append(*recovery.close_open_calls(self.state), ended, turn=turn_id)
-        self.feed.flush()
-        self.feed.when_committed(self._release_if_idle)
+        self.tail.append(*recovery.close_open_calls(self.state), ended, turn=turn_id)
+        self.tail.flush()
+        self.tail.when_committed(self._release_if_idle)
 
     def _settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
         """After a crash: a turn that waits for an answer goes on (its id is returned), any other is closed as interrupted."""
@@ -538,8 +538,8 @@ class Conversation:
         end = self.state.message_ends[parent_message_id]
         if end != self.state.head:
             stored = self._log.read(self.id)
-            unstored = [entry for entry in self.feed.unpublished() if entry.seq > stored[-1].seq]
-            self.feed.state = self.state.fork([*stored, *unstored], end)
+            unstored = [entry for entry in self.tail.broadcast.unpublished() if entry.seq > stored[-1].seq]
+            self.tail.state = self.state.fork([*stored, *unstored], end)
 
     # -- ending
 
@@ -566,7 +566,7 @@ class Conversation:
             raise
         finally:
             self._tenure.release()
-        self.feed.fail_followers(UnknownConversation("the conversation was deleted"))
+        self.tail.broadcast.fail(UnknownConversation("the conversation was deleted"))
 
     async def _take_from_whoever_finishes(self) -> None:
         """Another process whose turn is over in the log is about to let go."""

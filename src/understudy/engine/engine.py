@@ -149,7 +149,7 @@ class Engine:
         if status == "idle":
             return status
         known = self._conversations.get(listed.conversation_id)
-        ends_here = known is not None and (known.is_running or not known.feed.idle)  # the end may still be on its way to the disk
+        ends_here = known is not None and (known.is_running or not known.tail.idle)  # the end may still be on its way to the disk
         if ends_here or (self._is_kept(listed.conversation_id) and self.log.is_claimed(listed.conversation_id)):
             return status
         return "waiting" if listed.summary.pending else "idle"
@@ -235,8 +235,8 @@ class Engine:
         """Turns are interrupted and recorded, children are gone, the log is on disk."""
         await asyncio.gather(*(conversation.stop() for conversation in tuple(self._conversations.values())))
         for conversation in self._conversations.values():
-            conversation.feed.close()
-            conversation.feed.flush()
+            conversation.tail.close()
+            conversation.tail.flush()
         await self._watch.close()
         if self._warming is not None:
             self._warming.cancel()

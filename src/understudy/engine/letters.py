@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from understudy.engine.feed import Feed
+from understudy.engine.tail import Tail
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, UserMessage
@@ -16,10 +16,10 @@ Posted = Callable[[AgentError | None], None]
 
 
 class Letters:
-    def __init__(self, conversation_id: ConversationId, log: EventLog, feed: Feed) -> None:
+    def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail) -> None:
         self._id = conversation_id
         self._log = log
-        self._feed = feed
+        self._tail = tail
         self._taken = self._before = 0  # the number of the last letter read here
         self._posting: deque[list[Posted]] = deque()  # on their way to the disk, in order, and who is told
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
@@ -63,17 +63,17 @@ class Letters:
     def note_read(self, letter: Letter) -> None:
         """It leaves the box, with those before it, together with the batch that holds what they said."""
         self._before, self._taken = self._taken, letter.number
-        self._feed.take_letters(self._taken)
+        self._tail.take_letters(self._taken)
 
     def put_back(self) -> None:
         """What was taken last could not be used: it stays in the box."""
         self._taken = self._before
-        self._feed.take_letters(0)
+        self._tail.take_letters(0)
 
     def read_again(self) -> None:
         """What was written of those taken is lost: all that are still in the box count as new."""
         self._taken = self._before = 0
-        self._feed.take_letters(0)
+        self._tail.take_letters(0)
 
     def unread_messages(self) -> list[UserMessage]:
         """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""

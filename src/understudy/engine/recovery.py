@@ -2,7 +2,7 @@
 
 from understudy.engine.fold import State
 from understudy.engine.retelling import cut_off
-from understudy.engine.said import TEXT, finished_by
+from understudy.engine.text_so_far import TEXT, finished_by
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCallOutput
 from understudy.protocol.records import CommandEnded, CommandStarted, PatchEnded, Record, ToolAnswered

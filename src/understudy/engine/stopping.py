@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation
-from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError
 from understudy.protocol.records import TurnEnded
 
@@ -31,7 +31,7 @@ class Stopping:
         self._turn = conversation.interrupt()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._turn is not None:
-            conversation.feed.followers.append(self)
+            conversation.tail.broadcast.followers.append(self)
             if not conversation.is_running:  # another process is told by letter, which may not get there
                 conversation.when_accepted(lambda error: None if error is None else self.fail(error))
 
@@ -50,14 +50,14 @@ class Stopping:
                 return Stopped("over")
             return Stopped("requested", self._conversation.holder())
         finally:
-            if self in self._conversation.feed.followers:
-                self._conversation.feed.followers.remove(self)
+            if self in self._conversation.tail.broadcast.followers:
+                self._conversation.tail.broadcast.followers.remove(self)
 
     def _look_elsewhere(self) -> None:
         """Another process runs the turn, or did: it may have ended it meanwhile, or died."""
         conversation = self._conversation
         conversation.look()
-        if not self._over.done() and not conversation.is_claimed_elsewhere and conversation.feed.idle:
+        if not self._over.done() and not conversation.is_claimed_elsewhere and conversation.tail.idle:
             if conversation.state.turn is not None and conversation.state.turn == self._turn:
                 conversation.interrupt(self._turn)
             else:
@@ -67,10 +67,10 @@ class Stopping:
         if not self._over.done():
             self._over.set_result(None)
 
-    # -- called by the feed
+    # -- called by the broadcast
 
-    def show(self, shown: Shown) -> None:
-        if isinstance(shown.entry.record, TurnEnded) and self._turn in ("", shown.entry.turn):
+    def show(self, live: LiveEntry) -> None:
+        if isinstance(live.entry.record, TurnEnded) and self._turn in ("", live.entry.turn):
             self._end()
 
     def show_delta(self, live: LiveDelta) -> None:

@@ -4,16 +4,16 @@ The claim is taken for a turn and given back after it. Whoever takes it has to k
 can say that no other process has written at all since we held it last, nothing is read.
 """
 
-from understudy.engine.feed import Feed
 from understudy.engine.fold import State
 from understudy.engine.letters import Letters
+from understudy.engine.tail import Tail
 from understudy.errors import ConversationBusy, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Claim, EventLog
 
 
 class Tenure:
-    def __init__(self, conversation_id: ConversationId, log: EventLog, feed: Feed, letters: Letters) -> None:
+    def __init__(self, conversation_id: ConversationId, log: EventLog, feed: Tail, letters: Letters) -> None:
         self._id = conversation_id
         self._log = log
         self._feed = feed
@@ -76,7 +76,7 @@ class Tenure:
         self._letters.seen(missed)
         if not feed.state.extend(missed):
             feed.state = State.read(self._log.read(self._id))
-        feed.publish_foreign(missed)
+        feed.broadcast.publish_foreign(missed)
 
     def _refresh(self) -> bool:
         feed = self._feed
@@ -85,9 +85,9 @@ class Tenure:
             raise UnknownConversation(f"no conversation {self._id}")
         if feed.failure:  # the state holds what was never written
             self._letters.read_again()
-            missed = self._log.read(self._id, feed.published)
+            missed = self._log.read(self._id, feed.broadcast.published)
             feed.load(State.read(self._log.read(self._id)), position.epoch)
-            feed.publish_foreign(missed)
+            feed.broadcast.publish_foreign(missed)
             return position.letters
         if position.last_seq != feed.state.last_seq:
             self.catch_up()

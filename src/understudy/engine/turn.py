@@ -11,8 +11,8 @@ import msgspec
 
 from understudy.config.model import EventMethods, Wire
 from understudy.engine.approvals import Approvals
-from understudy.engine.feed import Feed
 from understudy.engine.retelling import Retelling, cut_off
+from understudy.engine.tail import Tail
 from understudy.errors import AgentError, ModelUnavailable, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, ItemDone, Model, ModelEvent
@@ -68,7 +68,7 @@ class Turn:
     def __init__(
         self,
         turn_id: str,
-        feed: Feed,
+        tail: Tail,
         setup: TurnSetup,
         sandbox: RunsCommands,
         approvals: Approvals,
@@ -79,7 +79,7 @@ class Turn:
         self.listens = False  # it waits for the model: nothing of it is under way here
         self.closed = False  # its end is recorded: nothing may follow
         self._diff: TurnDiff | None = None
-        self._feed = feed
+        self._tail = tail
         self._setup = setup
         self._approvals = approvals
         self._read_letters = read_letters
@@ -97,7 +97,7 @@ class Turn:
         return cut_off(self._text.told)
 
     async def run(self) -> TurnEnded:
-        state = self._feed.state
+        state = self._tail.state
         for call in tuple(state.calls.values()):  # only a turn that is taken up again has any
             await self._run_call(call)
         while True:
@@ -112,10 +112,10 @@ class Turn:
 
     async def _ask_model(self) -> bool:
         """One answer of the model, however often it has to be asked. True when it called a tool."""
-        self.record(RequestSent(tuple(self._feed.state.waiting)))
+        self.record(RequestSent(tuple(self._tail.state.waiting)))
         attempt = 0
         while True:
-            sent = len(self._feed.state.items)
+            sent = len(self._tail.state.items)
             try:
                 await self._read_answer()
                 return self._called_since(sent)  # calls of a broken attempt were part of what this one was sent
@@ -130,15 +130,15 @@ class Turn:
                 await asyncio.sleep(delay)
                 for retelling in (self._text, self._reasoning, self._raw_reasoning):
                     retelling.begin_again()
-                self.record(RequestSent(tuple(self._feed.state.waiting)))
+                self.record(RequestSent(tuple(self._tail.state.waiting)))
 
     def _called_since(self, length: int) -> bool:
-        return any(isinstance(item, FunctionCallOutput) for item in self._feed.state.items[length:])
+        return any(isinstance(item, FunctionCallOutput) for item in self._tail.state.items[length:])
 
     async def _read_answer(self) -> None:
-        state = self._feed.state
+        state = self._tail.state
         items = (*self._setup.preamble, *state.items)
-        prompt = Prompt(self._setup.instructions, items, self._setup.offered, self._feed.conversation_id, state.requests - 1)
+        prompt = Prompt(self._setup.instructions, items, self._setup.offered, self._tail.conversation_id, state.requests - 1)
         async with self._setup.model.stream(prompt) as answer:
             while events := await self._listen(answer):
                 for start in range(0, len(events), AT_ONCE):
@@ -172,7 +172,7 @@ class Turn:
             case Completed(usage=usage):
                 self._withdraw_unfinished()
                 if usage is not None:
-                    before = self._feed.state.usage
+                    before = self._tail.state.usage
                     self.record(TokensCounted(usage, usage if before is None else before.plus(usage)))
                 return True
         return False
@@ -180,7 +180,7 @@ class Turn:
     def _hear_text(self, delta: TextDelta) -> None:
         more = self._text.hear(delta.text)
         if more:
-            self._feed.emit(delta if more is delta.text else TextDelta(more), self.turn_id)
+            self._tail.emit(delta if more is delta.text else TextDelta(more), self.turn_id)
         elif self._text.strayed_now:
             self.record(ANEW)
 
@@ -224,7 +224,7 @@ class Turn:
         except ToolError as error:
             output = ToolOutput(str(error), success=False)
         except AgentError as error:  # the act could not be contained or recorded: the model is told, unless the log itself is gone
-            if self._feed.failure:
+            if self._tail.failure:
                 raise
             output = ToolOutput(f"execution error: {error}", success=False)
         self.record(ToolAnswered(FunctionCallOutput(call.call_id, output.text), output.success))
@@ -240,13 +240,13 @@ class Turn:
         return self._diff
 
     def record(self, *records: Record) -> None:
-        self._feed.append(*records, turn=self.turn_id)
+        self._tail.append(*records, turn=self.turn_id)
 
     async def committed(self) -> None:
-        await self._feed.committed()
+        await self._tail.committed()
 
     def emit(self, delta: Delta) -> None:
-        self._feed.emit(delta, self.turn_id)
+        self._tail.emit(delta, self.turn_id)
 
     async def ask(self, question: Question) -> Answer:
         answer = await self._approvals.ask(question, self.turn_id)
@@ -255,8 +255,8 @@ class Turn:
         return answer
 
     def open_question(self, call_id: str) -> Question | None:
-        return self._feed.state.questions.get(call_id)
+        return self._tail.state.questions.get(call_id)
 
     def is_approved(self, key: Callable[[], str]) -> bool:
-        approved = self._feed.state.approved
+        approved = self._tail.state.approved
         return bool(approved) and key() in approved

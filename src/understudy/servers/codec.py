@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from understudy.engine.feed import LiveDelta, Shown
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.protocol import events
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
@@ -54,7 +54,7 @@ class Codec(Protocol):
 
     plain_method: bool  # whether an event is also sent under its own name
 
-    def events(self, shown: Shown) -> tuple[Encoded, ...]: ...
+    def events(self, live: LiveEntry) -> tuple[Encoded, ...]: ...
 
     def delta(self, live: LiveDelta) -> Encoded: ...
 
@@ -64,10 +64,10 @@ class SeedCodec:
 
     plain_method = True
 
-    def events(self, shown: Shown) -> tuple[Encoded, ...]:
-        found = shown.encoded.get(SeedCodec)
+    def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
+        found = live.encoded.get(SeedCodec)
         if found is None:
-            found = shown.encoded[SeedCodec] = tuple([_encoded(event) for event in project(shown.entry.record)])
+            found = live.encoded[SeedCodec] = tuple([_encoded(event) for event in project(live.entry.record)])
         return found
 
     def delta(self, live: LiveDelta) -> Encoded:

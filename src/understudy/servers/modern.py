@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from understudy.engine.feed import LiveDelta, Shown
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.policy.quoting import quote_command
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.events import Duration
@@ -59,12 +59,12 @@ class ModernCodec:
         self._item_after = 0  # the record that the item being told comes after, which names it
         self._looked = 0  # up to this record of that turn
 
-    def events(self, shown: Shown) -> tuple[Encoded, ...]:
-        found = shown.encoded.get(ModernCodec)
+    def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
+        found = live.encoded.get(ModernCodec)
         if found is None:
-            messages = self._project(shown.entry)
-            found = self._seed.events(shown) if messages is None else tuple(_encoded(message) for message in messages)
-            shown.encoded[ModernCodec] = found
+            messages = self._project(live.entry)
+            found = self._seed.events(live) if messages is None else tuple(_encoded(message) for message in messages)
+            live.encoded[ModernCodec] = found
         return found
 
     def delta(self, live: LiveDelta) -> Encoded:

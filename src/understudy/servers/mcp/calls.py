@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from understudy.engine.approvals import CLIENT
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation, Sent
-from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError
 from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.protocol.records import (
@@ -52,7 +52,7 @@ class CallReader(Reader):
         progress: "Progress | None",
         on_answered: Callable[[RequestId], None],
     ) -> None:
-        super().__init__(conversation, sink, conversation.feed.published, hides_reasoning=presentation.hides_reasoning)
+        super().__init__(conversation, sink, conversation.tail.broadcast.published, hides_reasoning=presentation.hides_reasoning)
         self.request_id = request_id
         self.turn: str | None = None
         self.began_turn = False  # events go to the call that began the turn; one that joined gets only its answer
@@ -95,15 +95,15 @@ class CallReader(Reader):
         for question in tuple(self.conversation.state.questions.values()):
             self._ask(question)
 
-    def deliver(self, shown: Shown) -> None:
-        entry = shown.entry
+    def deliver(self, live: LiveEntry) -> None:
+        entry = live.entry
         kind = type(entry.record)
         if kind in _FOLLOWED:
             self._follow_message(entry)
         if entry.turn != self.turn and kind is not Opened:
             return
         if self.began_turn and not self._envelope.silent:
-            for event in self._codec.events(shown):
+            for event in self._codec.events(live):
                 self._sink.send(self._envelope.wrap(event, entry.turn), self.request_id)
         if self._progress is not None:
             self._progress.step(entry.record)
@@ -192,5 +192,5 @@ class CallReader(Reader):
 
         if self.can_answer:
             ask_peer(self._peer, self._sink, self.request_id, self.conversation, question, self.turn or "")
-        elif not any(follower.can_answer for follower in self.conversation.feed.followers):
+        elif not any(follower.can_answer for follower in self.conversation.tail.broadcast.followers):
             self.conversation.decide(question.call_id, "denied", CANNOT_BE_ASKED)

@@ -4,9 +4,9 @@ What differs between a call that waits for its answer and a stream is what they 
 subclasses.
 """
 
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation
-from understudy.engine.feed import LiveDelta, Shown
-from understudy.engine.said import OUTPUT, RAW, REASONING, TEXT, Said, finished_by
+from understudy.engine.text_so_far import OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
 from understudy.errors import AgentError
 from understudy.protocol.items import Reasoning
 from understudy.protocol.records import Delta, ItemReceived, OutputDelta, ReasoningDelta, Record, TextDelta
@@ -28,28 +28,28 @@ class Reader:
 
     def attach(self) -> None:
         """Go live. The caller has read up to what is published."""
-        self.conversation.feed.followers.append(self)
+        self.conversation.tail.broadcast.followers.append(self)
 
     def detach(self) -> None:
-        if self in self.conversation.feed.followers:
-            self.conversation.feed.followers.remove(self)
+        if self in self.conversation.tail.broadcast.followers:
+            self.conversation.tail.broadcast.followers.remove(self)
 
     @property
     def attached(self) -> bool:
-        return self in self.conversation.feed.followers
+        return self in self.conversation.tail.broadcast.followers
 
     def note_told(self, delta: Delta) -> None:
         """The viewer has been given this of an unfinished item, otherwise than live."""
         self._told.add(delta)
 
-    # -- called by the feed
+    # -- called by the broadcast
 
-    def show(self, shown: Shown) -> None:
-        if shown.entry.seq <= self.cursor:
+    def show(self, live: LiveEntry) -> None:
+        if live.entry.seq <= self.cursor:
             return  # the viewer has it from elsewhere: another process may be ahead of this one
         if self._behind or (self._sink.congested and self._falls_behind()):
             return
-        self.pass_on(shown)
+        self.pass_on(live)
 
     def show_delta(self, live: LiveDelta) -> None:
         if live.after < self.cursor or (self._hides_reasoning and type(live.delta) is ReasoningDelta):
@@ -59,20 +59,20 @@ class Reader:
         self._told.add(live.delta)
         self.deliver_delta(live)
 
-    def pass_on(self, shown: Shown) -> None:
+    def pass_on(self, live: LiveEntry) -> None:
         """The next entry, live or read again."""
-        self.cursor = shown.entry.seq
+        self.cursor = live.entry.seq
         if self._told:
-            self._told.finish(shown)
-        if not (self._hides_reasoning and is_reasoning(shown.entry.record)):
-            self.deliver(shown)
+            self._told.finish(live)
+        if not (self._hides_reasoning and is_reasoning(live.entry.record)):
+            self.deliver(live)
 
     def fail(self, error: AgentError) -> None:
         self.detach()
 
     # -- for subclasses
 
-    def deliver(self, shown: Shown) -> None:
+    def deliver(self, live: LiveEntry) -> None:
         raise NotImplementedError
 
     def deliver_delta(self, live: LiveDelta) -> None:
@@ -87,7 +87,7 @@ class Reader:
 
     def _catch_up(self) -> None:
         """A page of what was missed; the next one in another step, once there is room for it."""
-        feed = self.conversation.feed
+        tail = self.conversation.tail
         if not self.attached:
             return
         try:
@@ -96,15 +96,15 @@ class Reader:
             self.fail(error)
             return
         for entry in entries:
-            self.pass_on(Shown(entry))
+            self.pass_on(LiveEntry(entry))
             if not self.attached:
                 return
-        if entries and self.cursor < feed.published:
+        if entries and self.cursor < tail.broadcast.published:
             self._sink.drained(self._catch_up)
             return
         self._behind = False
-        for delta in self._told.missing(feed.said):
-            self.show_delta(LiveDelta(delta, feed.state.turn or "", self.cursor))
+        for delta in self._told.missing(tail.broadcast.text):
+            self.show_delta(LiveDelta(delta, tail.state.turn or "", self.cursor))
 
 
 def is_reasoning(record: Record) -> bool:
@@ -127,11 +127,11 @@ class _Told:
         key, length = _measure(delta)
         self._lengths[key] = self._lengths.get(key, 0) + length
 
-    def finish(self, shown: Shown) -> None:
-        if self._lengths and (gone := finished_by(shown.entry.record)):
+    def finish(self, live: LiveEntry) -> None:
+        if self._lengths and (gone := finished_by(live.entry.record)):
             self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
 
-    def missing(self, said: Said) -> list[Delta]:
+    def missing(self, said: TextSoFar) -> list[Delta]:
         found: list[Delta] = []
         for delta in said.deltas():
             key, length = _measure(delta)

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation
-from understudy.engine.feed import LiveDelta, Shown
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import (
@@ -73,7 +73,7 @@ class StreamReader(Reader):
         entries = self.conversation.read(self.cursor, READ_AT_ONCE)
         for entry in entries:
             self._add(entry)
-        if entries and self.cursor < self.conversation.feed.published:
+        if entries and self.cursor < self.conversation.tail.broadcast.published:
             return False
         self._send_snapshot()
         return True
@@ -84,15 +84,15 @@ class StreamReader(Reader):
             self._gathered.append(self._wrap(self._codec.delta(cut), cut.after, cut.turn))
         self.cursor = entry.seq
         if not (self._hides_reasoning and is_reasoning(entry.record)):
-            self._gathered += [self._wrap(event, entry.seq, entry.turn) for event in self._events(Shown(entry))]
+            self._gathered += [self._wrap(event, entry.seq, entry.turn) for event in self._events(LiveEntry(entry))]
 
     def _send_snapshot(self) -> None:
         """With what has been said of items that are not finished. From here on the viewer is live, and asked what is open."""
-        feed = self.conversation.feed
-        for delta in feed.said.deltas() if feed.published >= self.cursor else ():
+        tail = self.conversation.tail
+        for delta in tail.broadcast.text.deltas() if tail.broadcast.published >= self.cursor else ():
             if self._hides_reasoning and isinstance(delta, ReasoningDelta):
                 continue
-            live = LiveDelta(delta, feed.state.turn or "", feed.published)
+            live = LiveDelta(delta, tail.state.turn or "", tail.broadcast.published)
             self.note_told(delta)
             self._gathered.append(self._wrap(self._codec.delta(live), live.after, live.turn))
         meta: dict[str, Any] = {"conversationId": self.conversation.id}
@@ -123,12 +123,12 @@ class StreamReader(Reader):
     def fail(self, error: AgentError) -> None:
         self.disconnect(str(error))
 
-    def deliver(self, shown: Shown) -> None:
-        entry = shown.entry
-        lines = shown.encoded.get(self._framing)
+    def deliver(self, live: LiveEntry) -> None:
+        entry = live.entry
+        lines = live.encoded.get(self._framing)
         if lines is None:
-            framed = [self._frame(event, entry.seq, entry.turn) for event in self._events(shown)]
-            lines = shown.encoded[self._framing] = b"".join(framed)
+            framed = [self._frame(event, entry.seq, entry.turn) for event in self._events(live)]
+            lines = live.encoded[self._framing] = b"".join(framed)
         if lines:
             self._sink.send(lines, self.request_id)
         match entry.record:
@@ -147,13 +147,13 @@ class StreamReader(Reader):
             line = live.encoded[self._framing] = self._frame(self._codec.delta(live), live.after, live.turn)
         self._sink.send(line, self.request_id)
 
-    def _events(self, shown: Shown) -> tuple[Encoded, ...]:
-        record = shown.entry.record
+    def _events(self, live: LiveEntry) -> tuple[Encoded, ...]:
+        record = live.entry.record
         if isinstance(record, UserMessage):
             return (encode_user_message(record),) if self._marked else ()
         if isinstance(record, Opened) and not self._marked:
             return ()  # the seed never told of it here
-        return self._codec.events(shown)
+        return self._codec.events(live)
 
     def _frame(self, event: Encoded, seq: int, turn: str) -> bytes:
         method = event.type if self._codec.plain_method else b"codex/event"

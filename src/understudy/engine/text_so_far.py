@@ -1,4 +1,4 @@
-"""What has been said of items that are not finished, for viewers who arrive in the middle and for a restart."""
+"""The text so far of items that are not finished, for viewers who arrive in the middle and for a restart."""
 
 from understudy.protocol.items import Message, Reasoning
 from understudy.protocol.records import (
@@ -59,7 +59,9 @@ class _Text:
         return new
 
 
-class Said:
+class TextSoFar:
+    """Of the items that are not finished, for viewers who arrive in the middle of one."""
+
     def __init__(self) -> None:
         self._texts: dict[str, _Text] = {}
         self._outputs: dict[tuple[str, str], bytearray] = {}

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.store.records import new_id, open_log
-from understudy.engine.feed import Feed, LiveDelta, Shown
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import State
+from understudy.engine.tail import Tail
 from understudy.errors import AgentError, CannotBeRecorded, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, OutputText
@@ -29,67 +30,67 @@ from understudy.testing.waiting import WAIT_SECONDS
 class Onlooker:
     can_answer = False
 
-    def __init__(self, feed: Feed, log: SqliteLog) -> None:
+    def __init__(self, tail: Tail, log: SqliteLog) -> None:
         self.seen: list[str] = []
         self.error: AgentError | None = None
-        self._feed = feed
+        self._tail = tail
         self._log = log
 
-    def show(self, shown: Shown) -> None:
-        position = self._log.position(self._feed.conversation_id)
+    def show(self, live: LiveEntry) -> None:
+        position = self._log.position(self._tail.conversation_id)
         assert position is not None
-        assert position.last_seq >= shown.entry.seq, "shown before it was on disk"
-        assert isinstance(shown.entry.record, Noticed | Opened)
-        self.seen.append(shown.entry.record.message if isinstance(shown.entry.record, Noticed) else "opened")
+        assert position.last_seq >= live.entry.seq, "shown before it was on disk"
+        assert isinstance(live.entry.record, Noticed | Opened)
+        self.seen.append(live.entry.record.message if isinstance(live.entry.record, Noticed) else "opened")
 
     def show_delta(self, live: LiveDelta) -> None:
         assert isinstance(live.delta, TextDelta)
-        assert live.after == self._feed.published, "a delta carries the number of the last record before it"
+        assert live.after == self._tail.broadcast.published, "a delta carries the number of the last record before it"
         self.seen.append(live.delta.text)
 
     def fail(self, error: AgentError) -> None:
         self.error = error
 
 
-async def until(feed: Feed) -> None:
+async def until(tail: Tail) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
-        await feed.committed()
+        await tail.committed()
         await asyncio.sleep(0)
 
 
-def new_feed(log: SqliteLog) -> tuple[Feed, Onlooker]:
-    feed = Feed(new_id(), log, asyncio.get_running_loop())
-    onlooker = Onlooker(feed, log)
-    feed.followers.append(onlooker)
-    feed.begin()
-    feed.append(Opened(feed.conversation_id, "m", Overrides()), turn="0")
-    return feed, onlooker
+def new_tail(log: SqliteLog) -> tuple[Tail, Onlooker]:
+    tail = Tail(new_id(), log, asyncio.get_running_loop())
+    onlooker = Onlooker(tail, log)
+    tail.broadcast.followers.append(onlooker)
+    tail.begin()
+    tail.append(Opened(tail.conversation_id, "m", Overrides()), turn="0")
+    return tail, onlooker
 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_everything_is_shown_in_program_order(tmp_path: Path, seed: int) -> None:
     log, chance = open_log(tmp_path), random.Random(seed)
-    feed, onlooker = new_feed(log)
+    tail, onlooker = new_tail(log)
     said = ["opened"]
     for number in range(150):
         word = f"{number}"
         said.append(word)
         if chance.random() < 0.4:
-            feed.append(Noticed(word), turn="1")
+            tail.append(Noticed(word), turn="1")
         else:
-            feed.emit(TextDelta(word), "1")
+            tail.emit(TextDelta(word), "1")
         match chance.randint(0, 5):
             case 0:
                 await asyncio.sleep(0)
             case 1:
-                feed.flush()
+                tail.flush()
             case 2 if chance.random() < 0.2:
-                await until(feed)
+                await until(tail)
             case _:
                 pass
-    await until(feed)
+    await until(tail)
     assert onlooker.seen == said
-    feed.close()
+    tail.close()
     log.close()
 
 
@@ -103,54 +104,54 @@ class CountingLog(SqliteLog):
 
 async def test_what_a_short_turn_appends_shares_one_commit(tmp_path: Path) -> None:
     log = CountingLog(tmp_path, asyncio.get_running_loop())
-    feed, onlooker = new_feed(log)
+    tail, onlooker = new_tail(log)
     for number in range(5):
-        feed.append(Noticed(str(number)), turn="1")
-        feed.emit(TextDelta("…"), "1")
-    await until(feed)
+        tail.append(Noticed(str(number)), turn="1")
+        tail.emit(TextDelta("…"), "1")
+    await until(tail)
     assert onlooker.seen == ["opened", *(word for number in range(5) for word in (str(number), "…"))]
     assert log.batches == 1
-    feed.close()
+    tail.close()
     log.close()
 
 
 async def test_records_nobody_asks_for_reach_the_disk_by_themselves(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed, onlooker = new_feed(log)
-    feed.append(Noticed("quiet"), turn="1")
+    tail, onlooker = new_tail(log)
+    tail.append(Noticed("quiet"), turn="1")
     shown = asyncio.Event()
-    feed.when_committed(shown.set)
+    tail.when_committed(shown.set)
     async with asyncio.timeout(WAIT_SECONDS):
         await shown.wait()
     assert onlooker.seen == ["opened", "quiet"]
-    feed.close()
+    tail.close()
     log.close()
 
 
 async def test_a_delta_waits_for_the_entry_before_it_and_goes_at_once_else(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed, onlooker = new_feed(log)
-    await until(feed)
-    feed.emit(TextDelta("at once"), "1")
+    tail, onlooker = new_tail(log)
+    await until(tail)
+    tail.emit(TextDelta("at once"), "1")
     assert onlooker.seen == ["opened", "at once"]
-    feed.append(Noticed("entry"), turn="1")
-    feed.emit(TextDelta("after it"), "1")
+    tail.append(Noticed("entry"), turn="1")
+    tail.emit(TextDelta("after it"), "1")
     assert onlooker.seen == ["opened", "at once"]
-    await until(feed)
+    await until(tail)
     assert onlooker.seen == ["opened", "at once", "entry", "after it"]
-    feed.close()
+    tail.close()
     log.close()
 
 
 async def test_an_acknowledgement_comes_once_it_is_on_disk_and_before_anyone_is_shown_it(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed, onlooker = new_feed(log)
+    tail, onlooker = new_tail(log)
     told: list[tuple[AgentError | None, list[str]]] = []
-    feed.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
-    feed.append(Noticed("later"), turn="1")
-    await until(feed)
+    tail.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
+    tail.append(Noticed("later"), turn="1")
+    await until(tail)
     assert told == [(None, [])]
-    feed.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
+    tail.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
     await asyncio.sleep(0)
     assert told[1] == (None, ["opened", "later"])
     log.close()
@@ -158,23 +159,23 @@ async def test_an_acknowledgement_comes_once_it_is_on_disk_and_before_anyone_is_
 
 async def test_an_entry_that_cannot_be_written_fails_all_who_wait_and_is_never_shown(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed, onlooker = new_feed(log)
-    await until(feed)
-    log.delete(feed.conversation_id, lambda _: None)  # so that the next append matches nothing
+    tail, onlooker = new_tail(log)
+    await until(tail)
+    log.delete(tail.conversation_id, lambda _: None)  # so that the next append matches nothing
     told: list[AgentError | None] = []
     back: list[bool] = []
-    feed.append(Noticed("lost"), turn="1")
-    feed.when_accepted(told.append)
-    feed.when_committed(lambda: back.append(True))
+    tail.append(Noticed("lost"), turn="1")
+    tail.when_accepted(told.append)
+    tail.when_committed(lambda: back.append(True))
     with pytest.raises(StoreError):
-        await until(feed)
+        await until(tail)
     assert onlooker.seen == ["opened"]
     assert isinstance(onlooker.error, StoreError)
     assert told == [onlooker.error]
     assert back == [True]
-    assert feed.idle
-    feed.append(Noticed("ignored"), turn="1")
-    feed.when_accepted(told.append)
+    assert tail.idle
+    tail.append(Noticed("ignored"), turn="1")
+    tail.when_accepted(told.append)
     await asyncio.sleep(0)
     assert told[1] is onlooker.error, "who comes later is told too"
     log.close()
@@ -182,44 +183,44 @@ async def test_an_entry_that_cannot_be_written_fails_all_who_wait_and_is_never_s
 
 async def test_the_text_so_far_is_kept_beside_the_log_and_goes_with_the_item(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed = Feed(new_id(), log, asyncio.get_running_loop())
-    feed.begin()
-    feed.append(Opened(feed.conversation_id, "m", Overrides()), TurnStarted("1"), turn="1")
-    await until(feed)
-    feed.emit(TextDelta("half "), "1")
-    feed.emit(TextDelta("of it"), "1")
-    name: ConversationId = feed.conversation_id
+    tail = Tail(new_id(), log, asyncio.get_running_loop())
+    tail.begin()
+    tail.append(Opened(tail.conversation_id, "m", Overrides()), TurnStarted("1"), turn="1")
+    await until(tail)
+    tail.emit(TextDelta("half "), "1")
+    tail.emit(TextDelta("of it"), "1")
+    name: ConversationId = tail.conversation_id
     async with asyncio.timeout(WAIT_SECONDS):
         while (kept := log.partial(name)) is None:  # noqa: ASYNC110  # nothing tells when it is there
             await asyncio.sleep(0.01)
     assert kept == Partial(2, "half of it")
-    feed.append(ItemReceived(Message("assistant", (OutputText("half of it, and all"),))), turn="1")
-    feed.emit(TextDelta("more"), "1")
-    await until(feed)
+    tail.append(ItemReceived(Message("assistant", (OutputText("half of it, and all"),))), turn="1")
+    tail.emit(TextDelta("more"), "1")
+    await until(tail)
     assert log.partial(name) is None
-    feed.close()
+    tail.close()
     log.close()
 
 
 async def test_after_a_failure_nothing_is_appended_until_the_store_is_read_anew(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed, onlooker = new_feed(log)
-    await until(feed)
-    log.delete(feed.conversation_id, lambda _: None)
-    feed.append(Noticed("lost"), turn="1")
+    tail, onlooker = new_tail(log)
+    await until(tail)
+    log.delete(tail.conversation_id, lambda _: None)
+    tail.append(Noticed("lost"), turn="1")
     with pytest.raises(StoreError):
-        await until(feed)
-    before = feed.state.last_seq
-    feed.append(Noticed("ignored"), turn="1")
-    feed.flush()
-    assert (feed.state.last_seq, feed.idle) == (before, True)
+        await until(tail)
+    before = tail.state.last_seq
+    tail.append(Noticed("ignored"), turn="1")
+    tail.flush()
+    assert (tail.state.last_seq, tail.idle) == (before, True)
     with pytest.raises(StoreError):
-        await feed.committed()
-    feed.load(State(), 0)
-    assert feed.failure is None
-    feed.begin()
-    feed.append(Noticed("again"), turn="1")
-    await until(feed)
+        await tail.committed()
+    tail.load(State(), 0)
+    assert tail.failure is None
+    tail.begin()
+    tail.append(Noticed("again"), turn="1")
+    await until(tail)
     assert onlooker.seen == ["opened", "again"]
     log.close()
 
@@ -238,23 +239,23 @@ class SlowLog(SqliteLog):
 async def test_what_became_of_a_batch_from_before_the_store_was_read_anew_counts_no_more(tmp_path: Path) -> None:
     outcomes: list[Committed] = []
     log = SlowLog(tmp_path, outcomes)
-    feed = Feed(new_id(), log, asyncio.get_running_loop())
-    feed.load(State(), 1)
+    tail = Tail(new_id(), log, asyncio.get_running_loop())
+    tail.load(State(), 1)
     for word in ("one", "two"):
-        feed.append(Noticed(word), turn="1")
-        feed.flush()
+        tail.append(Noticed(word), turn="1")
+        tail.flush()
     first, second = outcomes
     first(StoreError("the disk is full"))
-    assert str(feed.failure) == "the disk is full"
-    feed.load(State(), 1)
+    assert str(tail.failure) == "the disk is full"
+    tail.load(State(), 1)
     second(StoreError("taken over by another process"))
-    assert feed.failure is None
-    feed.append(Noticed("three"), turn="1")
-    feed.flush()
+    assert tail.failure is None
+    tail.append(Noticed("three"), turn="1")
+    tail.flush()
     second(None)
-    assert feed.published == 0, "nothing is shown for a batch of before"
+    assert tail.broadcast.published == 0, "nothing is shown for a batch of before"
     outcomes[2](None)
-    assert feed.published == 1
+    assert tail.broadcast.published == 1
     log.close()
 
 
@@ -266,7 +267,7 @@ class Clumsy:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def show(self, shown: Shown) -> None:
+    def show(self, live: LiveEntry) -> None:
         raise KeyError("bug")
 
     def show_delta(self, live: LiveDelta) -> None:
@@ -278,13 +279,13 @@ class Clumsy:
 
 async def test_a_bug_in_one_viewer_ends_that_viewer_and_no_other(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed, onlooker = new_feed(log)
+    tail, onlooker = new_tail(log)
     clumsy = Clumsy()
-    feed.followers.insert(0, clumsy)
-    feed.append(Noticed("one"), turn="1")
-    await until(feed)
+    tail.broadcast.followers.insert(0, clumsy)
+    tail.append(Noticed("one"), turn="1")
+    await until(tail)
     assert onlooker.seen == ["opened", "one"]
-    assert feed.followers == [onlooker]
+    assert tail.broadcast.followers == [onlooker]
     assert len(clumsy.told) == 1
     assert clumsy.told[0].startswith("internal error")
     log.close()
@@ -292,14 +293,14 @@ async def test_a_bug_in_one_viewer_ends_that_viewer_and_no_other(tmp_path: Path)
 
 async def test_a_record_that_cannot_be_kept_is_refused_and_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    feed, onlooker = new_feed(log)
+    tail, onlooker = new_tail(log)
     deep: Any = []
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(CannotBeRecorded, match="`opened` cannot be kept"):
-        feed.append(Noticed("x"), Opened("c", "m", Overrides(config={"a": deep})), turn="1")
-    feed.append(Noticed("caf\udce9"), turn="1")
-    await until(feed)
+        tail.append(Noticed("x"), Opened("c", "m", Overrides(config={"a": deep})), turn="1")
+    tail.append(Noticed("caf\udce9"), turn="1")
+    await until(tail)
     assert onlooker.seen == ["opened", "caf\\udce9"]
-    assert [entry.seq for entry in log.read(feed.conversation_id)] == [1, 2]
+    assert [entry.seq for entry in log.read(tail.conversation_id)] == [1, 2]
     log.close()

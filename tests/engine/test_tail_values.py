@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import new_id
-from understudy.engine.feed import PARTIAL_SECONDS, Feed, LiveDelta, Shown
+from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import State
+from understudy.engine.saved_text import SAVE_SECONDS
+from understudy.engine.tail import Tail
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, OutputText
@@ -68,9 +70,9 @@ class Viewer:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def show(self, shown: Shown) -> None:
-        record = shown.entry.record
-        self.seen.append(f"{shown.entry.seq} {record.message if isinstance(record, Noticed) else type(record).__name__}")
+    def show(self, live: LiveEntry) -> None:
+        record = live.entry.record
+        self.seen.append(f"{live.entry.seq} {record.message if isinstance(record, Noticed) else type(record).__name__}")
 
     def show_delta(self, live: LiveDelta) -> None:
         assert isinstance(live.delta, TextDelta | ReasoningDelta)
@@ -83,23 +85,23 @@ class Viewer:
 class Scene:
     def __init__(self, folder: Path) -> None:
         self.log = HeldLog(folder)
-        self.feed = Feed(new_id(), self.log, asyncio.get_running_loop())
+        self.tail = Tail(new_id(), self.log, asyncio.get_running_loop())
         self.viewer = Viewer()
-        self.feed.followers.append(self.viewer)
+        self.tail.broadcast.followers.append(self.viewer)
 
     def begin(self, *words: str) -> None:
-        self.feed.begin()
-        self.feed.append(Opened(self.feed.conversation_id, "m", Overrides()), TurnStarted("1"), turn="1")
+        self.tail.begin()
+        self.tail.append(Opened(self.tail.conversation_id, "m", Overrides()), TurnStarted("1"), turn="1")
         self.flush()
         self.note(*words)
 
     def note(self, *words: str) -> None:
         for word in words:
-            self.feed.append(Noticed(word), turn="1")
-            self.feed.flush()
+            self.tail.append(Noticed(word), turn="1")
+            self.tail.flush()
 
     def flush(self) -> None:
-        self.feed.flush()
+        self.tail.flush()
         self.log.outcomes[-1](None)
 
     def heads(self) -> list[tuple[int, int, list[int], bool, bool]]:
@@ -114,7 +116,7 @@ class Scene:
 async def scene(tmp_path: Path) -> AsyncGenerator[Scene]:
     scene = Scene(tmp_path)
     yield scene
-    scene.feed.close()
+    scene.tail.close()
     scene.log.close()
 
 
@@ -122,49 +124,49 @@ async def scene(tmp_path: Path) -> AsyncGenerator[Scene]:
 
 
 async def test_the_first_batch_makes_the_conversation_and_the_others_go_on_from_it(scene: Scene) -> None:
-    feed = scene.feed
-    feed.begin()
-    feed.append(Opened(feed.conversation_id, "m", Overrides()), Noticed("a"), turn="0")
-    feed.flush()
-    feed.append(Noticed("b"), turn="1")
-    feed.flush()
-    feed.flush()
+    tail = scene.tail
+    tail.begin()
+    tail.append(Opened(tail.conversation_id, "m", Overrides()), Noticed("a"), turn="0")
+    tail.flush()
+    tail.append(Noticed("b"), turn="1")
+    tail.flush()
+    tail.flush()
     assert scene.heads() == [(1, 0, [1, 2], False, True), (1, 2, [3], False, False)]
     first, second = scene.log.batches
     assert [(entry.parent, entry.turn, entry.record) for entry in (*first.entries[1:], *second.entries)] == [
         (1, "0", Noticed("a")),
         (2, "1", Noticed("b")),
     ]
-    assert first.conversation_id == feed.conversation_id
-    assert first.summary == feed.state.summary()
+    assert first.conversation_id == tail.conversation_id
+    assert first.summary == tail.state.summary()
     assert [len(batch.encoded) for batch in (first, second)] == [2, 1]
     assert b"opened" in first.encoded[0]
     assert [(batch.clears_partial, batch.takes_letters) for batch in (first, second)] == [(False, 0), (False, 0)]
 
 
 async def test_what_the_store_holds_is_gone_on_from_with_a_new_epoch(scene: Scene) -> None:
-    feed = scene.feed
+    tail = scene.tail
     state = State.of([Entry(seq, seq - 1, "1", 1.0, Noticed(str(seq))) for seq in (1, 2, 3)])
-    feed.load(state, 6)
-    assert feed.state is state
+    tail.load(state, 6)
+    assert tail.state is state
     async with asyncio.timeout(WAIT_SECONDS):
-        await feed.committed()
+        await tail.committed()
     scene.note("a", "b")
     assert scene.heads() == [(7, 3, [4], True, False), (7, 4, [5], False, False)]
 
 
 async def test_each_claim_raises_the_epoch_once_if_it_writes(scene: Scene) -> None:
-    feed = scene.feed
-    feed.begin()
-    feed.resume()
+    tail = scene.tail
+    tail.begin()
+    tail.resume()
     scene.note("a")
-    feed.resume()
-    feed.resume()
+    tail.resume()
+    tail.resume()
     scene.note("b", "c")
-    feed.resume()
+    tail.resume()
     scene.note("d")
-    feed.load(State(), 8)
-    feed.resume()
+    tail.load(State(), 8)
+    tail.resume()
     scene.note("e")
     assert [(epoch, claims, creates) for epoch, _, _, claims, creates in scene.heads()] == [
         (1, False, True),
@@ -177,60 +179,60 @@ async def test_each_claim_raises_the_epoch_once_if_it_writes(scene: Scene) -> No
 
 async def test_letters_are_taken_by_the_next_batch_alone(scene: Scene) -> None:
     scene.begin()
-    scene.feed.take_letters(7)
+    scene.tail.take_letters(7)
     scene.note("a", "b")
     assert [batch.takes_letters for batch in scene.log.batches] == [0, 7, 0]
 
 
 async def test_what_is_asked_for_is_handed_over_at_the_end_of_the_step_every_time(scene: Scene) -> None:
-    feed = scene.feed
+    tail = scene.tail
     scene.begin()
     for word in ("a", "b"):
-        feed.append(Noticed(word), turn="1")
-        feed.flush_soon()
-        feed.append(Noticed(word), turn="1")
-        feed.flush_soon()
+        tail.append(Noticed(word), turn="1")
+        tail.flush_soon()
+        tail.append(Noticed(word), turn="1")
+        tail.flush_soon()
         count = len(scene.log.batches)
         await asyncio.sleep(0)
         assert [len(batch.entries) for batch in scene.log.batches[count:]] == [2]
 
 
 async def test_what_nobody_asks_for_is_held_a_moment_every_time(scene: Scene) -> None:
-    feed = scene.feed
+    tail = scene.tail
     scene.begin()
     for count, word in enumerate(("a", "b"), start=2):
-        feed.append(Noticed(word), turn="1")
-        feed.append(Noticed(word), turn="1")
+        tail.append(Noticed(word), turn="1")
+        tail.append(Noticed(word), turn="1")
         assert len(scene.log.batches) == count - 1
         await scene.log.watched.until(lambda count=count: len(scene.log.batches) >= count or None, "a batch")
     assert [len(batch.entries) for batch in scene.log.batches] == [2, 2, 2]
 
 
 async def test_what_waits_for_the_disk_is_known(scene: Scene) -> None:
-    feed = scene.feed
+    tail = scene.tail
     scene.begin()
-    assert (feed.idle, feed.unpublished()) == (True, [])
-    feed.append(Noticed("a"), turn="1")
-    feed.emit(TextDelta("x"), "1")
-    assert (feed.idle, [entry.seq for entry in feed.unpublished()]) == (False, [3])
-    feed.flush()
-    assert (feed.idle, [entry.seq for entry in feed.unpublished()]) == (False, [3])
+    assert (tail.idle, tail.broadcast.unpublished()) == (True, [])
+    tail.append(Noticed("a"), turn="1")
+    tail.emit(TextDelta("x"), "1")
+    assert (tail.idle, [entry.seq for entry in tail.broadcast.unpublished()]) == (False, [3])
+    tail.flush()
+    assert (tail.idle, [entry.seq for entry in tail.broadcast.unpublished()]) == (False, [3])
     scene.log.outcomes[-1](None)
-    assert (feed.idle, feed.unpublished()) == (True, [])
+    assert (tail.idle, tail.broadcast.unpublished()) == (True, [])
 
 
 # -- how they went
 
 
 async def test_each_is_told_when_what_it_waits_for_is_written_and_not_before(scene: Scene) -> None:
-    feed, told = scene.feed, list[str]()
+    tail, told = scene.tail, list[str]()
     scene.begin()
     waits: list[asyncio.Task[None]] = []
     for word in ("a", "b"):
-        feed.append(Noticed(word), turn="1")
-        feed.when_committed(lambda word=word: told.append(f"{word} committed"))
-        feed.when_accepted(lambda error, word=word: told.append(f"{word} accepted {error} {scene.viewer.seen[2:]}"))
-        waits.append(asyncio.create_task(feed.committed()))
+        tail.append(Noticed(word), turn="1")
+        tail.when_committed(lambda word=word: told.append(f"{word} committed"))
+        tail.when_accepted(lambda error, word=word: told.append(f"{word} accepted {error} {scene.viewer.seen[2:]}"))
+        waits.append(asyncio.create_task(tail.committed()))
         await asyncio.sleep(0)
     first, second = scene.log.outcomes[1:]
     first(None)
@@ -247,10 +249,10 @@ async def test_each_is_told_when_what_it_waits_for_is_written_and_not_before(sce
 
 
 async def test_who_asks_when_all_is_written_is_told_in_the_next_step(scene: Scene) -> None:
-    feed, told = scene.feed, list[object]()
+    tail, told = scene.tail, list[object]()
     scene.begin()
-    feed.when_committed(lambda: told.append("committed"))
-    feed.when_accepted(told.append)
+    tail.when_committed(lambda: told.append("committed"))
+    tail.when_accepted(told.append)
     assert told == []
     await asyncio.sleep(0)
     assert told == ["committed", None]
@@ -258,15 +260,15 @@ async def test_who_asks_when_all_is_written_is_told_in_the_next_step(scene: Scen
 
 async def test_to_wait_for_an_acknowledgement_hands_it_over(scene: Scene) -> None:
     scene.begin()
-    scene.feed.append(Noticed("a"), turn="1")
-    scene.feed.when_accepted(lambda _: None)
+    scene.tail.append(Noticed("a"), turn="1")
+    scene.tail.when_accepted(lambda _: None)
     await asyncio.sleep(0)
     assert len(scene.log.batches) == 2
 
 
 async def test_one_who_has_stopped_waiting_does_not_keep_the_others_from_being_told(scene: Scene) -> None:
     scene.begin("a")
-    waits = [asyncio.create_task(scene.feed.committed()) for _ in range(3)]
+    waits = [asyncio.create_task(scene.tail.committed()) for _ in range(3)]
     await asyncio.sleep(0)
     waits[0].cancel()
     await asyncio.wait(waits[:1])
@@ -278,7 +280,7 @@ async def test_one_who_has_stopped_waiting_does_not_keep_the_others_from_being_t
 async def test_that_all_is_written_is_told_before_the_last_of_it_is_shown(scene: Scene) -> None:
     told: list[list[str]] = []
     scene.begin("a", "b")
-    scene.feed.on_all_written = lambda: told.append(list(scene.viewer.seen))
+    scene.tail.on_all_written = lambda: told.append(list(scene.viewer.seen))
     scene.log.outcomes[1](None)
     assert told == []
     scene.log.outcomes[2](None)
@@ -287,34 +289,34 @@ async def test_that_all_is_written_is_told_before_the_last_of_it_is_shown(scene:
 
 async def test_what_is_known_to_be_on_disk_never_becomes_less(scene: Scene) -> None:
     scene.begin("a", "b")
-    scene.feed.note_committed(4)
+    scene.tail.note_committed(4)
     assert scene.viewer.seen[2:] == ["3 a", "4 b"]
     scene.log.outcomes[1](None)
     scene.log.outcomes[2](None)
     async with asyncio.timeout(WAIT_SECONDS):
-        await scene.feed.committed()
+        await scene.tail.committed()
     scene.note("c")
     assert scene.viewer.seen[2:] == ["3 a", "4 b"], "and no more than was said"
-    scene.feed.note_committed(9)
+    scene.tail.note_committed(9)
     async with asyncio.timeout(WAIT_SECONDS):
-        await scene.feed.committed()
+        await scene.tail.committed()
 
 
 @pytest.mark.parametrize(
     ("error", "words"), [(StoreError("it is full"), "it is full"), (OSError("bad sector"), "conversation store: bad sector")]
 )
 async def test_a_failure_is_told_once_to_everyone_with_its_reason(scene: Scene, error: Exception, words: str) -> None:
-    feed, told = scene.feed, list[str]()
+    tail, told = scene.tail, list[str]()
     scene.begin("a", "b")
-    feed.on_failure = lambda: told.append("on_failure")
-    feed.when_committed(lambda: told.append("committed"))
-    feed.when_accepted(lambda error: told.append(f"accepted {error}"))
-    feed.emit(TextDelta("never shown"), "1")
-    waits = [asyncio.create_task(feed.committed()) for _ in range(3)]
+    tail.on_failure = lambda: told.append("on_failure")
+    tail.when_committed(lambda: told.append("committed"))
+    tail.when_accepted(lambda error: told.append(f"accepted {error}"))
+    tail.emit(TextDelta("never shown"), "1")
+    waits = [asyncio.create_task(tail.committed()) for _ in range(3)]
     await asyncio.sleep(0)
     waits[0].cancel()
     await asyncio.wait(waits[:1])
-    feed.append(Noticed("not handed over"), turn="1")
+    tail.append(Noticed("not handed over"), turn="1")
     scene.log.outcomes[1](error)
     assert told == ["on_failure", f"accepted {words}", "committed"]
     for wait in waits[1:]:
@@ -322,12 +324,12 @@ async def test_a_failure_is_told_once_to_everyone_with_its_reason(scene: Scene, 
             await wait
     scene.log.outcomes[2](StoreError("another"))
     assert scene.viewer.seen[2:] == [f"failed: {words}"]
-    assert str(feed.failure) == words
-    assert (feed.idle, bool(feed.said)) == (True, False)
-    feed.flush()
+    assert str(tail.failure) == words
+    assert (tail.idle, bool(tail.broadcast.text)) == (True, False)
+    tail.flush()
     assert len(scene.log.batches) == 3
-    feed.when_committed(lambda: told.append("committed too"))
-    feed.when_accepted(lambda error: told.append(f"accepted {error} too"))
+    tail.when_committed(lambda: told.append("committed too"))
+    tail.when_accepted(lambda error: told.append(f"accepted {error} too"))
     await asyncio.sleep(0)
     assert told[3:] == ["committed too", f"accepted {words} too"]
 
@@ -335,7 +337,7 @@ async def test_a_failure_is_told_once_to_everyone_with_its_reason(scene: Scene, 
 async def test_a_feed_that_failed_can_be_used_again_once_the_store_is_read_anew(scene: Scene) -> None:
     scene.begin("a")
     scene.log.outcomes[-1](StoreError("it is full"))
-    scene.feed.load(State.of(scene.log.batches[0].entries), 1)
+    scene.tail.load(State.of(scene.log.batches[0].entries), 1)
     scene.note("b")
     scene.log.outcomes[-1](None)
     assert scene.viewer.seen[2:] == ["failed: it is full", "3 b"]
@@ -347,8 +349,8 @@ async def test_a_feed_that_failed_can_be_used_again_once_the_store_is_read_anew(
 
 async def test_a_delta_behind_an_entry_hands_the_entry_over(scene: Scene) -> None:
     scene.begin()
-    scene.feed.append(Noticed("a"), turn="1")
-    scene.feed.emit(TextDelta("x"), "1")
+    scene.tail.append(Noticed("a"), turn="1")
+    scene.tail.emit(TextDelta("x"), "1")
     await asyncio.sleep(0)
     assert len(scene.log.batches) == 2
     assert scene.viewer.seen[2:] == []
@@ -357,18 +359,18 @@ async def test_a_delta_behind_an_entry_hands_the_entry_over(scene: Scene) -> Non
 
 
 async def test_what_another_process_wrote_and_said_is_shown_beyond_what_is_known(scene: Scene) -> None:
-    feed = scene.feed
-    feed.publish_foreign([Entry(4, 3, "2", 1.0, Noticed("a")), Entry(5, 4, "2", 1.0, Noticed("b"))])
-    assert feed.published == 5
-    feed.publish_partial(Partial(5, "half"), "2")
-    feed.publish_partial(Partial(5, "half of it", "thought"), "2")
+    tail = scene.tail
+    tail.broadcast.publish_foreign([Entry(4, 3, "2", 1.0, Noticed("a")), Entry(5, 4, "2", 1.0, Noticed("b"))])
+    assert tail.broadcast.published == 5
+    tail.broadcast.publish_foreign_text(Partial(5, "half"), "2")
+    tail.broadcast.publish_foreign_text(Partial(5, "half of it", "thought"), "2")
     assert scene.viewer.seen == ["4 a", "5 b", "2 after 5: half", "2 after 5: thought", "2 after 5:  of it"]
 
 
 class Clumsy(Viewer):
     """Has a bug wherever it can have one."""
 
-    def show(self, shown: Shown) -> None:
+    def show(self, live: LiveEntry) -> None:
         raise KeyError("show")
 
     def show_delta(self, live: LiveDelta) -> None:
@@ -382,16 +384,16 @@ class Clumsy(Viewer):
 async def test_a_viewer_with_bugs_is_let_go_and_the_others_see_and_are_told_all(scene: Scene) -> None:
     scene.begin()
     clumsy = [Clumsy(), Clumsy(), Clumsy()]
-    followers = scene.feed.followers
+    followers = scene.tail.broadcast.followers
     followers.insert(0, clumsy[0])
     scene.note("a")
     scene.log.outcomes[-1](None)
     assert followers == [scene.viewer]
     followers.insert(0, clumsy[1])
-    scene.feed.emit(TextDelta("x"), "1")
+    scene.tail.emit(TextDelta("x"), "1")
     assert followers == [scene.viewer]
     followers.insert(0, clumsy[2])
-    scene.feed.fail_followers(StoreError("it is full"))
+    scene.tail.broadcast.fail(StoreError("it is full"))
     assert scene.viewer.seen[2:] == ["3 a", "1 after 3: x", "failed: it is full"]
     assert [len(one.seen) for one in clumsy] == [1, 1, 1]
     assert clumsy[2].seen == ["failed: it is full"]
@@ -400,21 +402,21 @@ async def test_a_viewer_with_bugs_is_let_go_and_the_others_see_and_are_told_all(
 class Leaving(Viewer):
     """Leaves at the first thing it is shown, and has a bug then."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, tail: Tail) -> None:
         super().__init__()
-        self._feed = feed
+        self._tail = tail
 
-    def show(self, shown: Shown) -> None:
-        self._feed.followers.remove(self)
+    def show(self, live: LiveEntry) -> None:
+        self._tail.broadcast.followers.remove(self)
         raise KeyError("gone")
 
 
 async def test_a_viewer_may_leave_while_it_is_shown_something(scene: Scene) -> None:
     scene.begin()
-    scene.feed.followers.insert(0, Leaving(scene.feed))
+    scene.tail.broadcast.followers.insert(0, Leaving(scene.tail))
     scene.note("a")
     scene.log.outcomes[-1](None)
-    assert scene.feed.followers == [scene.viewer]
+    assert scene.tail.broadcast.followers == [scene.viewer]
     assert scene.viewer.seen[2:] == ["3 a"]
 
 
@@ -424,103 +426,103 @@ async def test_a_viewer_may_leave_while_it_is_shown_something(scene: Scene) -> N
 async def past_the_next_look() -> None:
     """Timers are called in the order in which they are due: whatever was to be looked at by then has been."""
     looked = asyncio.Event()
-    asyncio.get_running_loop().call_later(PARTIAL_SECONDS * 1.5, looked.set)
+    asyncio.get_running_loop().call_later(SAVE_SECONDS * 1.5, looked.set)
     await looked.wait()
 
 
 async def test_the_text_so_far_is_written_whole_once_and_then_what_is_new(scene: Scene) -> None:
-    feed, log = scene.feed, scene.log
+    tail, log = scene.tail, scene.log
     scene.begin()
-    feed.emit(TextDelta("one "), "1")
-    feed.emit(TextDelta("two "), "1")
+    tail.emit(TextDelta("one "), "1")
+    tail.emit(TextDelta("two "), "1")
     assert log.partials == []
     await log.saved(1)
-    feed.emit(TextDelta("three "), "1")
+    tail.emit(TextDelta("three "), "1")
     await log.saved(2)
     assert log.partials == [(Partial(2, "one two "), False), (Partial(2, "three "), True)]
     log.partial_outcomes[-1](StoreError("it is full"))
-    feed.emit(TextDelta("four"), "1")
+    tail.emit(TextDelta("four"), "1")
     await log.saved(3)
     log.partial_outcomes[-1](None)
     assert log.partials[2] == (Partial(2, "one two three four"), False), "a piece is missing: all of it again"
-    feed.emit(TextDelta("."), "1")
+    tail.emit(TextDelta("."), "1")
     await log.saved(4)
     assert log.partials[3] == (Partial(2, "."), True)
 
 
 async def test_a_finished_item_clears_the_text_so_far_and_what_is_left_is_written_whole(scene: Scene) -> None:
-    feed, log = scene.feed, scene.log
+    tail, log = scene.tail, scene.log
     scene.begin()
-    feed.emit(ReasoningDelta("thought"), "1")
-    feed.emit(TextDelta("hel"), "1")
+    tail.emit(ReasoningDelta("thought"), "1")
+    tail.emit(TextDelta("hel"), "1")
     await log.saved(1)
     scene.note("a")
-    feed.append(Noticed("b"), ITEM, turn="1")
+    tail.append(Noticed("b"), ITEM, turn="1")
     scene.flush()
-    feed.append(ITEM, turn="1")
+    tail.append(ITEM, turn="1")
     scene.flush()
     assert [batch.clears_partial for batch in log.batches] == [False, False, True, False]
-    feed.emit(ReasoningDelta("s"), "1")
+    tail.emit(ReasoningDelta("s"), "1")
     await log.saved(2)
     assert log.partials[1] == (Partial(6, "", "thoughts"), False)
-    feed.append(CommandEnded("c", "", "", 0, 0.0), turn="1")
+    tail.append(CommandEnded("c", "", "", 0, 0.0), turn="1")
     scene.flush()
     assert log.batches[-1].clears_partial
-    feed.emit(TextDelta("x"), "1")
+    tail.emit(TextDelta("x"), "1")
     await log.saved(3)
     assert log.partials[2] == (Partial(7, "x", "thoughts"), False)
-    feed.append(TurnEnded("completed"), turn="1")
+    tail.append(TurnEnded("completed"), turn="1")
     scene.flush()
     assert log.batches[-1].clears_partial
 
 
 async def test_text_that_is_finished_before_it_is_kept_leaves_nothing_to_add_to(scene: Scene) -> None:
     """The item of one text is shown between two looks: what was kept of it must not come before what is kept next."""
-    feed, log = scene.feed, scene.log
+    tail, log = scene.tail, scene.log
     scene.begin()
-    feed.emit(TextDelta("old"), "1")
+    tail.emit(TextDelta("old"), "1")
     await log.saved(1)
-    feed.publish_foreign([Entry(3, 2, "1", 1.0, ITEM)])
-    feed.emit(TextDelta("new"), "1")
+    tail.broadcast.publish_foreign([Entry(3, 2, "1", 1.0, ITEM)])
+    tail.emit(TextDelta("new"), "1")
     await log.saved(2)
     assert log.partials[1] == (Partial(3, "new"), False)
 
 
 async def test_what_a_process_that_is_gone_may_have_said_is_cleared_by_the_first_item(scene: Scene) -> None:
-    scene.feed.load(State(), 1)
+    scene.tail.load(State(), 1)
     scene.note("a")
     for _ in range(2):
-        scene.feed.append(ITEM, turn="1")
-        scene.feed.flush()
+        scene.tail.append(ITEM, turn="1")
+        scene.tail.flush()
     assert [batch.clears_partial for batch in scene.log.batches] == [False, True, False]
 
 
 async def test_the_text_so_far_is_written_whole_once_the_store_is_read_anew(scene: Scene) -> None:
     scene.begin()
-    scene.feed.emit(TextDelta("half"), "1")
+    scene.tail.emit(TextDelta("half"), "1")
     await scene.log.saved(1)
-    scene.feed.load(scene.feed.state, 1)
+    scene.tail.load(scene.tail.state, 1)
     scene.note("a")
     scene.log.outcomes[-1](None)
-    scene.feed.emit(TextDelta(" of it"), "1")
+    scene.tail.emit(TextDelta(" of it"), "1")
     await scene.log.saved(2)
     assert scene.log.partials[1] == (Partial(3, "half of it"), False)
 
 
 async def test_no_text_is_kept_while_an_entry_is_on_its_way_nor_once_it_is_of_no_use(scene: Scene) -> None:
-    feed, log = scene.feed, scene.log
+    tail, log = scene.tail, scene.log
     scene.begin()
-    feed.emit(TextDelta("half"), "1")
+    tail.emit(TextDelta("half"), "1")
     scene.note("a")
     await past_the_next_look()
     assert log.partials == [], "the entry may finish what was said"
     log.outcomes[-1](None)
     await log.saved(1)
     assert log.partials == [(Partial(3, "half"), False)]
-    feed.emit(TextDelta("more"), "1")
-    feed.append(TurnEnded("completed"), turn="1")
+    tail.emit(TextDelta("more"), "1")
+    tail.append(TurnEnded("completed"), turn="1")
     scene.flush()
-    feed.emit(TextDelta("after the turn"), "1")
+    tail.emit(TextDelta("after the turn"), "1")
     await past_the_next_look()
     assert len(log.partials) == 1
 
@@ -530,17 +532,17 @@ async def test_nothing_is_kept_after_it_is_closed_or_has_failed(tmp_path: Path) 
     for scene in (closed, failed):
         scene.begin("a")
         scene.log.outcomes[-1](None)
-        scene.feed.emit(TextDelta("half"), "1")
-    closed.feed.close()
-    closed.feed.close()
+        scene.tail.emit(TextDelta("half"), "1")
+    closed.tail.close()
+    closed.tail.close()
     failed.note("b")
     failed.log.outcomes[-1](StoreError("it is full"))
-    failed.feed.emit(TextDelta("of it"), "1")
+    failed.tail.emit(TextDelta("of it"), "1")
     await past_the_next_look()
     assert (closed.log.partials, failed.log.partials) == ([], [])
-    closed.feed.emit(TextDelta(" of it"), "1")
+    closed.tail.emit(TextDelta(" of it"), "1")
     await closed.log.saved(1)
     assert closed.log.partials == [(Partial(3, "half of it"), False)]
     for scene in (closed, failed):
-        scene.feed.close()
+        scene.tail.close()
         scene.log.close()

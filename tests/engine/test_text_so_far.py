@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.engine.said import Said
+from understudy.engine.text_so_far import TextSoFar
 from understudy.protocol.items import Message, OutputText, Reasoning, SummaryText
 from understudy.protocol.records import (
     CommandEnded,
@@ -29,22 +29,22 @@ _deltas = st.one_of(
 @given(st.lists(_deltas, max_size=20))
 @settings(max_examples=200)
 def test_what_was_said_is_given_back_as_one_delta_for_each_item(deltas: list[TextDelta | ReasoningDelta | OutputDelta]) -> None:
-    said = Said()
+    said = TextSoFar()
     for delta in deltas:
         said.add(delta)
-    again = Said()
+    again = TextSoFar()
     for delta in said.deltas():
         again.add(delta)
     assert again.partial(7) == said.partial(7)
     assert said.text() == "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
-    known = Said()
+    known = TextSoFar()
     known.add(TextDelta(said.text()[:2]))
     beyond = "".join(delta.text for delta in known.beyond(said.partial(1)) if isinstance(delta, TextDelta))
     assert said.text()[:2] + beyond == said.text()
 
 
 def test_a_finished_item_ends_what_was_said_of_it_and_nothing_else() -> None:
-    said = Said()
+    said = TextSoFar()
     for delta in (
         TextDelta("text"),
         ReasoningDelta("thought"),

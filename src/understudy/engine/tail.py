@@ -1,0 +1,233 @@
+"""The end of one conversation's log, as this process writes it: numbers records, hands them to the store, and says how that went.
+
+What has been committed is shown by `Broadcast`.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+from understudy.engine.broadcast import Broadcast, LiveDelta
+from understudy.engine.fold import State
+from understudy.engine.holding import Holding
+from understudy.engine.saved_text import SavedText
+from understudy.engine.text_so_far import TextSoFar
+from understudy.errors import AgentError, StoreError
+from understudy.protocol.encodable import encode
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import CommandEnded, Delta, Entry, ItemReceived, Record, TurnEnded
+from understudy.store.log import Batch, EventLog
+
+Told = Callable[[AgentError | None], None]
+
+
+class Tail:
+    def __init__(
+        self, conversation_id: ConversationId, log: EventLog, loop: asyncio.AbstractEventLoop, holding: Holding | None = None
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.state = State()
+        self._saved_text = SavedText(conversation_id, log, loop, self._save_text)
+        self.broadcast = Broadcast(conversation_id, self._saved_text)
+        self._log = log
+        self._loop = loop
+        self._committed = 0
+        self._unwritten: list[Entry] = []
+        self._encoded: list[bytes] = []  # their records
+        self._generation = 0  # grows when the store is read anew: what became of batches from before it counts no more
+        self._flushing = False
+        self._holding = holding or Holding(loop)
+        self._held = False
+        self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._on_committed: list[tuple[int, Callable[[], None]]] = []
+        self._on_accepted: deque[tuple[int, Told]] = deque()
+        self._epoch = 0
+        self._claims = False
+        self._creates = False
+        self._letters_taken = 0
+        self.failure: AgentError | None = None
+        self.on_failure: Callable[[], None] | None = None
+        self.on_all_written: Callable[[], None] | None = None  # called before anyone is shown the last of it
+
+    # -- where the log stands
+
+    def begin(self) -> None:
+        """A new conversation, of which nothing is on disk."""
+        self._epoch, self._creates = 1, True
+
+    def load(self, state: State, epoch: int) -> None:
+        """Continue from what the store holds. The next append raises the epoch."""
+        self.state = state
+        self._committed = state.last_seq
+        self._epoch, self._claims = epoch + 1, True
+        self._saved_text.expect_leftovers()
+        self.failure = None
+        self._generation += 1
+        self._drop_unwritten()
+
+    def resume(self) -> None:
+        """Continue where we left off: nobody else has written since. The next append raises the epoch."""
+        if not (self._claims or self._creates):  # else the claim before this one wrote nothing
+            self._epoch += 1
+            self._claims = True
+
+    def _drop_unwritten(self) -> None:
+        self.broadcast.drop_waiting()
+        self._unwritten.clear()
+        self._encoded.clear()
+
+    @property
+    def idle(self) -> bool:
+        return not self.broadcast.waiting and not self._unwritten
+
+    # -- writing
+
+    def append(self, *records: Record, turn: str) -> None:
+        """All of them, or none and `CannotBeRecorded`: then the log is as it was, and can be appended to."""
+        if self.failure:
+            return  # what cannot be recorded did not happen; whoever waits has been told
+        now = time.time()
+        state = self.state
+        kept = [encode(record) for record in records]
+        for record, data in kept:
+            entry = Entry(state.last_seq + 1, state.head, turn, now, record)
+            state.apply(entry)
+            self._unwritten.append(entry)
+            self._encoded.append(data)
+            self.broadcast.add(entry)
+        if not self._held:
+            self._held = True
+            self._holding.hold(self.flush)
+
+    def emit(self, delta: Delta, turn: str) -> None:
+        """Show a delta, after all that was appended before it."""
+        self.broadcast.add_delta(LiveDelta(delta, turn, self.state.last_seq))
+        if self._unwritten:
+            self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """Somebody waits: hand over at the end of this step, with what else it appends."""
+        if not self._flushing and self._unwritten:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+
+    def take_letters(self, number: int) -> None:
+        """Letters up to `number` are part of what is appended next."""
+        self._letters_taken = number
+
+    def flush(self) -> None:
+        """Hand what was appended to the writer, as one batch."""
+        self._flushing = False
+        if self._held:
+            self._held = False
+            self._holding.let_go(self.flush)
+        if not self._unwritten or self.failure:
+            return
+        entries, encoded = tuple(self._unwritten), tuple(self._encoded)
+        self._unwritten.clear()
+        self._encoded.clear()
+        finishes = any(isinstance(entry.record, ItemReceived | CommandEnded | TurnEnded) for entry in entries)
+        clears = finishes and self._saved_text.exists
+        batch = Batch(
+            self.conversation_id,
+            self._epoch,
+            entries[0].seq - 1,
+            entries,
+            self.state.summary(),
+            claims=self._claims,
+            creates=self._creates,
+            clears_partial=clears,
+            takes_letters=self._letters_taken,
+            encoded=encoded,
+        )
+        self._claims = self._creates = False
+        self._letters_taken = 0
+        if clears:
+            self._saved_text.note_cleared()
+        last, generation = entries[-1].seq, self._generation
+        self._log.append(batch, lambda error: self._on_batch(last, error) if generation == self._generation else None)
+
+    def _save_text(self) -> None:
+        if self.broadcast.waiting:
+            self._saved_text.save_soon()  # an entry on its way to the disk may finish the text, and clear what is saved of it
+        elif self.failure is None and self.broadcast.text and self.state.turn is not None:
+            self._saved_text.write(self.broadcast.text, self.broadcast.published, self._epoch)
+
+    # -- how it went
+
+    async def committed(self) -> None:
+        """Wait until all that was appended is on disk. Raises what kept it from getting there."""
+        self.flush()
+        if self.failure:
+            raise self.failure
+        if self._committed < self.state.last_seq:
+            waiter = self._loop.create_future()
+            self._barriers.append((self.state.last_seq, waiter))
+            await waiter
+
+    def when_committed(self, callback: Callable[[], None]) -> None:
+        """Call back once all that was appended so far is on disk, or cannot get there."""
+        if self.failure or self._committed >= self.state.last_seq:
+            self._loop.call_soon(callback)
+        else:
+            self._on_committed.append((self.state.last_seq, callback))
+
+    def when_accepted(self, callback: Told) -> None:
+        """Like `when_committed`, but called before followers are shown any of it, with the error where it failed."""
+        if self.failure or self._committed >= self.state.last_seq:
+            self._loop.call_soon(callback, self.failure)
+        else:
+            self._on_accepted.append((self.state.last_seq, callback))
+            self.flush_soon()
+
+    def note_committed(self, last: int) -> None:
+        """Records up to `last` are on disk, by the writer's word or because they have been read from there: show them."""
+        self._committed = max(self._committed, last)
+        self._tell_accepted(self._committed, None)
+        self.broadcast.publish(self._committed)
+
+    def _on_batch(self, last: int, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
+            return
+        if self.on_all_written is not None and last == self.state.last_seq:
+            self.on_all_written()
+        self.note_committed(last)
+        while self._barriers and self._barriers[0][0] <= last:
+            _, waiter = self._barriers.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._on_committed:
+            self._loop.call_soon(self._tell_committed, last)  # after what has just been shown is on its way
+
+    def _fail(self, error: AgentError) -> None:
+        if self.failure:
+            return
+        self.failure = error
+        self._drop_unwritten()
+        self.broadcast.text = TextSoFar()
+        for _, waiter in self._barriers:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._barriers.clear()
+        if self.on_failure is not None:
+            self.on_failure()
+        self._tell_accepted(self.state.last_seq, error)
+        self.broadcast.fail(error)
+        self._tell_committed(self.state.last_seq)
+
+    def _tell_accepted(self, last: int, error: AgentError | None) -> None:
+        while self._on_accepted and self._on_accepted[0][0] <= last:
+            self._on_accepted.popleft()[1](error)
+
+    def _tell_committed(self, last: int) -> None:
+        if not self._on_committed:
+            return
+        due = [callback for seq, callback in self._on_committed if seq <= last]
+        self._on_committed = [(seq, callback) for seq, callback in self._on_committed if seq > last]
+        for callback in due:
+            callback()
+
+    def close(self) -> None:
+        self._saved_text.close()
