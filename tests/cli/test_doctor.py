@@ -147,6 +147,9 @@ def test_a_rung_on_which_root_can_run_nothing_is_broken(program: Program) -> Non
     assert "start the server as another user" in found["text"]
 
 
+OWN_PROVIDER = 'model_provider = "mine"\n[model_providers.mine]\nname = "Mine"\nbase_url = "http://127.0.0.1:9/v1"\n'
+
+
 def test_every_wrong_value_is_named_not_only_the_first(program: Program) -> None:
     program.configure(
         'model_provider = "scripted"\nmodel_reasoning_effort = "much"\nproject_doc_max_bytes = "many"\n'
@@ -157,7 +160,7 @@ def test_every_wrong_value_is_named_not_only_the_first(program: Program) -> None
     for key in ("model_reasoning_effort", "project_doc_max_bytes", "understudy.wire"):
         assert f"`{key}`" in told
     assert "`-c`" not in told
-    program.configure('[understudy]\nwire = "old"\n')
+    program.configure(f'{OWN_PROVIDER}[understudy]\nwire = "old"\n')
     told = " ".join(str(finding) for finding in _found(program, code=1)["Configuration/settings"])
     assert "no model is set" in told
     assert "`understudy.wire`" in told, "a missing model hides nothing"
@@ -173,7 +176,7 @@ def test_every_profile_is_looked_at(program: Program) -> None:
     levels = {name: found[f"Configuration/profile {name}"][0]["level"] for name in ("good", "bad", "lost")}
     assert levels == {"good": "ok", "bad": "broken", "lost": "broken"}
     assert "loud" in found["Configuration/profile bad"][0]["text"]
-    program.configure('[profiles.good]\nmodel = "m"\n[profiles.bad]\nmodel_verbosity = "loud"\n')
+    program.configure(f'{OWN_PROVIDER}[profiles.good]\nmodel = "m"\n[profiles.bad]\nmodel_verbosity = "loud"\n')
     found = _found(program, code=1)
     assert found["Configuration/settings"][0]["text"] == "no model is set"
     assert "loud" in found["Configuration/profile bad"][0]["text"], "that no model is set does not hide it"

@@ -10,6 +10,7 @@ import pytest
 from understudy.config import Config, load_config, parse_flag
 from understudy.config.keys import KNOWN_KEYS
 from understudy.config.load import KEPT, Configs
+from understudy.config.providers import BUILT_IN
 from understudy.errors import ConfigError
 from understudy.places.defaults import START_UP
 from understudy.protocol.records import Overrides
@@ -237,10 +238,35 @@ def test_a_cwd_that_is_no_folder_is_refused_by_name(load: Load, work: Path, cwd:
     assert str(caught.value).startswith(f"cwd `{cwd}` ")
 
 
+def test_each_built_in_provider_has_a_default_model(load: Load) -> None:
+    assert load("").model == "gpt-6.1-sol"
+    for row in BUILT_IN:
+        assert load(f'model_provider = "{row.id}"').model == row.default_model
+        assert load(f'model_provider = "{row.id}"\nmodel = "mine"').model == "mine"
+
+
+@pytest.mark.parametrize(("name", "meant"), [("llama.cpp", "llamacpp"), ("lm-studio", "lmstudio"), ("ollama", "ollama")])
+def test_a_provider_is_found_by_its_other_names(load: Load, name: str, meant: str) -> None:
+    assert load(f'model_provider = "{name}"').model_provider == meant
+    own = load(f'model = "m"\nmodel_provider = "{name}"\n[model_providers."{name}"]\nname = "Mine"\nbase_url = "http://h/v1"\n')
+    assert own.model_provider == name
+
+
+def test_prices_of_ones_own_are_read_and_checked(load: Load) -> None:
+    config = load(
+        '[understudy.prices."my/model"]\ninput = 1\ncached = 0.5\noutput = 2.5\n[understudy.prices.m]\ninput = 0\noutput = 0\n'
+    )
+    assert config.prices == {"my/model": {"input": 1.0, "cached": 0.5, "output": 2.5}, "m": {"input": 0.0, "output": 0.0}}
+    for wrong in ("input = 1", "output = 1", "input = -1\noutput = 1", 'input = "1"\noutput = 1', "input = nan\noutput = 1"):
+        with pytest.raises(ConfigError, match=r"understudy\.prices"):
+            load(f"[understudy.prices.m]\n{wrong}\n")
+
+
 def test_without_a_model_the_error_says_how_to_set_one(load: Load, home: Path) -> None:
+    own = 'model_provider = "mine"\n[model_providers.mine]\nname = "Mine"\n'
     for given in ({}, {"config": {"model": None}}):
         with pytest.raises(ConfigError) as caught:
-            load("", **given)
+            load(own, **given)
         text = str(caught.value)
         assert text.startswith("no model is set\n")
         assert str(home / "config.toml") in text
@@ -273,7 +299,7 @@ def test_without_a_model_the_error_says_how_to_set_one(load: Load, home: Path) -
         ),
         (
             {"config": {"model_providers.x.wire_api": "soap"}},
-            "unknown variant `soap`, expected `responses` or `chat`\nin `model_providers.x.wire_api`\n",
+            "unknown variant `soap`, expected one of `responses`, `chat`, `anthropic`\nin `model_providers.x.wire_api`\n",
             "the `config` argument",
         ),
         (
@@ -303,7 +329,7 @@ def test_an_unknown_profile_or_provider_is_told_with_those_that_are_there(load: 
     with pytest.raises(ConfigError) as caught:
         load(config={"model_provider": "missing", "model_providers.mine.name": "Mine"})
     assert str(caught.value).startswith("Model provider `missing` not found\n")
-    assert "`openai`, `oss`, `scripted`, `mine`" in str(caught.value)
+    assert "`oss`, `scripted`, `mine`" in str(caught.value)
 
 
 def test_a_file_that_is_no_toml_is_shown_with_a_caret(load: Load, home: Path) -> None:

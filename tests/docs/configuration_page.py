@@ -30,7 +30,7 @@ def without_effect() -> dict[str, str]:
 
 
 def _key(cell: str) -> str:
-    return cell.strip("`").replace(".NAME", ".*").replace('."PATH"', ".*")
+    return cell.strip("`").replace(".NAME", ".*").replace('."PATH"', ".*").replace('."MODEL"', ".*")
 
 
 def _cells() -> Iterator[list[str]]:

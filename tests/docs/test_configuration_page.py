@@ -68,7 +68,9 @@ def written(row: Row) -> str:
 
 def settings(row: Row, value: object) -> dict[str, Any]:
     """The key with that value, and what it needs beside it."""
-    beside = {"model_providers.mine.name": "Mine"} if row.key.startswith("model_providers.") else {}
+    beside: dict[str, Any] = {"model_providers.mine.name": "Mine"} if row.key.startswith("model_providers.") else {}
+    if row.key.startswith("understudy.prices."):
+        beside = {"understudy.prices.mine.input": 1, "understudy.prices.mine.output": 1}
     if row.key.startswith("projects."):
         return {"projects": {"/x": {"trust_level": value}}}
     return {**beside, written(row): value}
@@ -78,6 +80,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "text": (1, [], {}),
     "true or false": (1, "true"),
     "number": ("1", -1, 1.5),
+    "amount": ("1", -1, True, float("inf")),
     "list of texts": ("x", [1]),
     "table of texts": ("x", {"a": 1}),
     "list of tables": ("x", ["x"]),

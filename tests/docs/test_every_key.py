@@ -3,7 +3,10 @@
 One server runs all of them: each key is set for one conversation, by the `config` argument of its call.
 """
 
+import asyncio
 import json
+import os
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -205,6 +208,21 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     seen = await stage.turn([hang()], model_providers__mock__stream_idle_timeout_ms=100)
     assert seen.result["isError"] is True
+
+
+@shows("understudy.prices.*.input", "understudy.prices.*.cached", "understudy.prices.*.output")
+async def _(stage: Stage) -> None:
+    for cached in ({}, {"cached": 0.5}):
+        price = {"input": 1, **cached, "output": 2}
+        flags = [word for key, value in price.items() for word in ("-c", f"understudy.prices.mine.{key}={value}")]
+        done = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "understudy", "model", "list", "--json", "--offline", "-c", "model=mine", *flags),
+            env={**os.environ, "CODEX_HOME": str(stage.home)},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await done.communicate()
+        told = json.loads(out)["models"][0]["price"]
+        assert {key: told[key] for key in ("input", "cached", "output")} == {"cached": None, **price}
 
 
 # -- what the agent may do

@@ -17,7 +17,7 @@ from understudy.models.client import open_model
 from understudy.models.events import Model, ModelEvent
 from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
-from understudy.models.providers import Provider, WireApi
+from understudy.models.providers import Provider, WireApi, built_in_provider
 from understudy.protocol.items import InputText, Item, Message, OutputText, Usage
 
 BOUND = 5.0  # seconds any wait in these tests may take
@@ -179,6 +179,12 @@ def prompt(*items: Item, tools: Iterable[ToolSpec] = (), conversation: str = "co
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 COUNTED = Usage(3, 2, 5)
+
+
+def built_in(name: str, env: dict[str, str] | None = None) -> Provider:
+    provider = built_in_provider(name, env or {})
+    assert provider is not None
+    return provider
 
 
 @dataclass

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.models.loopback import delta, loopback, opened, status, stream
+from tests.models.loopback import built_in, delta, loopback, opened, status, stream
 from understudy.errors import MissingKey
 from understudy.models.auth import Credentials, Secret
-from understudy.models.providers import Provider, built_in_providers
+from understudy.models.providers import Provider
 
-OPENAI = built_in_providers({})["openai"]
+OPENAI = built_in("openai")
 SECRET = "sk-very-secret-0123456789"
 
 

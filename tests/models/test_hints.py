@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.models.loopback import loopback, opened, status, stream
+from tests.models.loopback import built_in, loopback, opened, status, stream
 from understudy.errors import MissingKey, ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials
-from understudy.models.providers import built_in_providers
 
 KEY = "sk-secret-12345678"
 WITH_KEY: dict[str, Any] = {"env_key": "MOCK_KEY", "env": {"MOCK_KEY": KEY}}
@@ -126,7 +125,7 @@ async def test_plain_http_where_https_was_meant_says_so() -> None:
 def test_a_login_without_a_key_is_named_where_the_key_is_missed(tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text('{"OPENAI_API_KEY": null, "tokens": {"access_token": "x"}}')
     with pytest.raises(MissingKey) as missing:
-        Credentials({}, tmp_path).key_for(built_in_providers({})["openai"])
+        Credentials({}, tmp_path).key_for(built_in("openai"))
     assert str(missing.value) == (
         f"Missing environment variable: `OPENAI_API_KEY`. {tmp_path / 'auth.json'} holds a ChatGPT login,"
         " and only API keys are supported: set the variable to one."

@@ -6,31 +6,62 @@ from typing import Any
 
 import pytest
 
-from tests.models.loopback import delta, loopback, opened, stream
-from understudy.config.load import BUILT_IN_PROVIDERS
+from tests.models.loopback import built_in, delta, loopback, opened, stream
+from understudy.config.providers import BUILT_IN, OPENAI_URL
 from understudy.errors import ConfigError
 from understudy.models.client import request_url
-from understudy.models.providers import Provider, built_in_providers, find_provider, provider_from_table
+from understudy.models.providers import Provider, find_provider, provider_from_table
 
 
 def test_the_built_in_providers_follow_the_environment() -> None:
-    plain = built_in_providers({})
-    assert plain["openai"].base_url == "https://api.openai.com/v1"
-    assert (plain["openai"].wire_api, plain["openai"].requires_openai_auth) == ("responses", True)
-    assert (plain["oss"].base_url, plain["oss"].wire_api) == ("http://localhost:11434/v1", "chat")
-    assert "scripted" in plain
-    moved = built_in_providers({"OPENAI_BASE_URL": "http://here/v1", "CODEX_OSS_PORT": "99"})
-    assert (moved["openai"].base_url, moved["oss"].base_url) == ("http://here/v1", "http://localhost:99/v1")
-    assert (
-        built_in_providers({"CODEX_OSS_BASE_URL": "http://there/v1", "OPENAI_BASE_URL": " "})["oss"].base_url == "http://there/v1"
-    )
+    openai, oss = built_in("openai"), built_in("oss")
+    assert openai.base_url == "https://api.openai.com/v1"
+    assert (openai.wire_api, openai.requires_openai_auth) == ("responses", True)
+    assert (oss.base_url, oss.wire_api) == ("http://localhost:11434/v1", "chat")
+    moved = {"OPENAI_BASE_URL": "http://here/v1", "CODEX_OSS_PORT": "99"}
+    assert (built_in("openai", moved).base_url, built_in("oss", moved).base_url) == ("http://here/v1", "http://localhost:99/v1")
+    named = {"CODEX_OSS_BASE_URL": "http://there/v1", "OPENAI_BASE_URL": " "}
+    assert (built_in("oss", named).base_url, built_in("openai", named).base_url) == ("http://there/v1", OPENAI_URL)
 
 
-def test_configuration_and_page_name_the_built_in_providers() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
-    row = next(line for line in page.splitlines() if line.startswith("| `model_provider` "))
-    default, *listed = re.findall(r"`([a-z]+)`", row.partition("|")[2].partition("| text |")[2])
-    assert (default, set(listed), set(BUILT_IN_PROVIDERS)) == ("openai", set(built_in_providers({})), set(built_in_providers({})))
+@pytest.mark.parametrize(
+    ("provider", "variable", "value", "address"),
+    [
+        ("anthropic", "ANTHROPIC_BASE_URL", "http://h:1", "http://h:1/v1"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "http://h:1/v1/", "http://h:1/v1"),
+        ("azure", "AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com/", "https://me.openai.azure.com/openai/v1"),
+        ("ollama", "OLLAMA_HOST", "0.0.0.0", "http://localhost:11434/v1"),
+        ("ollama", "OLLAMA_HOST", "box:99", "http://box:99/v1"),
+        ("ollama", "OLLAMA_HOST", "https://box", "https://box:11434/v1"),
+    ],
+)
+def test_an_address_from_the_environment_is_completed(provider: str, variable: str, value: str, address: str) -> None:
+    assert built_in(provider, {variable: value}).base_url == address
+
+
+def test_a_provider_whose_address_nobody_knows_says_how_to_give_it() -> None:
+    with pytest.raises(ConfigError, match="AZURE_OPENAI_ENDPOINT"):
+        find_provider("azure", {}, {})
+    table = {"azure": {"base_url": "https://me.openai.azure.com/openai/v1"}}
+    assert find_provider("azure", table, {}).key_header == "api-key"
+
+
+def test_a_table_of_ones_own_under_the_name_of_a_built_in_provider_stands_for_itself() -> None:
+    """People had such tables before the name was built in."""
+    whole = {"anthropic": {"name": "Proxy", "base_url": "http://h/v1"}}
+    assert find_provider("anthropic", whole, {}) == Provider("anthropic", "Proxy", "http://h/v1")
+    part = {"anthropic": {"base_url": "http://h/v1"}}
+    assert (find_provider("anthropic", part, {}).wire_api, find_provider("anthropic", part, {}).name) == ("anthropic", "Anthropic")
+
+
+def test_the_pages_name_the_built_in_providers() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    row = next(line for line in (docs / "configuration.md").read_text().splitlines() if line.startswith("| `model_provider` "))
+    assert re.findall(r"`([a-z]+)`", row.partition("|")[2].partition("| text |")[2])[0] == "openai"
+    listed = re.findall(r"^\| `([a-z]+)` \| [^|]+ \| ([a-z]+) \| ([^|]+) \| `([^`]+)` \|", (docs / "models.md").read_text(), re.M)
+    assert [(name, wire, default) for name, wire, _, default in listed] == [
+        (row.id, row.wire_api, row.default_model) for row in BUILT_IN if row.id not in ("scripted", "replay")
+    ]
 
 
 def test_a_table_may_set_every_field() -> None:
@@ -78,7 +109,7 @@ def test_what_a_table_leaves_out_has_its_default() -> None:
         ("text", r"`model_providers\.mine` must be a table"),
         ({}, r"`model_providers\.mine\.name` is missing"),
         ({"name": 1}, r"`model_providers\.mine\.name` must be a string"),
-        ({"name": "x", "wire_api": "grpc"}, r"`model_providers\.mine\.wire_api` must be \"chat\" or \"responses\""),
+        ({"name": "x", "wire_api": "grpc"}, r"`model_providers\.mine\.wire_api` must be one of responses, chat, anthropic"),
         ({"name": "x", "wire_api": ["chat"]}, r"\.wire_api` must be"),
         ({"name": "x", "request_max_retries": -1}, r"\.request_max_retries` must be a whole number"),
         ({"name": "x", "stream_max_retries": True}, r"\.stream_max_retries` must be a whole number"),
@@ -102,7 +133,7 @@ def test_providers_are_found_by_their_id() -> None:
     assert find_provider("mine", tables, {}).name == "Mine"
     changed = find_provider("openai", tables, {})
     assert (changed.base_url, changed.name, changed.wire_api) == ("http://gateway/v1", "OpenAI", "responses")
-    with pytest.raises(ConfigError, match=r"^Model provider `other` not found; known are: mine, openai, oss, scripted$"):
+    with pytest.raises(ConfigError, match=r"^Model provider `other` not found; known are: mine, openai, azure, "):
         find_provider("other", tables, {})
 
 

@@ -161,7 +161,7 @@ async def test_the_request_has_the_shape_that_the_provider_expects() -> None:
             }
         ],
         "tool_choice": "auto",
-        "parallel_tool_calls": False,
+        "parallel_tool_calls": True,
         "reasoning": None,
         "store": True,
         "stream": True,

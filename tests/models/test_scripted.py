@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.models.loopback import BOUND, Opened, prompt, said, user
+from tests.models.loopback import BOUND, Opened, built_in, prompt, said, user
 from understudy.errors import ConfigError, ModelRefused, StreamLost
 from understudy.models.auth import Credentials
 from understudy.models.client import open_model
 from understudy.models.events import Completed, ItemDone, Model
 from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings, Prompt
-from understudy.models.providers import built_in_providers
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Reasoning, ReasoningText, SummaryText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
@@ -42,7 +41,7 @@ JSONL = """
 
 def model(path: Path, **settings: Any) -> Model:
     return open_model(
-        built_in_providers({})["scripted"],
+        built_in("scripted"),
         ModelSettings("m", script=path, **settings),
         Credentials({}, path.parent),
         HttpClient({}),
@@ -176,7 +175,7 @@ def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 async def test_without_a_script_it_says_how_to_give_it_one(tmp_path: Path) -> None:
     http = HttpClient({})
-    scripted = Opened(open_model(built_in_providers({})["scripted"], ModelSettings("m"), Credentials({}, tmp_path), http), http)
+    scripted = Opened(open_model(built_in("scripted"), ModelSettings("m"), Credentials({}, tmp_path), http), http)
     for _ in range(2):
         first = (await scripted.answer())[0]
         assert isinstance(first, TextDelta)

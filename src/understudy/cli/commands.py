@@ -89,6 +89,7 @@ def build_parser() -> Parser:
     _add_transfer(commands)
     _add_running(commands)
     _add_policy(commands)
+    _add_models(commands)
     _add_state(commands)
     return parser
 
@@ -216,6 +217,24 @@ def _add_policy(commands: Commands) -> None:
     trust.add_argument("folder", nargs="?", metavar="DIR", help="the folder to trust")
     trust.add_argument("--list", action="store_true", help="list the trusted folders")
     trust.add_argument("--remove", action="store_true", help="stop trusting DIR")
+
+
+def _add_models(commands: Commands) -> None:
+    model = commands.add_parser("model", help="look at models", description="Look at models.")
+    model.set_defaults(act=None, help_of=model)
+    actions: Commands = model.add_subparsers(metavar="ACTION", title="actions")
+    listing = _add(
+        actions,
+        "list",
+        "model_list",
+        "list a provider's models and what is known of each",
+        more="The provider is asked; where it cannot be, the models that understudy knows of itself are listed.",
+    )
+    listing.add_argument("--provider", metavar="NAME", help="of this provider (default: the one that is configured)")
+    listing.add_argument("--offline", action="store_true", help="do not ask the provider")
+    listing.add_argument("--all", action="store_true", help="also models that are not for conversations")
+    _json(listing)
+    _overrides(listing)
 
 
 def _add_state(commands: Commands) -> None:

@@ -19,10 +19,11 @@ from understudy.config.keys import WITHOUT_EFFECT
 from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
 from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.project import ProjectLayer, project_files, read_project_layer
+from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Reader, Tree
 from understudy.config.slips import find_slips
-from understudy.config.tables import check_history, check_mcp_servers, check_projects, check_providers
+from understudy.config.tables import check_history, check_mcp_servers, check_prices, check_projects, check_providers
 from understudy.errors import ConfigError
 from understudy.protocol.choices import APPROVAL_POLICIES, ApprovalPolicy
 from understudy.protocol.encodable import is_unicode, visible
@@ -30,7 +31,6 @@ from understudy.protocol.records import Overrides
 
 T = TypeVar("T")
 
-BUILT_IN_PROVIDERS = ("openai", "oss", "scripted")
 PROJECT_DOC_MAX_BYTES = 32 * 1024
 COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
 MOST_COMMAND_SECONDS = 7 * 24 * 3600
@@ -38,7 +38,7 @@ KEPT = 32  # configurations; most processes see one or two
 
 _encode = msgspec.json.Encoder().encode
 
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 _SUMMARIES = ("auto", "concise", "detailed", "none")
 _VERBOSITIES = ("low", "medium", "high")
 
@@ -214,6 +214,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         thread_in_text=_first(read.flag("understudy.thread_in_text"), True),
         command_seconds=_read_command_seconds(read),
         scripted_model=expand(scripted_model, base=cwd, env=env) if scripted_model else None,
+        prices=check_prices(read),
         warnings=warnings,
     )
 
@@ -257,9 +258,11 @@ def _find_cwd(named: str | None, server_cwd: Path, env: Mapping[str, str]) -> Pa
 
 def _choose_provider(read: Reader, providers: Mapping[str, Tree]) -> str:
     name = _first(read.text("model_provider"), "openai")
-    if name in BUILT_IN_PROVIDERS or name in providers:
+    if name in providers:
         return name
-    there = ", ".join(f"`{known}`" for known in dict.fromkeys((*BUILT_IN_PROVIDERS, *providers)))
+    if (known := built_in_id(name)) is not None:
+        return known
+    there = ", ".join(f"`{known}`" for known in dict.fromkeys((*(row.id for row in BUILT_IN), *providers)))
     raise ConfigError(
         f"Model provider `{name}` not found\n`model_provider` should be one of {there}, or get a table [model_providers.{name}]."
     )
@@ -269,11 +272,12 @@ def _choose_model(overrides: Overrides, read: Reader, provider: str, home: Path)
     model = _first(overrides.model, read.text("model"))
     if model:
         return model
-    if provider == "scripted":
-        return "scripted"
+    if provider in BY_ID:
+        return BY_ID[provider].default_model
     raise ConfigError(
-        f'no model is set\nPut `model = "NAME"` into {home / "config.toml"}, pass `model` with the call, or start with '
-        '`-c model=NAME`. To try things without a model service, set `model_provider = "scripted"`.'
+        f'no model is set\nModel provider `{provider}` is your own, so it has no default. Put `model = "NAME"` into '
+        f"{home / 'config.toml'}, pass `model` with the call, or start with `-c model=NAME`; `understudy model list` shows "
+        "which there are."
     )
 
 

@@ -84,4 +84,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     thread_in_text: bool
     command_seconds: int  # for a command that the model gives no limit of its own
     scripted_model: Path | None
+    prices: Mapping[str, Mapping[str, float]]  # by model: `input`, `output` and perhaps `cached`, in USD per million tokens
     warnings: tuple[str, ...]

@@ -63,6 +63,16 @@ class Reader:
             raise self.mismatch(key, f"invalid value: integer `{value}`, expected {expected}", "a whole number, 0 or more")
         return value
 
+    def amount(self, key: str) -> float | None:
+        value = self.value(key)
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.mismatch(key, invalid_type(value, "f64"), "a number")
+        if not 0 <= value < float("inf"):  # NaN is not either
+            raise self.mismatch(key, f"invalid value: `{value}`", "a number, 0 or more")
+        return float(value)
+
     def choice(self, key: str, variants: Sequence[str]) -> str | None:
         value = self._checked(key, str, "a string", one_of(variants))
         if value is not None and value not in variants:

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
+from understudy.config.providers import WIRES
 from understudy.config.schema import Mismatch, Reader, Tree
-
-_WIRES = ("responses", "chat")
 
 
 def check_providers(read: Reader) -> Mapping[str, Tree]:
@@ -19,8 +18,22 @@ def check_providers(read: Reader) -> Mapping[str, Tree]:
             provider.count(key)
         for key in ("requires_auth", "requires_openai_auth"):
             provider.flag(key)
-        provider.choice("wire_api", _WIRES)
+        provider.choice("wire_api", WIRES)
     return tables
+
+
+def check_prices(read: Reader) -> Mapping[str, Mapping[str, float]]:
+    """[understudy.prices]: for each model what a million tokens cost, in USD."""
+    tables = read.named_tables("understudy.prices")
+    found: dict[str, Mapping[str, float]] = {}
+    for name, table in tables.items():
+        prices = Reader(table, f'understudy.prices."{name}"')
+        given = {key: prices.amount(key) for key in ("input", "cached", "output")}
+        for key in ("input", "output"):
+            if given[key] is None:
+                raise Mismatch(prices.full(key), f"missing field `{key}`", "a number: USD for a million tokens")
+        found[name] = {key: value for key, value in given.items() if value is not None}
+    return found
 
 
 def check_mcp_servers(read: Reader) -> Mapping[str, Tree]:

@@ -102,6 +102,12 @@ class Credentials:
         return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
+def key_header(provider: Provider, key: Secret) -> tuple[str, str]:
+    """How the provider wants to be given its key."""
+    name = provider.key_header or ("x-api-key" if provider.wire_api == "anthropic" else None)
+    return ("Authorization", f"Bearer {key.reveal()}") if name is None else (name, key.reveal())
+
+
 def secrets_of(provider: Provider) -> list[Secret]:
     """Those that a user wrote into the configuration itself."""
     telling = ("auth", "key", "token", "secret", "password")

@@ -9,7 +9,7 @@ import msgspec
 
 from understudy import __version__
 from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
-from understudy.models.auth import Credentials, Secret, redacted, secrets_of
+from understudy.models.auth import Credentials, Secret, key_header, redacted, secrets_of
 from understudy.models.events import Answer, Model, ModelEvent
 from understudy.models.faults import EVENT_CUT, STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
 from understudy.models.hints import Hints, with_hint
@@ -33,7 +33,7 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
     """Nothing is sent, and no key is looked for, before an answer is first read. Raises ConfigError."""
     if provider.id == SCRIPTED:
         return _open_scripted(settings)
-    match provider.wire_api:  # a conversation speaks one of the two
+    match provider.wire_api:  # a conversation speaks one of them
         case "chat":
             from understudy.models.chat import ChatWire
 
@@ -44,6 +44,8 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
 
             url = request_url(provider, ResponsesWire.path)
             return HttpModel(provider, ResponsesWire(settings), url, credentials, http, settings.model)
+        case "anthropic":
+            raise ConfigError(f"model provider `{provider.id}` cannot be asked yet: its wire is not spoken")
 
 
 def _open_scripted(settings: ModelSettings) -> Model:
@@ -132,7 +134,8 @@ class HttpModel:
         if from_env:
             headers.update(_by_name((name, value.reveal()) for name, value in from_env.items()))
         if key is not None:
-            headers["authorization"] = "Authorization", f"Bearer {key.reveal()}"
+            name, value = key_header(self._provider, key)
+            headers[name.lower()] = name, value
         elif self._url.user is not None:
             headers["authorization"] = "Authorization", basic_authorization(self._url.user, self._url.password or "")
         return list(headers.values())

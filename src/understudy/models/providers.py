@@ -1,19 +1,18 @@
 """Where models are served: the built-in providers and those of `[model_providers.<id>]`."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
 from understudy import __version__
+from understudy.config.providers import BUILT_IN, BY_ID, OPENAI_URL, SCRIPTED, WIRES, BuiltIn, WireApi
 from understudy.errors import ConfigError
 from understudy.models.http.url import parse_url
 
-MOST_RETRIES = 100
-SCRIPTED = "scripted"
-OPENAI_URL = "https://api.openai.com/v1"
+__all__ = ["SCRIPTED", "Provider", "WireApi", "built_in_provider", "find_provider", "is_header", "provider_from_table"]
 
-WireApi = Literal["chat", "responses"]
+MOST_RETRIES = 100
 
 
 class Provider(msgspec.Struct, frozen=True):
@@ -30,38 +29,69 @@ class Provider(msgspec.Struct, frozen=True):
     stream_max_retries: int = 5
     stream_idle_timeout_ms: int = 300_000
     requires_openai_auth: bool = False
+    key_header: str | None = None  # that carries the bare key; None: as the wire has it
 
     def __repr__(self) -> str:
         return f"Provider({self.id!r})"  # addresses, headers and query may hold secrets
 
 
-def built_in_providers(env: Mapping[str, str]) -> dict[str, Provider]:
-    port = _set(env, "CODEX_OSS_PORT") or "11434"
-    providers = (
-        Provider(
-            id="openai",
-            name="OpenAI",
-            base_url=_set(env, "OPENAI_BASE_URL") or OPENAI_URL,
-            wire_api="responses",
-            http_headers={"version": __version__},
-            env_http_headers={"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT"},
-            requires_openai_auth=True,
-        ),
-        Provider(id="oss", name="Open Source", base_url=_set(env, "CODEX_OSS_BASE_URL") or f"http://localhost:{port}/v1"),
-        Provider(id=SCRIPTED, name="Scripted", base_url=""),
+def built_in_provider(provider_id: str, env: Mapping[str, str]) -> Provider | None:
+    """Where the environment says it is, else where it usually is."""
+    row = BY_ID.get(provider_id)
+    if row is None:
+        return None
+    provider = Provider(
+        id=row.id,
+        name=row.name,
+        base_url=_address(row, env),
+        env_key=row.env_key,
+        wire_api=row.wire_api,
+        key_header=row.key_header,
     )
-    return {provider.id: provider for provider in providers}
+    if row.id != "openai":
+        return provider
+    return msgspec.structs.replace(
+        provider,
+        http_headers={"version": __version__},
+        env_http_headers={"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT"},
+        requires_openai_auth=True,
+    )
+
+
+def _address(row: BuiltIn, env: Mapping[str, str]) -> str:
+    if row.id == "oss" and (port := _set(env, "CODEX_OSS_PORT")) and not _set(env, "CODEX_OSS_BASE_URL"):
+        return f"http://localhost:{port}/v1"
+    named = _set(env, row.address_variable) if row.address_variable else None
+    if named is None:
+        return row.base_url
+    if row.id == "ollama":  # what its server listens on: often without a scheme or port, and perhaps every address
+        scheme, mark, place = named.rpartition("://")
+        host, _, port = place.rstrip("/").partition(":")
+        named = f"{scheme if mark else 'http'}://{'localhost' if host in ('', '0.0.0.0') else host}:{port or '11434'}"
+    named = named.rstrip("/")
+    return named if named.endswith(row.address_suffix) else named + row.address_suffix
 
 
 def find_provider(provider_id: str, tables: Mapping[str, Any], env: Mapping[str, str]) -> Provider:
     """The provider a configuration means. A table for a built-in one changes only the keys it has. Raises ConfigError."""
-    built_in = built_in_providers(env).get(provider_id)
+    built_in = built_in_provider(provider_id, env)
     if provider_id in tables:
-        return provider_from_table(provider_id, tables[provider_id], base=built_in)
-    if built_in is None:
-        known = ", ".join(sorted({*tables, *built_in_providers(env)}))
+        table = tables[provider_id]
+        if built_in is not None and BY_ID[provider_id].stands_alone and {"name", "base_url"} <= set(table):
+            built_in = None  # one of the user's own, which happens to have this name
+        provider = provider_from_table(provider_id, table, base=built_in)
+    elif built_in is not None:
+        provider = built_in
+    else:
+        known = ", ".join(dict.fromkeys((*tables, *(row.id for row in BUILT_IN))))
         raise ConfigError(f"Model provider `{provider_id}` not found; known are: {known}")
-    return built_in
+    if not provider.base_url and provider_id != SCRIPTED:
+        variable = BY_ID[provider_id].address_variable
+        raise ConfigError(
+            f"the address of model provider `{provider_id}` is not known\n"
+            f"Set the variable {variable} to it, or `base_url` in [model_providers.{provider_id}]."
+        )
+    return provider
 
 
 def provider_from_table(provider_id: str, table: object, base: Provider | None = None) -> Provider:
@@ -110,8 +140,8 @@ def _milliseconds(place: str, value: object) -> int:
 
 
 def _wire(place: str, value: object) -> WireApi:
-    if value not in ("chat", "responses"):
-        raise ConfigError(f'`{place}` must be "chat" or "responses"')
+    if value not in WIRES:
+        raise ConfigError(f"`{place}` must be one of {', '.join(WIRES)}")
     return value
 
 

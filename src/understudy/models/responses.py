@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions
-from understudy.models.families import reasons, takes_verbosity
+from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.responses_stream import ResponsesDecoder
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
@@ -18,6 +18,7 @@ class ResponsesWire:
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
+        self._family = family_of(settings.model)
 
     def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
         return [
@@ -28,18 +29,18 @@ class ResponsesWire:
 
     def body(self, prompt: Prompt) -> list[bytes]:
         settings = self._settings
-        reasoning = _reasoning(settings)
+        reasoning = _reasoning(settings, self._family)
         history = HISTORIES.encode("responses", prompt.conversation_id, prompt.items, encode_item)
         rest: dict[str, Any] = {
             "tool_choice": "auto",
-            "parallel_tool_calls": False,
+            "parallel_tool_calls": self._family.parallel,
             "reasoning": reasoning,
             "store": settings.store,
             "stream": True,
             "include": ["reasoning.encrypted_content"] if reasoning and not settings.store else [],
             "prompt_cache_key": prompt.conversation_id,
         }
-        if settings.verbosity and takes_verbosity(settings.model):
+        if settings.verbosity and self._family.verbosity:
             rest["text"] = {"verbosity": settings.verbosity}
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
@@ -53,11 +54,13 @@ class ResponsesWire:
         return False
 
 
-def _reasoning(settings: ModelSettings) -> dict[str, str] | None:
+def _reasoning(settings: ModelSettings, family: Family) -> dict[str, str] | None:
     supported = settings.supports_reasoning_summaries
-    if not (reasons(settings.model) if supported is None else supported) or settings.reasoning_effort == "none":
+    if not (family.reasoning != "no" if supported is None else supported):
         return None
-    wanted = {"effort": settings.reasoning_effort or "medium", "summary": settings.reasoning_summary or "auto"}
+    if settings.reasoning_effort == "none":
+        return {"effort": "none"} if "none" in family.efforts else None
+    wanted = {"effort": family.effort(settings.reasoning_effort or "medium"), "summary": settings.reasoning_summary or "auto"}
     return {key: value for key, value in wanted.items() if value != "none"}
 
 

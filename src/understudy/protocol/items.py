@@ -71,6 +71,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     total_tokens: int
     cached_input_tokens: int | None = None
     reasoning_output_tokens: int | None = None
+    cache_write_input_tokens: int | None = None  # written into the provider's cache, where it counts that
 
     def plus(self, other: "Usage") -> "Usage":
         return Usage(
@@ -79,6 +80,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
             self.total_tokens + other.total_tokens,
             _sum(self.cached_input_tokens, other.cached_input_tokens),
             _sum(self.reasoning_output_tokens, other.reasoning_output_tokens),
+            _sum(self.cache_write_input_tokens, other.cache_write_input_tokens),
         )
 
 

@@ -48,8 +48,15 @@ class HttpClient:
         Raises HttpFailure. When cancelled, the connection is closed.
         """
         route = self._routes.get(url) or self._find_route(url)
+        return await self._ask(url, route, _request(route, headers, body), seconds)
+
+    async def get(self, url: Url, headers: Sequence[tuple[str, str]], *, seconds: float) -> Response:
+        """Like `post`, for what is only looked up."""
+        route = self._route("GET", url)
+        return await self._ask(url, route, _request(route, headers, ()), seconds)
+
+    async def _ask(self, url: Url, route: "_Route", request: bytes, seconds: float) -> Response:
         proxy, place = route.proxy, route.place
-        request = _request(route, headers, body)
         connection = self._take_idle(place)
         if connection is not None:
             try:
@@ -78,9 +85,12 @@ class HttpClient:
 
     def _find_route(self, url: Url) -> "_Route":
         """Raises HttpFailure."""
-        proxy = proxy_for(url, self._env)
-        route = self._routes[url] = _Route(proxy, (proxy, url.scheme, url.host, url.port), _head(url, proxy))
+        route = self._routes[url] = self._route("POST", url)
         return route
+
+    def _route(self, method: str, url: Url) -> "_Route":
+        proxy = proxy_for(url, self._env)
+        return _Route(proxy, (proxy, url.scheme, url.host, url.port), _head(method, url, proxy))
 
     def _tls(self) -> "ssl.SSLContext":
         if self._context is None:
@@ -147,11 +157,11 @@ async def _exchange(connection: Connection, request: bytes, seconds: float) -> R
         raise
 
 
-def _head(url: Url, proxy: Url | None) -> str:
+def _head(method: str, url: Url, proxy: Url | None) -> str:
     """The lines that are the same for every request to it."""
     absolute = proxy is not None and url.scheme == "http"
     target = f"http://{url.authority}{url.target}" if absolute else url.target
-    lines = [f"POST {target} HTTP/1.1", f"Host: {url.authority}"]
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {url.authority}"]
     if absolute and proxy is not None and (authorization := proxy_authorization(proxy)):
         lines.append(f"Proxy-Authorization: {authorization}")
     return "\r\n".join([*lines, "Accept-Encoding: identity"])

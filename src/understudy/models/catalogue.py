@@ -1,0 +1,111 @@
+"""Which models a provider says it has, and what it says of them. Asked only for `understudy model list`."""
+
+import asyncio
+from typing import Any, cast
+
+import msgspec
+
+from understudy import __version__
+from understudy.errors import ModelRefused, ModelUnavailable
+from understudy.models.auth import Credentials, key_header, redacted, secrets_of
+from understudy.models.client import request_url
+from understudy.models.faults import clipped, fault_in_body
+from understudy.models.hints import Hints, with_hint
+from understudy.models.http import HttpClient, HttpFailure
+from understudy.models.mending import read_mended
+from understudy.models.prices import MILLION, Price
+from understudy.models.providers import Provider
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_TOKENS = 10**9
+ANTHROPIC_VERSION = "2023-06-01"
+WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length", "loaded_context_length")
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A model as its provider lists it. None where it does not say."""
+
+    id: str
+    window: int | None = None
+    output: int | None = None
+    price: Price | None = None
+
+
+async def ask_models(provider: Provider, credentials: Credentials, http: HttpClient, seconds: float) -> list[Listed]:
+    """The provider's models in its order, within `seconds`. Raises ModelError or ConfigError."""
+    url = request_url(provider, "/models")
+    key = credentials.key_for(provider)
+    from_env = credentials.headers_for(provider)
+    headers = {"accept": ("Accept", "application/json"), "user-agent": ("User-Agent", f"understudy/{__version__}")}
+    if provider.wire_api == "anthropic":
+        headers["anthropic-version"] = "anthropic-version", ANTHROPIC_VERSION
+    for name, value in (*provider.http_headers.items(), *((name, secret.reveal()) for name, secret in from_env.items())):
+        headers[name.lower()] = name, value
+    secrets = [*from_env.values(), *secrets_of(provider)]
+    if key is not None:
+        secrets.append(key)
+        name, value = key_header(provider, key)
+        headers[name.lower()] = name, value
+    hints = Hints(provider, url, "", credentials)
+    try:
+        async with asyncio.timeout(seconds):
+            response = await http.get(url, list(headers.values()), seconds=seconds)
+            body = await response.read_text(seconds, MOST_BYTES)
+    except TimeoutError:
+        raise ModelUnavailable(f"{url} did not answer within {seconds:g} seconds") from None
+    except HttpFailure as failure:
+        raise ModelUnavailable(with_hint(str(failure), hints.for_failure(failure))) from None
+    if not 200 <= response.status < 300:
+        fault = fault_in_body(redacted(body, secrets))
+        told = f"{url} answered with status {response.status}" + (f": {clipped(fault.message)}" if fault.message else "")
+        raise ModelRefused(with_hint(told, hints.for_status(response.status, fault.codes, "")))
+    try:
+        return read_models(read_mended(body.encode()))
+    except ValueError:
+        raise ModelRefused(f"{url} did not answer with a list of models") from None
+
+
+def read_models(value: Any) -> list[Listed]:
+    """From what providers answer: a list under `data` (OpenAI, Anthropic, OpenRouter, vLLM) or `models`. Raises ValueError."""
+    table = cast(dict[str, Any], value) if isinstance(value, dict) else {"data": value}
+    entries = next((table[key] for key in ("data", "models") if isinstance(table.get(key), list)), None)
+    if entries is None:
+        raise ValueError("no list")
+    return list({listed.id: listed for entry in cast(list[Any], entries) if (listed := _read(entry)) is not None}.values())
+
+
+def _read(entry: Any) -> Listed | None:
+    if isinstance(entry, str):
+        entry = {"id": entry}
+    if not isinstance(entry, dict):
+        return None
+    table = cast(dict[str, Any], entry)
+    name = next((value for key in ("id", "name", "model") if isinstance(value := table.get(key), str) and value), None)
+    if name is None:
+        return None
+    meta = table.get("meta")
+    window = next((count for key in WINDOWS if (count := _count(table.get(key)))), None)
+    if window is None and isinstance(meta, dict):  # llama.cpp
+        window = _count(cast(dict[str, Any], meta).get("n_ctx")) or _count(cast(dict[str, Any], meta).get("n_ctx_train"))
+    return Listed(name.removeprefix("models/"), window, _count(table.get("max_tokens")), _price(table.get("pricing")))
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 < value <= MOST_TOKENS else None
+
+
+def _price(value: Any) -> Price | None:
+    """As OpenRouter writes it: USD for one token, in a text."""
+    if not isinstance(value, dict):
+        return None
+    table = cast(dict[str, Any], value)
+    sent, received, cached = (_usd(table.get(key)) for key in ("prompt", "completion", "input_cache_read"))
+    return None if sent is None or received is None else Price(sent, cached, received, source="provider")
+
+
+def _usd(value: Any) -> float | None:
+    try:
+        amount = float(value) * MILLION if isinstance(value, str | float | int) and not isinstance(value, bool) else None
+    except ValueError:
+        return None
+    return round(amount, 6) if amount is not None and 0 <= amount < MILLION else None
