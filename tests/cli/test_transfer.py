@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program
+from tests.e2e.scenes import text_of, thread_of
 from understudy.testing import McpProcess, ScriptedModel, say
 
 ESCALATED = {"command": ["touch", "made.txt"], "with_escalated_permissions": True}
@@ -155,6 +156,6 @@ async def test_the_model_is_given_the_history_of_a_session_of_codex(program: Pro
     assert (ended.code, ended.out, ended.err) == (0, f"{one}  2 messages: Remember the number 7\n", "")
     async with ScriptedModel([say("7")]) as model, McpProcess(model.url, cwd=program.cwd, home=program.home) as client:
         result = await client.call_tool("codex-reply", threadId=one, prompt="Which number?")
-        assert result["structuredContent"] == {"threadId": one, "content": "7"}
+        assert (thread_of(result), text_of(result)) == (one, "7")
         told = [(message["role"], message["content"]) for message in model.requests[0]["messages"]]
         assert told[-3:] == [("user", "Remember the number 7"), ("assistant", "I will."), ("user", "Which number?")]

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.golden.matchers import AtLeast
 from understudy.testing import Call, McpProcess, Script, ScriptedModel
 
 FORBIDDING: dict[str, Any] = {"approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
@@ -32,10 +33,13 @@ def thread_of(result: Mapping[str, Any]) -> str:
     return str(result["structuredContent"]["threadId"])
 
 
+ANY_REPORT = AtLeast({"files": [], "commands": [], "tests": []})  # of a turn, whatever it did
+
+
 def answered(text: str, thread: str) -> dict[str, Any]:
     note = f"threadId: {thread} (to continue this session, call codex-reply with it)"
     content = [{"text": text, "type": "text"}, {"text": note, "type": "text"}]
-    return {"content": content, "structuredContent": {"threadId": thread, "content": text}}
+    return {"content": content, "structuredContent": {"threadId": thread, "content": text, "report": ANY_REPORT}}
 
 
 def failed(text: str, thread: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.scenes import ANSWERS_NO_QUESTION, answered, scene, text_of, thread_of
+from tests.e2e.scenes import ANSWERS_NO_QUESTION, ANY_REPORT, answered, scene, text_of, thread_of
 from understudy.testing import McpProcess, ScriptedModel, call, say, status
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
@@ -54,7 +54,12 @@ async def test_a_caller_that_cannot_be_asked_is_told_what_was_refused_and_why(tm
             {"call_id": "call1", "what": "touch 'made file'", "reason": REASON},
             {"call_id": "call2", "what": "changes to 2 files", "reason": REASON},
         ]
-        assert result["structuredContent"] == {"threadId": thread, "content": "could not", "refused": refused}
+        assert result["structuredContent"] == {
+            "threadId": thread,
+            "content": "could not",
+            "refused": refused,
+            "report": ANY_REPORT,
+        }
         lines = result["content"][1]["text"].splitlines()
         assert lines[:2] == [f"refused: {one['what']}: {REASON}" for one in refused]
         assert "approval-policy" in lines[2]

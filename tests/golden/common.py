@@ -148,14 +148,17 @@ def whole_results(recording: Recording) -> None:
             step.value["result"] = _whole(step.value["result"], thread)
 
 
+REPORT = AtLeast({"files": [], "commands": [], "tests": []})  # no server of the time had one
+
+
 def _whole(result: Json, thread: str | None) -> Json:
     if "error" in result:
         text = result["error"]
         failed = {"content": [{"text": text, "type": "text"}, _note(thread)], "isError": True, "error": text}
-        return failed | {"structuredContent": {"threadId": thread, "content": text}}
+        return failed | {"structuredContent": {"threadId": thread, "content": text, "report": REPORT}}
     if result.get("isError"):
         return result  # there was no conversation yet
-    structured: Json = {"threadId": thread, "content": result["content"][0]["text"]}
+    structured: Json = {"threadId": thread, "content": result["content"][0]["text"], "report": REPORT}
     note = _note(thread)
     if refused := result.pop("refused", None):
         structured["refused"] = refused

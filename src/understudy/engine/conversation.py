@@ -527,7 +527,7 @@ class Conversation:
         if may_resume and recovery.can_go_on(self.state):
             return turn_id
         unfinished = recovery.unfinished_text(self._log, self.id)
-        self._close_turn(turn_id, TurnEnded("interrupted", recovery.INTERRUPTED, unfinished))
+        self._close_turn(turn_id, TurnEnded("interrupted", recovery.INTERRUPTED, unfinished, cut_at=self.state.last_at))
         return None
 
     def _fork(self, parent_message_id: str) -> None:

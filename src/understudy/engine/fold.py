@@ -7,6 +7,7 @@ go through the same `apply`.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+from understudy.engine.ledger import Ledger
 from understudy.errors import StoreError
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
@@ -65,6 +66,8 @@ class State:
         self.title = ""
         self.message_count = 0
         # of the whole log, whatever path is followed:
+        self.ledger = Ledger()
+        self.last_at = 0.0  # when its last record was appended
         self.message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
         self.turn_messages: dict[str, str] = {}  # the message that began each turn
         self._messages_of_turn: list[str] = []  # accepted in it, or read
@@ -73,6 +76,8 @@ class State:
         seq = self.head = entry.seq
         if seq > self.last_seq:
             self.last_seq = seq
+        self.last_at = entry.at
+        self.ledger.apply(entry)
         self.APPLIED_BY[type(entry.record)](self, entry, entry.record)
 
     def _item_received(self, entry: Entry, record: ItemReceived) -> None:
@@ -227,6 +232,8 @@ class State:
     def _number_like(self, whole: "State") -> None:
         """Numbers are given out once, and a message on another path can still be gone on from."""
         self.last_seq = whole.last_seq
+        self.last_at = whole.last_at
+        self.ledger = whole.ledger
         self.submissions = whole.submissions
         self.message_ends = dict(whole.message_ends)
         self.turn_messages = dict(whole.turn_messages)

@@ -165,6 +165,7 @@ class TokensCounted(msgspec.Struct, frozen=True, gc=False, tag="tokens_counted")
 
     usage: Usage
     total: Usage | None = None
+    cost_usd: float | None = None  # of this answer, by the price that held then; None: not known
 
 
 class DiffChanged(msgspec.Struct, frozen=True, gc=False, tag="diff_changed"):
@@ -183,6 +184,7 @@ class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended"):
     message: str | None = None  # the last answer, or why it failed
     unfinished: str | None = None  # what the model had said of an answer that was cut off: shown, so the model is reminded of it
     asked_for: bool = False  # by an interrupt op, which took a submission number of its own
+    cut_at: float | None = None  # of a turn that a crash cut off: the time of its last record before this end
 
 
 Record = (

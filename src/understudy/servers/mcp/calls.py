@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation, Sent
+from understudy.engine.report import report_of
 from understudy.errors import AgentError
 from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.protocol.records import (
@@ -145,7 +146,7 @@ class CallReader(Reader):
         self.answer_failure(to_text(error))
 
     def answer_failure(self, text: str) -> None:
-        self.answer(failed_result(text, self.conversation.id, self._notes(), **self._refusals()))
+        self.answer(failed_result(text, self.conversation.id, self._notes(), **self._details()))
 
     def answer(self, result: object) -> None:
         """Exactly one answer, after everything that was sent before it."""
@@ -162,7 +163,7 @@ class CallReader(Reader):
 
     def _answer_turn(self, ended: TurnEnded) -> None:
         if ended.reason == "completed":
-            self.answer(answer_result(ended.message or "", self.conversation.id, self._notes(), **self._refusals()))
+            self.answer(answer_result(ended.message or "", self.conversation.id, self._notes(), **self._details()))
         else:
             self.answer_failure(ended.message or "the turn failed")
 
@@ -172,8 +173,11 @@ class CallReader(Reader):
             notes.append(WHAT_TO_DO)
         return [*notes, thread_note(self.conversation.id)] if self._thread_in_text else notes
 
-    def _refusals(self) -> dict[str, Any]:
-        return {"refused": self._refused} if self._refused else {}
+    def _details(self) -> dict[str, Any]:
+        """What a result says beside the answer."""
+        details: dict[str, Any] = {"refused": self._refused} if self._refused else {}
+        work = self.conversation.state.ledger.work(self.turn or "")
+        return details if work is None else {**details, "report": report_of(work)}
 
     def _note_refusal(self, decided: ApprovalDecided) -> None:
         """What was refused though nobody decided so: the caller cannot know it otherwise."""

@@ -19,6 +19,10 @@ _RESULT: dict[str, Any] = {
             "description": "What the agent wanted and was refused, because nobody could be asked.",
             "items": {"type": "object"},
         },
+        "report": {
+            "type": "object",
+            "description": "What the turn did and used, from the log: files, commands, tests, tokens, cost_usd, seconds.",
+        },
     },
     "required": ["threadId", "content"],
 }

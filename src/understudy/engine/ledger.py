@@ -1,0 +1,248 @@
+"""What a conversation has used, and what its turns have done: a fold over the log, beside the one for the model's history.
+
+No I/O and no clock: times are those of the records. The time in which a question was open is a person's, and does not count.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.items import Usage
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    CommandEnded,
+    CommandStarted,
+    Entry,
+    PatchApprovalAsked,
+    PatchEnded,
+    PatchStarted,
+    RequestSent,
+    TokensCounted,
+    ToolAnswered,
+    TurnEnded,
+    TurnStarted,
+)
+
+KEPT_TURNS = 4  # whose work is kept: whoever waits for the end of a turn reads it soon after
+KEPT_COMMANDS = 200  # of one turn, the last ones
+KEPT_FILES = 1_000
+LONGEST_WORD = 4_000  # of a command, in characters
+
+
+class Tally(msgspec.Struct):
+    """What was used, counted up."""
+
+    usage: Usage | None = None  # None: no provider has said
+    known_usd: float = 0.0  # of the answers whose price is known
+    unpriced: bool = False  # there are others
+    requests: int = 0
+    seconds: float = 0.0  # of work; waiting for a person is none
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None where it is not known: a sum with an unknown part is unknown."""
+        return None if self.usage is None or self.unpriced else self.known_usd
+
+    @property
+    def tokens(self) -> int:
+        return 0 if self.usage is None else self.usage.total_tokens
+
+    def count(self, counted: TokensCounted) -> None:
+        self.usage = counted.usage if self.usage is None else self.usage.plus(counted.usage)
+        if counted.cost_usd is None:
+            self.unpriced = True
+        else:
+            self.known_usd += counted.cost_usd
+
+
+class Command(msgspec.Struct):
+    """A command that was begun. `exit_code` is None while it runs, and where it could not begin or nobody knows how it ended."""
+
+    call_id: str
+    argv: tuple[str, ...]
+    ended: bool = False
+    exit_code: int | None = None
+    seconds: float = 0.0
+    timed_out: bool = False
+
+
+class File(msgspec.Struct, frozen=True):
+    """What patches did to a file, taken together."""
+
+    change: str  # added, updated, deleted or moved
+    added: int  # lines
+    removed: int
+    moved_from: str | None = None
+
+
+class Work(msgspec.Struct):
+    """What one turn did."""
+
+    commands: deque[Command]
+    files: dict[str, File]
+    spent: Tally
+    commands_left_out: int = 0
+    files_left_out: int = 0
+
+
+class Ledger:
+    """The whole log's, whatever path is followed: what was spent on another path is spent."""
+
+    def __init__(self) -> None:
+        self.total = Tally()
+        self.turns: OrderedDict[str, Work] = OrderedDict()
+        self._turn: str | None = None
+        self._since: float | None = None  # the running turn works since then; None: there is none, or it waits for a person
+        self._open: set[str] = set()  # questions
+        self._patches: dict[str, dict[str, FileChange]] = {}  # begun
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ledger) and vars(self) == vars(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def apply(self, entry: Entry) -> None:
+        apply = self.APPLIED_BY.get(type(entry.record))
+        if apply is not None:
+            apply(self, entry, entry.record)
+
+    def work(self, turn: str) -> Work | None:
+        """What a turn did; None where it was too long ago."""
+        return self.turns.get(turn)
+
+    def working_since(self) -> float | None:
+        """Since when the running turn has been at work without a question; that time is counted once it ends."""
+        return self._since
+
+    def _tallies(self, turn: str) -> tuple[Tally, ...]:
+        work = self.turns.get(turn)
+        return (self.total,) if work is None else (self.total, work.spent)
+
+    def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
+        self._turn = record.turn_id
+        self._open.clear()
+        self._patches.clear()
+        self._since = entry.at
+        self.turns[record.turn_id] = Work(deque(maxlen=KEPT_COMMANDS), {}, Tally())
+        if len(self.turns) > KEPT_TURNS:
+            self.turns.popitem(last=False)
+
+    def _turn_ended(self, entry: Entry, record: TurnEnded) -> None:
+        self._rest(entry, entry.at if record.cut_at is None else record.cut_at)
+        self._turn = None
+        self._open.clear()
+        self._patches.clear()
+
+    def _rest(self, entry: Entry, at: float) -> None:
+        if self._since is not None:
+            for tally in self._tallies(entry.turn):
+                tally.seconds += max(0.0, at - self._since)
+            self._since = None
+
+    def _asked(self, entry: Entry, record: CommandApprovalAsked | PatchApprovalAsked) -> None:
+        self._open.add(record.call_id)
+        self._rest(entry, entry.at)
+
+    def _answered(self, entry: Entry, call_id: str) -> None:
+        if call_id in self._open:
+            self._open.discard(call_id)
+            if not self._open and self._turn is not None:
+                self._since = entry.at
+
+    def _decided(self, entry: Entry, record: ApprovalDecided) -> None:
+        if record.effective:
+            self._answered(entry, record.call_id)
+
+    def _tool_answered(self, entry: Entry, record: ToolAnswered) -> None:
+        self._answered(entry, record.output.call_id)
+
+    def _request_sent(self, entry: Entry, record: RequestSent) -> None:
+        for tally in self._tallies(entry.turn):
+            tally.requests += 1
+
+    def _counted(self, entry: Entry, record: TokensCounted) -> None:
+        for tally in self._tallies(entry.turn):
+            tally.count(record)
+
+    def _command_started(self, entry: Entry, record: CommandStarted) -> None:
+        work = self.turns.get(entry.turn)
+        if work is not None and record.command:  # empty: arguments that were refused
+            work.commands_left_out += len(work.commands) == KEPT_COMMANDS
+            work.commands.append(Command(record.call_id, tuple([word[:LONGEST_WORD] for word in record.command])))
+
+    def _command_ended(self, entry: Entry, record: CommandEnded) -> None:
+        work = self.turns.get(entry.turn)
+        for command in reversed(work.commands) if work is not None else ():
+            if command.call_id == record.call_id and not command.ended:
+                command.ended = True
+                command.exit_code = record.exit_code if record.exit_code >= 0 else None
+                command.seconds = record.duration
+                command.timed_out = record.timed_out
+                return
+
+    def _patch_started(self, entry: Entry, record: PatchStarted) -> None:
+        self._patches[record.call_id] = record.changes
+
+    def _patch_ended(self, entry: Entry, record: PatchEnded) -> None:
+        changes = self._patches.pop(record.call_id, None)
+        work = self.turns.get(entry.turn)
+        if changes is None or work is None or not record.success:
+            return  # a patch is applied whole or not at all
+        for path, change in changes.items():
+            note_change(work.files, path, change)
+        while len(work.files) > KEPT_FILES:
+            work.files.popitem()
+            work.files_left_out += 1
+
+    APPLIED_BY: ClassVar[dict[type, Callable[["Ledger", Entry, Any], None]]] = {
+        TurnStarted: _turn_started,
+        TurnEnded: _turn_ended,
+        RequestSent: _request_sent,
+        TokensCounted: _counted,
+        CommandApprovalAsked: _asked,
+        PatchApprovalAsked: _asked,
+        ApprovalDecided: _decided,
+        ToolAnswered: _tool_answered,
+        CommandStarted: _command_started,
+        CommandEnded: _command_ended,
+        PatchStarted: _patch_started,
+        PatchEnded: _patch_ended,
+    }
+
+
+def note_change(files: dict[str, File], path: str, change: FileChange) -> None:
+    """Add a change to those of the turn: what was added and then deleted was never there."""
+    before = files.pop(path, None)
+    added, removed = (before.added, before.removed) if before is not None else (0, 0)
+    match change:
+        case AddFile(content=content):
+            kind = "added" if before is None else "updated"  # it had been deleted
+            files[path] = File(kind, added + _lines(content), removed)
+        case DeleteFile(content=content):
+            if before is not None and before.moved_from is not None:
+                path = before.moved_from
+            if before is None or before.change != "added":
+                files[path] = File("deleted", added, removed + _lines(content))
+        case UpdateFile(unified_diff=diff, move_path=target):
+            more, less = _changed(diff)
+            kind = before.change if before is not None else "updated"
+            origin = before.moved_from if before is not None else None
+            if target is not None and target != path:
+                origin = None if kind == "added" else origin or path
+                kind = "added" if kind == "added" else "moved"
+                path = target
+                files.pop(path, None)
+            files[path] = File(kind, added + more, removed + less, origin)
+
+
+def _lines(content: str) -> int:
+    return content.count("\n") + (not content.endswith("\n") and content != "")
+
+
+def _changed(diff: str) -> tuple[int, int]:
+    lines = diff.split("\n")
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)

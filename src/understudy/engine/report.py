@@ -1,0 +1,82 @@
+"""The report of a turn: what it did and used, made from the log and not by the model."""
+
+from typing import Any
+
+import msgspec
+
+from understudy.engine.ledger import Command, File, Tally, Work
+
+MOST_COMMANDS = 100  # the last ones
+MOST_FILES = 200
+LONGEST_COMMAND = 500  # characters
+CUT = "…"
+
+
+def report_of(work: Work) -> dict[str, Any]:
+    """As `structuredContent.report` has it. What is not known is left out."""
+    commands = list(work.commands)
+    shown = commands[-MOST_COMMANDS:]
+    files = list(work.files.items())
+    report: dict[str, Any] = {
+        "files": [_file(path, file) for path, file in files[:MOST_FILES]],
+        "commands": [_command(command) for command in shown],
+        "tests": _tests(commands) if commands else [],
+        **spent(work.spent),
+    }
+    if hidden := len(commands) - len(shown) + work.commands_left_out:
+        report["commands_left_out"] = hidden
+    if hidden := max(0, len(files) - MOST_FILES) + work.files_left_out:
+        report["files_left_out"] = hidden
+    return report
+
+
+def spent(tally: Tally) -> dict[str, Any]:
+    """Tokens and cost where they are known, and seconds of work."""
+    used: dict[str, Any] = {}
+    if tally.usage is not None:
+        counts = msgspec.structs.asdict(tally.usage)
+        used["tokens"] = {name: count for name, count in counts.items() if count is not None}
+    if tally.cost_usd is not None:
+        used["cost_usd"] = round(tally.cost_usd, 6)
+    used["seconds"] = round(tally.seconds, 3)
+    return used
+
+
+def _file(path: str, file: File) -> dict[str, Any]:
+    shown = {"path": path, "change": file.change, "added": file.added, "removed": file.removed}
+    return shown if file.moved_from is None else {**shown, "moved_from": file.moved_from}
+
+
+def _command(command: Command) -> dict[str, Any]:
+    shown: dict[str, Any] = {"command": _shortened(command.argv), "exit_code": command.exit_code}
+    if command.ended:
+        shown["seconds"] = round(command.seconds, 3)
+    if command.timed_out:
+        shown["timed_out"] = True
+    return shown
+
+
+def _tests(commands: list[Command]) -> list[dict[str, Any]]:
+    from understudy.engine.runners import find_test_run  # only turns with commands have any
+
+    runs: list[dict[str, Any]] = []
+    for command in commands:
+        run = find_test_run(command.argv)
+        if run is None:
+            continue
+        shown = {"runner": run.runner, **_command(command)}
+        if run.decides and command.exit_code is not None:
+            shown["passed"] = command.exit_code == 0
+        runs.append(shown)
+    return runs[-MOST_COMMANDS:]
+
+
+def _shortened(argv: tuple[str, ...]) -> list[str]:
+    left = LONGEST_COMMAND
+    words: list[str] = []
+    for word in argv:
+        words.append(word if len(word) <= left else word[:left] + CUT)
+        left -= len(word)
+        if left <= 0:
+            break
+    return words
