@@ -26,6 +26,7 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
 RUN = {"sh", "console", "python", "json", "toml", "js"}
+TRIED_ELSEWHERE = {"testing.md"}  # its Python, in test_testing_page.py
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -191,7 +192,10 @@ def imports(block: Block) -> set[str]:
     return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("python") if imports(block) <= {"mcp"}], ids=named)
+SCRIPTS = [block for block in blocks("python") if block.page.name not in TRIED_ELSEWHERE]
+
+
+@pytest.mark.parametrize("block", [block for block in SCRIPTS if imports(block) <= {"mcp"}], ids=named)
 def test_a_python_block_runs_against_the_scripted_model(user: User, block: Block) -> None:
     done = user.run([sys.executable, "-c", block.text], env={"PYTHONWARNINGS": "error", "PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.returncode == 0, done.stderr
@@ -205,7 +209,7 @@ FRAMEWORKS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [block for block in blocks("python") if not imports(block) <= {"mcp"}], ids=named)
+@pytest.mark.parametrize("block", [block for block in SCRIPTS if not imports(block) <= {"mcp"}], ids=named)
 def test_a_python_block_of_a_framework_runs_with_it(user: User, block: Block) -> None:
     """The framework's own model is a stand-in over HTTP: it calls our tool, and is given what we answered."""
     requirements = next(needed for name, needed in FRAMEWORKS.items() if name in imports(block))

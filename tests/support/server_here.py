@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,12 +50,6 @@ class _Input:
         await asyncio.sleep(0)
 
 
-class _Process:
-    def __init__(self, stdin: _Input) -> None:
-        self.stdin = stdin
-        self.pid = os.getpid()
-
-
 class ServerHere(McpProcess):
     def __init__(
         self,
@@ -77,8 +70,8 @@ class ServerHere(McpProcess):
         self._ended = False
         sink = PipeSink(loop)
         self.server = McpServer(self.engine, sink, Hello("2025-06-18", can_be_asked))
-        sink.attach(_Pipe(self._take))
-        self._process = cast(Any, _Process(_Input(self.server.receive)))
+        sink.attach(_Pipe(self._read_line))
+        self._child = cast(Any, _Input(self.server.receive))
 
     async def __aenter__(self) -> ServerHere:
         return self
@@ -93,7 +86,3 @@ class ServerHere(McpProcess):
             async with asyncio.timeout(WAIT_SECONDS):
                 await self.engine.close()
             self.server.close()
-
-    def _take(self, line: bytes) -> None:
-        self._file(json.loads(line))
-        self._watched.change()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.testing import HOLD, ScriptedModel, call, cut_after, deltas, hang, reasoning, say, status
+from understudy.testing import HOLD, ScriptedModel, call, cut_after, deltas, hang, reasoning, say, slowly, status
 
 
 class Connection:
@@ -142,3 +142,42 @@ async def test_a_request_beyond_the_script_fails() -> None:
 
     with pytest.raises(AssertionError, match="asked more often than its script has answers"):
         await ask_too_much()
+
+
+async def test_a_function_answers_by_what_is_asked() -> None:
+    async with ScriptedModel(lambda request: say(request.body["word"].upper())) as model:
+        client = await Connection.open(model)
+        for word in ("a", "b"):
+            await client.ask("/chat/completions", {"word": word})
+            assert (await client.events())[0]["choices"][0]["delta"] == {"content": word.upper()}
+        await client.close()
+
+
+async def test_a_body_in_chunks_is_read_and_a_connection_is_closed_on_request() -> None:
+    async with ScriptedModel([status(404)]) as model:
+        client = await Connection.open(model)
+        head = b"POST /v1/responses HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        client.writer.write(head + b'5\r\n{"a":\r\n3;x=y\r\n 1}\r\n0\r\nTrailer: x\r\n\r\n')
+        assert b" 404 " in await client.reader.read()
+        await client.close()
+        assert model.requests == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    "request_", [b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nno!", b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"\r\n\r\n"]
+)
+async def test_what_is_no_request_is_refused(request_: bytes) -> None:
+    async with ScriptedModel([]) as model:
+        client = await Connection.open(model)
+        client.writer.write(request_)
+        assert b" 400 " in await client.reader.read()
+        await client.close()
+
+
+async def test_words_come_one_by_one_with_pauses() -> None:
+    async with ScriptedModel([slowly("one two\n three", pause=0)]) as model:
+        client = await Connection.open(model)
+        await client.ask("/chat/completions")
+        said = [event["choices"][0]["delta"].get("content") for event in (await client.events())[:-2]]
+        assert said == ["one ", "two\n ", "three"]
+        await client.close()

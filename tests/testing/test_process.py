@@ -74,3 +74,33 @@ async def test_a_wait_in_vain_names_what_it_waited_for(tmp_path: Path) -> None:
     async with tiny(tmp_path) as client:
         with pytest.raises(AssertionError, match=r"waited 0\.05 s in vain for the moon"):
             await client.until(lambda: None, "the moon", 0.05)
+
+
+async def test_a_server_that_cannot_be_started_leaves_nothing_behind() -> None:
+    server = McpProcess(command=["/no/such/server"])
+    with pytest.raises(FileNotFoundError):
+        await server.__aenter__()
+    assert not server.cwd.exists()
+
+
+async def test_a_server_that_dies_at_once_says_why(tmp_path: Path) -> None:
+    dying = McpProcess(cwd=tmp_path, command=[sys.executable, "-c", "import sys; sys.exit('no such configuration')"])
+    with pytest.raises(ServerDied, match="exit code 1\nno such configuration"):
+        await dying.__aenter__()
+
+
+async def test_a_server_that_ignores_the_end_of_input_is_killed(tmp_path: Path) -> None:
+    stubborn = TINY_SERVER + "\nimport time\nprint('staying', file=sys.stderr, flush=True)\ntime.sleep(3600)\n"
+    server = McpProcess(cwd=tmp_path, command=[sys.executable, "-c", stubborn], wait_seconds=2)
+    with pytest.raises(AssertionError, match=r"did not go within 2 s of the end of input\nstaying"):
+        async with server:
+            pass
+    assert server.process.returncode == -9
+
+
+@pytest.mark.parametrize(("line", "complaint"), [("nonsense", "not JSON"), ("[1]", "in vain")])
+async def test_a_line_that_is_no_message_does_not_hang_the_test(tmp_path: Path, line: str, complaint: str) -> None:
+    odd = f"import sys\nprint({line!r}, flush=True)\nsys.stdin.read()\n"
+    server = McpProcess(cwd=tmp_path, command=[sys.executable, "-c", odd], wait_seconds=1)
+    with pytest.raises(AssertionError, match=complaint):
+        await server.__aenter__()

@@ -11,7 +11,7 @@ from understudy.testing.calls import Call, RpcError, ServerDied
 from understudy.testing.frames import FrameChecker
 from understudy.testing.home import SERVER_COMMAND, CodexHome, provider_settings, write_config
 from understudy.testing.model import ReceivedRequest, ScriptedModel
-from understudy.testing.process import McpProcess
+from understudy.testing.process import McpProcess, StartServer
 from understudy.testing.questions import Question
 from understudy.testing.results import text_of, thread_of
 from understudy.testing.script import (
@@ -54,6 +54,7 @@ __all__ = [
     "ScriptedModel",
     "ServerDied",
     "Silence",
+    "StartServer",
     "Step",
     "Text",
     "Thought",

@@ -9,12 +9,12 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from understudy.testing.calls import Call, RpcError, ServerDied
+from understudy.testing.child import LineProcess
 from understudy.testing.frames import FrameChecker, kind_of
 from understudy.testing.home import SERVER_COMMAND, CodexHome
 from understudy.testing.model import ScriptedModel
@@ -25,7 +25,6 @@ from understudy.testing.waiting import Watched
 T = TypeVar("T")
 
 ASKED = "elicitation/create"
-_LARGEST_LINE = 512 * 2**20
 
 
 class McpProcess:
@@ -76,13 +75,10 @@ class McpProcess:
         self._initialize_on_entry = initialize
         self._checker = FrameChecker() if check_frames else None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._process: asyncio.subprocess.Process | None = None
-        self._readers: list[asyncio.Task[None]] = []
+        self._child: LineProcess | None = None
         self._watched = watched or Watched(wait_seconds)
-        self._stderr = bytearray()
         self._next_id = 0
         self._requests_given = 0
-        self._ended_by_us = False
         self._responses: dict[str, dict[str, Any]] = {}  # by the id's repr: 1 and "1" are two ids
         self._requests: list[dict[str, Any]] = []
         self._notifications: dict[str, list[dict[str, Any]]] = {}
@@ -103,23 +99,28 @@ class McpProcess:
         return self._cwd
 
     @property
+    def child(self) -> LineProcess:
+        assert self._child is not None, "the server has not been started"
+        return self._child
+
+    @property
     def process(self) -> asyncio.subprocess.Process:
-        assert self._process is not None, "the server has not been started"
-        return self._process
+        """The server's process, for its pid and for signals."""
+        return self.child.process
 
     @property
     def stderr(self) -> str:
         """What the server has written to stderr so far."""
-        return self._stderr.decode(errors="replace")
+        return self.child.stderr
 
     async def __aenter__(self) -> Self:
-        await self.start()
-        if self._initialize_on_entry:
-            try:
+        try:
+            await self.start()
+            if self._initialize_on_entry:
                 await self.initialize()
-            except BaseException:
-                await self.kill()
-                raise
+        except BaseException:
+            await self._clean_up()
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -127,11 +128,17 @@ class McpProcess:
             if kind is None:
                 await self.close()
         finally:
-            await self.kill()
-            if self._folder:
-                self._folder.cleanup()
+            await self._clean_up()
         if kind is None:
             self.assert_frames_are_right()
+
+    async def _clean_up(self) -> None:
+        try:
+            if self._child is not None:
+                await self._child.kill()
+        finally:
+            if self._folder:
+                self._folder.cleanup()
 
     @property
     def frame_faults(self) -> list[str]:
@@ -146,16 +153,16 @@ class McpProcess:
     async def start(self) -> None:
         """Start the process without a word to it; entering the block does this and `initialize`."""
         home = self._prepare()
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            cwd=self._cwd,
+        child = LineProcess(
+            self._command,
+            cwd=self.cwd,
             env=home.environment(self._env),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=_LARGEST_LINE,
+            seconds=self._watched.seconds,
+            on_line=self._read_line,
+            on_end=lambda reason: self._watched.fail(ServerDied(reason)),
         )
-        self._readers = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read_stderr())]
+        await child.start()
+        self._child = child
 
     def _prepare(self) -> CodexHome:
         if self._home is None or self._cwd is None:
@@ -184,25 +191,18 @@ class McpProcess:
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send a message as it is, and wait until the server can take more."""
         self._write(message)
-        await self.send_raw(b"")
+        await self.child.drain()
 
     async def send_raw(self, line: bytes) -> None:
         """Send bytes, which need not be a message."""
-        stdin = self._stdin
-        with suppress(ConnectionError):  # a server that died is told to the waiters, with its stderr
-            stdin.write(line)
-            await stdin.drain()
+        self.child.write(line)
+        await self.child.drain()
 
     def _write(self, message: Mapping[str, Any]) -> None:
         self.sent.append(dict(message))
         if self._checker:
             self._checker.sent(message)
-        self._stdin.write(json.dumps(message).encode() + b"\n")
-
-    @property
-    def _stdin(self) -> asyncio.StreamWriter:
-        assert self.process.stdin is not None
-        return self.process.stdin
+        self.child.write(json.dumps(message).encode() + b"\n")
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, request_id: int | str | None = None) -> Call:
         """Send a request; the answer is there for whoever awaits the call, now or later."""
@@ -329,54 +329,33 @@ class McpProcess:
     # the process
 
     async def close(self) -> int:
-        """End of input; the exit code, once the server has gone."""
-        self._ended_by_us = True
-        with suppress(ConnectionError):
-            self._stdin.close()
-            await self._stdin.wait_closed()
-        seconds = self._watched.seconds
-        try:
-            async with asyncio.timeout(seconds):
-                await asyncio.wait(self._readers)
-                return await self.process.wait()
-        except TimeoutError:
-            raise AssertionError(f"the server did not go within {seconds:g} s of the end of input\n{self.stderr}") from None
+        """End of input; the exit code, once the server has gone. Leaving the block does this too."""
+        return await self.child.close()
 
     async def kill(self) -> None:
         """SIGKILL, as a machine that loses power would."""
-        self._ended_by_us = True
-        with suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
-        await asyncio.wait(self._readers, timeout=self._watched.seconds)  # a stray grandchild may hold the pipes open
-        for reader in self._readers:
-            reader.cancel()
-        await asyncio.gather(*self._readers, return_exceptions=True)
-        transport = getattr(self.process, "_transport", None)
-        if transport is not None:
-            transport.close()
+        await self.child.kill()
+
+    def kill_now(self) -> None:
+        """SIGKILL if the server runs, without waiting for what comes of it."""
+        if self._child is not None:
+            self._child.kill_now()
 
     async def exit_code(self) -> int:
         """Wait until the server has gone by itself."""
-        async with asyncio.timeout(self._watched.seconds):
-            return await self.process.wait()
+        return await self.child.exit_code()
 
-    async def _read_frames(self) -> None:
-        stdout = self.process.stdout
-        assert stdout is not None
-        while line := await stdout.readline():
-            try:
-                frame = json.loads(line)
-            except ValueError:
-                self._watched.fail(AssertionError(f"the server wrote a line that is not JSON: {line[:500]!r}"))
-                continue
-            if self._checker:
-                self._checker.received(frame)
-            self._file(frame)
-            self._watched.change()
-        code = await self.process.wait()
-        why = "after we ended it" if self._ended_by_us else "by itself"
-        self._watched.fail(ServerDied(f"the server went {why}, exit code {code}\n{self.stderr}"))
+    def _read_line(self, line: bytes) -> None:
+        try:
+            frame = json.loads(line)
+        except ValueError:
+            self._watched.fail(AssertionError(f"the server wrote a line that is not JSON: {line[:500]!r}"))
+            return
+        if self._checker:
+            self._checker.received(frame)
+        if isinstance(frame, dict):
+            self._file(cast(dict[str, Any], frame))
+        self._watched.change()
 
     def _file(self, frame: dict[str, Any]) -> None:
         self.frames.append(frame)
@@ -391,8 +370,8 @@ class McpProcess:
             case "notification":
                 self._notifications.setdefault(frame["method"], []).append(frame)
 
-    async def _read_stderr(self) -> None:
-        stderr = self.process.stderr
-        assert stderr is not None
-        while data := await stderr.read(2**16):
-            self._stderr += data
+
+class StartServer(Protocol):
+    """The fixture `mcp_server`: takes what `McpProcess` takes."""
+
+    def __call__(self, model: ScriptedModel | str | None = None, **options: Any) -> McpProcess: ...

@@ -1,0 +1,29 @@
+"""The tests on docs/testing.md pass in a project of somebody else: without our configuration, and with warnings as errors."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs.blocks import ROOT, blocks
+from understudy.testing.waiting import WAIT_SECONDS
+
+SETTINGS = "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
+
+
+def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'made'}", *words]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=30 * WAIT_SECONDS, check=False)
+
+
+def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
+    found = [block for block in blocks("python") if block.page == ROOT / "docs" / "testing.md"]
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
+    for number, block in enumerate(found):
+        name = "conftest.py" if "pytest_plugins" in block.text else f"test_{number}.py"
+        (tmp_path / name).write_text(block.text)
+    done = run_pytest(tmp_path)
+    written = sum(block.text.count("async def test_") for block in found)
+    assert f"{written} passed" in done.stdout, done.stdout + done.stderr
+    assert written > 8
