@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.program import Program
+from tests.store.records import claimed
 from understudy.protocol.ids import ConversationId
 from understudy.store.sqlite import SqliteLog
 
@@ -67,8 +68,7 @@ async def test_a_conversation_whose_turn_runs_elsewhere_is_not_deleted(program: 
     program.script({"say": "Done."})
     one = await program.begin("Hold on")
     log = SqliteLog(program.home / "understudy")
-    claim = log.claim(ConversationId(one))
-    assert claim is not None
+    claim = claimed(log, ConversationId(one))
     try:
         ended = program.call("conversations", "delete", "--yes", one)
     finally:

@@ -20,6 +20,7 @@ from tests.soak.truth import check_log
 from tests.support.obliging_model import ObligingModel
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, RequestSent, TurnEnded, TurnStarted, UserMessage
+from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import Call, McpProcess
 
@@ -39,7 +40,7 @@ class Stage:
 
     def entries(self, conversation: str) -> list[Entry]:
         with closing(SqliteLog(self.home / "understudy")) as log:
-            return list(log.read(ConversationId(conversation)))
+            return list(answered(log.read(ConversationId(conversation))))
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import msgspec
 from tests.e2e.scenes import resident_bytes, scene
 from tests.e2e.talking import Stream, create, send
 from tests.e2e.test_rough_clients import MEGABYTE, MuteClient, tool
-from tests.store.records import append, new_id, noticed, open_log, opened
+from tests.store.records import append, new_id, noticed, open_log, opened, position_of
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch
@@ -114,7 +114,7 @@ async def test_ten_thousand_subscriptions_that_nobody_reads_cost_little_and_hold
 def is_stored(home: Path, name: str) -> bool:
     log = open_log(home / "understudy")
     try:
-        return log.position(ConversationId(name)) is not None
+        return position_of(log, ConversationId(name)) is not None
     finally:
         log.close()
 

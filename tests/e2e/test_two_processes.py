@@ -10,9 +10,11 @@ from typing import Any
 
 from tests.e2e.scenes import answered, failed, kinds, scene, text_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
+from tests.store.records import position_of
 from tests.support.obliging_model import ObligingModel
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
+from understudy.store.answered import answered as store_answered
 from understudy.store.log import Batch
 from understudy.store.sqlite import SqliteLog, number_of
 from understudy.store.writing import append, prepare, write
@@ -70,7 +72,7 @@ async def test_what_was_written_by_a_process_that_died_before_telling_is_shown(t
 
 
 def _noticed(log: SqliteLog, conversation: ConversationId) -> Batch:
-    position, found = log.position(conversation), log.find(conversation)
+    position, found = position_of(log, conversation), store_answered(log.find(conversation))
     assert position is not None
     assert found is not None
     entry = Entry(position.last_seq + 1, position.last_seq, "1", 1.0, Noticed("from elsewhere"))

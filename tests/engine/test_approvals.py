@@ -19,6 +19,7 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Record,
 )
+from understudy.store.answered import answered
 from understudy.tools.tool import Answer, Question
 
 COMMAND = CommandApprovalAsked("c", ("touch", "x"), "/w", key="the key")
@@ -37,7 +38,7 @@ class Scene:
 
     async def records(self) -> list[Record]:
         await self.tail.committed()
-        return [entry.record for entry in self.log.read(self.tail.conversation_id)][1:]
+        return [entry.record for entry in answered(self.log.read(self.tail.conversation_id))][1:]
 
 
 async def test_the_first_answer_counts_and_the_others_are_on_record(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.support.failing_log import FailingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
 from understudy.protocol.records import RequestSent, UserMessage
+from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import Call, McpProcess
 
@@ -218,8 +219,8 @@ async def play_with_failure(
             answers = [frame for frame in server.frames if frame.get("id") == call.id and "method" not in frame]
             assert len(answers) == 1
     with closing(SqliteLog(home / "understudy")) as stored:
-        for row in stored.list(200).rows:
-            entries = stored.read(row.conversation_id)
+        for row in answered(stored.list(200)).rows:
+            entries = answered(stored.read(row.conversation_id))
             check_log(entries)
             accepted = {entry.record.message_id for entry in entries if isinstance(entry.record, UserMessage)}
             consumed = {name for entry in entries if isinstance(entry.record, RequestSent) for name in entry.record.consumed}

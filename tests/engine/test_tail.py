@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.records import new_id, open_log
+from tests.store.records import new_id, open_log, position_of
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import State
 from understudy.engine.tail import Tail
@@ -22,6 +22,7 @@ from understudy.protocol.records import (
     TextDelta,
     TurnStarted,
 )
+from understudy.store.answered import answered
 from understudy.store.log import Batch, Committed, Partial
 from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
@@ -37,7 +38,7 @@ class Onlooker:
         self._log = log
 
     def show(self, live: LiveEntry) -> None:
-        position = self._log.position(self._tail.conversation_id)
+        position = position_of(self._log, self._tail.conversation_id)
         assert position is not None
         assert position.last_seq >= live.entry.seq, "shown before it was on disk"
         assert isinstance(live.entry.record, Noticed | Opened)
@@ -191,13 +192,13 @@ async def test_the_text_so_far_is_kept_beside_the_log_and_goes_with_the_item(tmp
     tail.emit(TextDelta("of it"), "1")
     name: ConversationId = tail.conversation_id
     async with asyncio.timeout(WAIT_SECONDS):
-        while (kept := log.partial(name)) is None:  # noqa: ASYNC110  # nothing tells when it is there
+        while (kept := answered(log.partial(name))) is None:  # noqa: ASYNC110  # nothing tells when it is there
             await asyncio.sleep(0.01)
     assert kept == Partial(2, "half of it")
     tail.append(ItemReceived(Message("assistant", (OutputText("half of it, and all"),))), turn="1")
     tail.emit(TextDelta("more"), "1")
     await until(tail)
-    assert log.partial(name) is None
+    assert answered(log.partial(name)) is None
     tail.close()
     log.close()
 
@@ -302,5 +303,5 @@ async def test_a_record_that_cannot_be_kept_is_refused_and_leaves_the_log_as_it_
     tail.append(Noticed("caf\udce9"), turn="1")
     await until(tail)
     assert onlooker.seen == ["opened", "caf\\udce9"]
-    assert [entry.seq for entry in log.read(tail.conversation_id)] == [1, 2]
+    assert [entry.seq for entry in answered(log.read(tail.conversation_id))] == [1, 2]
     log.close()

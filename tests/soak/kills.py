@@ -11,8 +11,10 @@ from typing import Any
 
 from tests.soak.moody_model import MoodyModel
 from tests.soak.truth import Truth, check_commands, check_log, events_of
+from tests.store.records import position_of
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import TurnEnded
+from understudy.store.answered import answered
 from understudy.testing import McpProcess
 
 REVIVED = 3  # conversations of earlier rounds that each round goes on with
@@ -71,7 +73,7 @@ class Rounds:
         try:
             touched = self._check_answers(server, truth) | self._check_events(server, truth)
             for name in touched:
-                check_log(truth.log.read(ConversationId(name)))
+                check_log(answered(truth.log.read(ConversationId(name))))
             self._known += sorted(touched - set(self._known))
             self._known = self._known[-40:]
         finally:
@@ -87,7 +89,7 @@ class Rounds:
             match params["name"]:
                 case "conversationCreate":
                     name = result["structuredContent"]["conversation_id"]
-                    assert truth.log.position(name) is not None, f"{name} was acknowledged and is lost"
+                    assert position_of(truth.log, name) is not None, f"{name} was acknowledged and is lost"
                     touched.add(name)
                 case "conversationSendMessage":
                     name, message = params["arguments"]["conversation_id"], result["_meta"]["messageId"]
@@ -95,7 +97,7 @@ class Rounds:
                     touched.add(name)
                 case "codex" | "codex-reply":
                     name = result["structuredContent"]["threadId"]
-                    said = [entry.record.message for entry in truth.log.read(name) if isinstance(entry.record, TurnEnded)]
+                    said = [entry.record.message for entry in answered(truth.log.read(name)) if isinstance(entry.record, TurnEnded)]
                     assert result["structuredContent"]["content"] in said, f"an answer of {name} is lost"
                     touched.add(name)
                 case _:
@@ -110,7 +112,7 @@ class Rounds:
             if frame.get("method") == "codex/event" and not params["msg"]["type"].endswith("_delta"):
                 shown.setdefault(params["_meta"]["threadId"], []).append(params["msg"])
         for name, events in shown.items():
-            entries = truth.log.read(ConversationId(name))
+            entries = answered(truth.log.read(ConversationId(name)))
             logged = [msg for entry in entries for _, msg in events_of(entry, marked=True)]
             for event in events:
                 assert event in logged, f"{event} of {name} was shown and is lost"
@@ -134,7 +136,7 @@ class Rounds:
             assert len(set(printed)) == len(printed), "a command ran twice"
             accounted: set[str] = set()
             for name in truth.conversations():
-                entries = truth.log.read(name)
+                entries = answered(truth.log.read(name))
                 check_log(entries)
                 accounted |= check_commands(entries, printed)
             assert accounted == set(printed), "something ran that is not on record"

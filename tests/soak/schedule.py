@@ -16,6 +16,7 @@ from typing import Any
 from tests.soak.moody_model import CALL_IDS, MoodyModel
 from tests.soak.truth import Truth, check_commands, check_log
 from tests.soak.watching import Watched, check_stream
+from understudy.store.answered import answered
 from understudy.testing import Call, McpProcess
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -316,7 +317,7 @@ class Schedule:
     def _last_request(self, conversation: str, requests: list[Any]) -> None:
         truth = Truth(self._home)
         try:
-            entries = truth.log.read(conversation)  # pyright: ignore[reportArgumentType]
+            entries = answered(truth.log.read(conversation))  # pyright: ignore[reportArgumentType]
         finally:
             truth.close()
         texts = [entry.record.message.text() for entry in entries if hasattr(entry.record, "message_id")]  # pyright: ignore
@@ -359,7 +360,7 @@ class Schedule:
         assert len(set(printed)) == len(printed), "a command ran twice"
         accounted: set[str] = set()
         for conversation in known:
-            entries = truth.log.read(conversation)
+            entries = answered(truth.log.read(conversation))
             check_log(entries)
             accounted |= check_commands(entries, printed)
         if not self._deleted_some:  # what ran in those was on record until then

@@ -21,6 +21,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.codec import encode_user_message, project
+from understudy.store.answered import answered
 from understudy.store.log import SendLetter
 from understudy.store.sqlite import SqliteLog
 
@@ -44,13 +45,13 @@ class Truth:
             connection.close()
 
     def events(self, conversation: str, *, marked: bool) -> list[Seen]:
-        return [seen for entry in self.log.read(ConversationId(conversation)) for seen in events_of(entry, marked=marked)]
+        return [seen for entry in answered(self.log.read(ConversationId(conversation))) for seen in events_of(entry, marked=marked)]
 
     def messages(self, conversation: str) -> list[str]:
         """Ids of messages in the log and of those that lie in the box for it."""
         name = ConversationId(conversation)
-        recorded = [entry.record.message_id for entry in self.log.read(name) if isinstance(entry.record, UserMessage)]
-        waiting = [letter.op.message.message_id for letter in self.log.letters(name) if isinstance(letter.op, SendLetter)]
+        recorded = [entry.record.message_id for entry in answered(self.log.read(name)) if isinstance(entry.record, UserMessage)]
+        waiting = [letter.op.message.message_id for letter in answered(self.log.letters(name)) if isinstance(letter.op, SendLetter)]
         return recorded + waiting
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides, Record, UserMessage
-from understudy.store.log import Batch, EventLog, Summary
+from understudy.store.answered import answered
+from understudy.store.log import Batch, Claim, EventLog, Holder, Position, Summary
 from understudy.store.sqlite import SqliteLog
 
 SUMMARY = Summary("a title", "idle", 0, "/w", "m")
@@ -46,4 +47,22 @@ async def append(log: EventLog, batch: Batch) -> None:
 
 
 def records_of(log: EventLog, conversation_id: ConversationId) -> list[Record]:
-    return [entry.record for entry in log.read(conversation_id)]
+    return [entry.record for entry in answered(log.read(conversation_id))]
+
+
+def position_of(log: EventLog, conversation_id: ConversationId) -> Position | None:
+    """Without the log's own mark."""
+    position = answered(log.positions([conversation_id])).get(conversation_id)
+    return None if position is None else Position(position.epoch, position.last_seq, position.letters)
+
+
+def claimed(log: EventLog, conversation_id: ConversationId) -> Claim:
+    """The claim, which nobody else has."""
+    claim = answered(log.claim(conversation_id))
+    assert not isinstance(claim, Holder)
+    return claim
+
+
+def is_free(log: EventLog, conversation_id: ConversationId) -> bool:
+    """Of the claims of others."""
+    return answered(log.holder(conversation_id)) is None

@@ -1,6 +1,5 @@
 """The bell: everybody but the one who rang hears it, also when that one is gone."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -10,10 +9,12 @@ from pathlib import Path
 
 from tests.store.records import append, new_id, noticed, open_log, opened
 from understudy.store.bell import CELLS, SIZE, Bell
+from understudy.testing.waiting import Watched
 
 RINGER = """
 import sys
 from pathlib import Path
+from understudy.testing.waiting import Watched
 from understudy.store.bell import Bell
 bell = Bell(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -82,14 +83,20 @@ def test_a_bell_that_cannot_be_opened_is_tried_again_with_the_next_ring(tmp_path
 async def test_a_store_hears_other_stores_and_not_itself(tmp_path: Path) -> None:
     log, other = open_log(tmp_path), open_log(tmp_path)
     name = new_id()
-    mine, theirs = log.changes(), other.changes()
+    heard: list[str] = []
+    watched = Watched()
+
+    def told(who: str) -> None:
+        heard.append(who)
+        watched.change()
+
     await append(log, opened(name))
-    assert log.changes() == mine
-    assert other.changes() != theirs
-    theirs = other.changes()
-    await asyncio.sleep(0)
-    assert other.changes() == theirs
-    await append(log, noticed(name, 1, 2))
-    assert other.changes() != theirs
+    for one, who in ((log, "log"), (other, "other")):
+        one.listen(name, lambda who=who: told(who))
+    for number in (2, 3):
+        heard.clear()
+        await append(log, noticed(name, 1, number))
+        await watched.until(lambda: heard or None, "a hint")
+        assert set(heard) == {"other"}
     log.close()
     other.close()

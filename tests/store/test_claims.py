@@ -7,19 +7,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.store.records import append, new_id, noticed, open_log, opened
+from tests.store.records import append, claimed, is_free, new_id, noticed, open_log, opened
+from understudy.store.answered import answered
 from understudy.store.locks import ByteLocks, Flock
+from understudy.store.log import Holder
 from understudy.store.sqlite import SqliteLog, number_of
 
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
+from understudy.store.answered import answered
+from understudy.store.log import Holder
 from understudy.store.sqlite import SqliteLog
 
 log = SqliteLog(Path(sys.argv[1]))
-claims = [log.claim(name) for name in sys.argv[2:]]
+claims = [answered(log.claim(name)) for name in sys.argv[2:]]
 child = subprocess.Popen(["sleep", "60"])
-print(child.pid, *("yes" if claim else "no" for claim in claims), flush=True)
+print(child.pid, *("no" if isinstance(claim, Holder) else "yes" for claim in claims), flush=True)
 sys.stdin.readline()
 claims[0].release()
 print("released", flush=True)
@@ -27,7 +31,7 @@ sys.stdin.readline()
 """
 
 
-class Holder:
+class OtherProcess:
     """Another process that claims conversations and has a child that outlives it."""
 
     def __init__(self, folder: Path, *names: str) -> None:
@@ -61,19 +65,17 @@ class Holder:
 async def test_a_conversation_has_one_owner_and_others_see_it(tmp_path: Path) -> None:
     log, other = open_log(tmp_path), open_log(tmp_path)
     name, free = new_id(), new_id()
-    claim = log.claim(name)
-    assert claim is not None
-    assert other.claim(name) is None
-    assert other.is_claimed(name)
-    assert not log.is_claimed(name), "our own claims are known to their holders"
-    assert not other.is_claimed(free)
+    claim = claimed(log, name)
+    assert answered(other.claim(name)) == Holder()
+    assert not is_free(other, name)
+    assert is_free(log, name), "our own claims are known to their holders"
+    assert is_free(other, free)
     claim.release()
     claim.release()
-    again = other.claim(name)
-    assert again is not None
-    assert log.is_claimed(name)
+    again = claimed(other, name)
+    assert not is_free(log, name)
     again.release()
-    assert not log.is_claimed(name)
+    assert is_free(log, name)
     log.close()
     other.close()
 
@@ -81,20 +83,18 @@ async def test_a_conversation_has_one_owner_and_others_see_it(tmp_path: Path) ->
 async def test_a_killed_process_frees_its_claims_though_its_child_lives(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     held, also, free = new_id(), new_id(), new_id()
-    holder = Holder(tmp_path, held, also)
+    holder = OtherProcess(tmp_path, held, also)
     try:
         assert holder.got == ["yes", "yes"]
-        assert log.claim(held) is None
-        assert log.is_claimed(held)
-        mine = log.claim(free)
-        assert mine is not None, "other conversations are not touched"
+        assert answered(log.claim(held)) == Holder()
+        assert not is_free(log, held)
+        claimed(log, free)  # other conversations are not touched
         holder.release()
-        taken = log.claim(held)
-        assert taken is not None
-        assert log.claim(also) is None
+        claimed(log, held)
+        assert answered(log.claim(also)) == Holder()
         holder.kill()
         os.kill(int(holder.child), 0)  # alive, and it inherited nothing
-        assert log.claim(also) is not None
+        claimed(log, also)
     finally:
         holder.clean_up()
         log.close()
@@ -133,11 +133,10 @@ def test_a_lock_is_one_byte_and_the_descriptor_is_not_inherited(tmp_path: Path) 
 async def test_a_claim_may_be_given_back_after_the_store_is_closed(tmp_path: Path) -> None:
     log, other = open_log(tmp_path), open_log(tmp_path)
     name = new_id()
-    claim = log.claim(name)
-    assert claim is not None
+    claim = claimed(log, name)
     log.close()
     claim.release()
-    assert other.claim(name) is not None
+    claimed(other, name)
     other.close()
 
 
@@ -153,17 +152,18 @@ def test_the_kernel_is_spoken_to_in_the_layout_of_the_platform() -> None:
 def test_the_holder_of_a_claim_is_named(tmp_path: Path) -> None:
     source = (
         "import sys; from pathlib import Path; from understudy.store.sqlite import SqliteLog\n"
-        "log = SqliteLog(Path(sys.argv[1])); claim = log.claim(sys.argv[2]); print('held', flush=True); sys.stdin.read()"
+        "from understudy.store.answered import answered\n"
+        "log = SqliteLog(Path(sys.argv[1])); claim = answered(log.claim(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
     )
     name = new_id()
     log = SqliteLog(tmp_path)
-    assert log.holder(name) is None
+    assert answered(log.holder(name)) is None
     holder = subprocess.Popen(
         [sys.executable, "-c", source, str(tmp_path), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    assert log.holder(name) == holder.pid
+    assert answered(log.holder(name, identify=True)) == Holder(holder.pid)
     holder.communicate(timeout=20)
-    assert log.holder(name) is None
+    assert answered(log.holder(name)) is None
     log.close()

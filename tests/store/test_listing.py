@@ -14,6 +14,7 @@ import pytest
 from tests.store.records import append, new_id, noticed, open_log, opened
 from understudy.errors import BadRequest
 from understudy.protocol.ids import ConversationId
+from understudy.store.answered import answered
 from understudy.store.log import LATEST
 from understudy.store.sqlite import SqliteLog
 
@@ -22,7 +23,7 @@ def pages(log: SqliteLog, size: int) -> list[list[ConversationId]]:
     found: list[list[ConversationId]] = []
     cursor = None
     while True:
-        page = log.list(size, cursor)
+        page = answered(log.list(size, cursor))
         found.append([row.conversation_id for row in page.rows])
         cursor = page.next_cursor
         if cursor is None:
@@ -40,8 +41,8 @@ async def test_last_activity_first_in_pages_of_any_size(tmp_path: Path) -> None:
         found = pages(log, size)
         assert [name for page in found for name in page] == order, size
         assert all(len(page) <= size for page in found)
-    assert log.list(0) == type(log.list(0))((), None)
-    assert log.list(7).next_cursor is None, "no cursor to an empty page"
+    assert answered(log.list(0)) == type(answered(log.list(0)))((), None)
+    assert answered(log.list(7)).next_cursor is None, "no cursor to an empty page"
     log.close()
 
 
@@ -61,11 +62,11 @@ async def test_later_pages_leave_out_what_changed_since_the_first(tmp_path: Path
     names = [new_id() for _ in range(9)]
     for number, name in enumerate(names):
         await append(log, opened(name, at=100.0 + number))
-    first = log.list(3)
+    first = answered(log.list(3))
     await append(log, opened(new_id(), at=time.time() + 1))
     await append(log, noticed(names[0], 1, 2, at=time.time() + 1))
-    second = log.list(3, first.next_cursor)
-    third = log.list(3, second.next_cursor)
+    second = answered(log.list(3, first.next_cursor))
+    third = answered(log.list(3, second.next_cursor))
     seen = [row.conversation_id for page in (first, second, third) for row in page.rows]
     assert seen == list(reversed(names[1:])), "the new one and the changed one are on a first page read later"
     assert third.next_cursor is None
@@ -95,7 +96,7 @@ async def test_a_time_that_is_none_hides_no_other_conversation(tmp_path: Path, c
         found = [name for page in pages(log, size) for name in page]
         assert [name for name in found if name != names[2]] == [names[4], names[3], names[1], names[0]]
         assert len(found) == len(set(found))
-    for row in log.list(10).rows:
+    for row in answered(log.list(10)).rows:
         assert 0 <= row.created_at <= LATEST
         assert 0 <= row.updated_at <= LATEST
     log.close()
@@ -123,7 +124,7 @@ def forged(*values: object) -> str:
 async def test_a_cursor_that_is_none_of_ours_is_refused(tmp_path: Path, cursor: str) -> None:
     log = open_log(tmp_path)
     with pytest.raises(BadRequest, match=r"^invalid cursor$"):
-        log.list(5, cursor)
+        answered(log.list(5, cursor))
     log.close()
 
 
@@ -136,9 +137,9 @@ async def test_an_archived_conversation_is_listed_apart(tmp_path: Path) -> None:
     log.archive(away, True, done.set_result)
     async with asyncio.timeout(20):
         await done
-    assert [row.conversation_id for row in log.list(5).rows] == [kept]
-    assert [row.conversation_id for row in log.list(5, archived=True).rows] == [away]
-    found = log.find(away)
+    assert [row.conversation_id for row in answered(log.list(5)).rows] == [kept]
+    assert [row.conversation_id for row in answered(log.list(5, archived=True)).rows] == [away]
+    found = answered(log.find(away))
     assert found is not None
     assert found.archived
     log.close()

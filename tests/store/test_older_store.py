@@ -20,6 +20,7 @@ from tests.e2e.scenes import scene, users_in
 from tests.e2e.talking import Stream, listed, send, structured
 from understudy.engine.fold import State
 from understudy.protocol.ids import ConversationId
+from understudy.store.answered import answered
 from understudy.store.log import Partial
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import say
@@ -57,17 +58,17 @@ def test_what_an_older_build_says_while_the_store_is_newer_already_is_read_too(t
         with closing(connection), connection:
             said = msgspec.json.encode(Partial(3, "half an ans"))
             connection.execute("INSERT INTO partials SELECT number, ? FROM conversations WHERE id = ?", (said, conversation))
-        assert log.partial(conversation) == Partial(3, "half an ans")
+        assert answered(log.partial(conversation)) == Partial(3, "half an ans")
         log.save_partial(conversation, 1 << 40, Partial(9, "another"))
         log.finish()
-        assert log.partial(conversation) == Partial(9, "another")
+        assert answered(log.partial(conversation)) == Partial(9, "another")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_of_it_is_read(tmp_path: Path, name: str) -> None:
     conversation, entries = exported(name)
     with closing(SqliteLog(unpack(tmp_path))) as log:
-        read = [msgspec.to_builtins(entry) for entry in log.read(conversation)]
+        read = [msgspec.to_builtins(entry) for entry in answered(log.read(conversation))]
         assert log.check() == "ok"
     assert len(read) == len(entries)
     for now, before in zip(read, entries, strict=True):
@@ -76,7 +77,7 @@ def test_every_record_of_it_is_read(tmp_path: Path, name: str) -> None:
 
 def test_it_is_listed_as_it_was(tmp_path: Path) -> None:
     with closing(SqliteLog(unpack(tmp_path))) as log:
-        titles = {row.conversation_id: (row.summary.title, row.summary.message_count) for row in log.list(10).rows}
+        titles = {row.conversation_id: (row.summary.title, row.summary.message_count) for row in answered(log.list(10)).rows}
         assert titles == {
             exported("plain")[0]: ("hello", 4),
             exported("work")[0]: ("work", 3),
@@ -84,15 +85,15 @@ def test_it_is_listed_as_it_was(tmp_path: Path) -> None:
             exported("failed")[0]: ("fail", 1),
             exported("asking")[0]: ("ask me", 1),
         }
-        assert [row.conversation_id for row in log.list(10, archived=True).rows] == [exported("archived")[0]]
+        assert [row.conversation_id for row in answered(log.list(10, archived=True)).rows] == [exported("archived")[0]]
 
 
 def test_its_history_means_the_same(tmp_path: Path) -> None:
     with closing(SqliteLog(unpack(tmp_path))) as log:
-        plain = State.read(log.read(exported("plain")[0]))
+        plain = State.read(answered(log.read(exported("plain")[0])))
         assert plain.usage is not None
         assert (plain.usage.input_tokens, plain.usage.output_tokens, plain.usage.total_tokens) == (30, 7, 37)
-        asking = State.read(log.read(exported("asking")[0]))
+        asking = State.read(answered(log.read(exported("asking")[0])))
         assert (asking.turn, list(asking.questions), asking.status) == ("1", ["call9"], "waiting")
 
 

@@ -4,7 +4,8 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from tests.store.records import append, new_id, noticed, open_log, opened
+from tests.store.records import append, new_id, noticed, open_log, opened, position_of
+from understudy.store.answered import answered
 from understudy.store.log import Position
 from understudy.store.room import ENOUGH
 
@@ -39,8 +40,8 @@ async def test_after_a_crash_all_that_was_committed_is_there(tmp_path: Path) -> 
     log.close()
     other.close()
     found = open_log(tmp_path / "crashed")
-    assert found.position(name) == found.position(second) == Position(1, 51)
-    assert [entry.seq for entry in found.read(name)] == list(range(1, 52))
+    assert position_of(found, name) == position_of(found, second) == Position(1, 51)
+    assert [entry.seq for entry in answered(found.read(name))] == list(range(1, 52))
     assert found.check() == "ok"
     found.close()
 

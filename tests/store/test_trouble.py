@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, user_message
+from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, position_of, user_message
 from understudy.errors import StoreError
 from understudy.protocol.records import Entry, Noticed
+from understudy.store.answered import answered
 from understudy.store.log import Batch, Position, SendLetter
 from understudy.store.sqlite import SqliteLog
 
@@ -42,7 +43,7 @@ async def test_a_full_disk_refuses_one_batch_and_takes_the_next_once_there_is_ro
     large = Noticed("y" * 900_000)
     with pytest.raises(StoreError, match=r"the disk that holds .*conversations\.db is full; free some space"):
         await append(log, Batch(name, 1, 1, (Entry(2, 1, "1", 2.0, large),), SUMMARY))
-    assert log.position(name) == Position(1, 1), "nothing of it is there"
+    assert position_of(log, name) == Position(1, 1), "nothing of it is there"
     await append(log, opened(other))  # a small one still fits
     (small_disk / "ballast").unlink()
     await append(log, noticed(name, 1, 2))
@@ -60,7 +61,7 @@ async def test_a_disk_that_turned_read_only_is_told(small_disk: Path) -> None:
         open_log(small_disk)
     remount(small_disk, "rw")
     log = open_log(small_disk)
-    assert log.position(name) == Position(1, 1)
+    assert position_of(log, name) == Position(1, 1)
     log.close()
 
 
@@ -85,7 +86,7 @@ async def test_a_store_held_by_another_program_is_told_to_all_who_wait_at_once(
 
     for _ in range(30):
         log.append(opened(new_id()), note)
-    assert log.position(name) == Position(1, 1), "reading goes on"
+    assert position_of(log, name) == Position(1, 1), "reading goes on"
     async with asyncio.timeout(5):
         await done.wait()
     assert all(isinstance(outcome, StoreError) and "locked by another program" in str(outcome) for outcome in outcomes)
@@ -123,9 +124,9 @@ async def test_a_backup_taken_while_others_write_is_whole(tmp_path: Path) -> Non
     copy = open_log(tmp_path / "copy")
     assert copy.check() == "ok"
     assert copy.count() == 20
-    position = copy.position(names[0])
+    position = position_of(copy, names[0])
     assert position is not None
-    assert [entry.seq for entry in copy.read(names[0])] == list(range(1, position.last_seq + 1))
+    assert [entry.seq for entry in answered(copy.read(names[0]))] == list(range(1, position.last_seq + 1))
     with pytest.raises(StoreError, match="File exists"):
         other.backup(tmp_path / "copy" / "conversations.db")
     for each in (log, other, copy):

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, user_message
+from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, position_of, user_message
 from understudy.errors import StoreError
 from understudy.protocol.records import Entry, Noticed
+from understudy.store.answered import answered
 from understudy.store.log import Batch, Partial, Position, SendLetter, Summary
 from understudy.store.sqlite import SqliteLog
 
@@ -59,7 +60,7 @@ async def test_a_job_that_cannot_be_written_fails_alone_and_the_next_is_written(
     assert (outcomes["before"], outcomes["after"]) == (None, None)
     assert isinstance(outcomes["bad"], StoreError)
     assert "could not be written" in str(outcomes["bad"])
-    assert log.position(bad) == Position(1, 1), "nothing of it is there"
+    assert position_of(log, bad) == Position(1, 1), "nothing of it is there"
     await append(log, noticed(bad, 1, 2))
     assert log.check() == "ok"
     log.close()
@@ -75,7 +76,7 @@ async def test_text_so_far_and_letters_that_cannot_be_written_hold_up_nobody(tmp
     async with asyncio.timeout(20):
         assert isinstance(await refused, StoreError)
     await append(log, noticed(name, 1, 2))
-    assert log.letters(name) == []
+    assert answered(log.letters(name)) == []
     log.close()
 
 
@@ -128,13 +129,13 @@ async def test_a_damaged_row_hides_no_other(tmp_path: Path, where: str, caplog: 
         else:
             connection.execute("UPDATE records SET turn = CAST(x'ff' AS TEXT) WHERE conversation = ? AND seq = 2", (number,))
     connection.close()
-    listed = {row.conversation_id: row.summary.title for row in log.list(10).rows}
+    listed = {row.conversation_id: row.summary.title for row in answered(log.list(10)).rows}
     assert listed == {whole: "a title", damaged: "(damaged)" if where == "summary" else "a title"}
-    assert len(log.read(whole)) == 2
+    assert len(answered(log.read(whole))) == 2
     if where == "data":
         with pytest.raises(StoreError, match=f"record 2 of conversation {damaged} is damaged .*the 1 before it are whole"):
-            log.read(damaged)
-        assert len(log.read(damaged, limit=1)) == 1
+            answered(log.read(damaged))
+        assert len(answered(log.read(damaged, limit=1))) == 1
     else:
-        assert log.read(damaged)[1].turn == ("\\xff" if where == "turn" else "1")
+        assert answered(log.read(damaged))[1].turn == ("\\xff" if where == "turn" else "1")
     log.close()

@@ -38,6 +38,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.store.answered import answered
 from understudy.testing import Script, ScriptedModel, provider_settings
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
@@ -103,10 +104,10 @@ class Playbook:
 
     def records(self) -> list[str]:
         """The log as it is in the store."""
-        return [self._line(entry) for entry in self.engine.log.read(self.conversation.id)]
+        return [self._line(entry) for entry in answered(self.engine.log.read(self.conversation.id))]
 
     def entries(self) -> Sequence[Entry]:
-        return self.engine.log.read(self.conversation.id)
+        return answered(self.engine.log.read(self.conversation.id))
 
     def asked_of_the_model(self) -> list[list[str]]:
         """For each request, what was said so far: `role text`, calls and their outputs."""

@@ -10,7 +10,8 @@ from understudy.cli.stored import find, open_store, rfc3339, status_of, store_ex
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.sandbox.cell import trees
-from understudy.store.log import Listed, Status
+from understudy.store.answered import answered
+from understudy.store.log import Holder, Listed, Status
 from understudy.store.lookup import all_ids
 from understudy.store.sqlite import SqliteLog
 
@@ -58,7 +59,7 @@ def _read(log: SqliteLog, limit: int, archived: bool) -> list[Listed]:
     rows: list[Listed] = []
     cursor: str | None = None
     while limit == 0 or len(rows) < limit:
-        page = log.list(PAGE if limit == 0 else min(PAGE, limit - len(rows)), cursor, archived=archived)
+        page = answered(log.list(PAGE if limit == 0 else min(PAGE, limit - len(rows)), cursor, archived=archived))
         rows += page.rows
         cursor = page.next_cursor
         if cursor is None:
@@ -89,8 +90,8 @@ def _delete(log: SqliteLog, listed: Listed, *, sure: bool) -> None:
     if not sure and not _confirmed(listed):
         print(f"kept {listed.conversation_id}")
         return
-    claim = log.claim(listed.conversation_id)
-    if claim is None:
+    claim = answered(log.claim(listed.conversation_id))
+    if isinstance(claim, Holder):
         raise ConversationBusy(f"conversation {listed.conversation_id} has a turn running in another process; wait for its end")
     try:
         write(lambda done: log.delete(listed.conversation_id, done))

@@ -8,6 +8,7 @@ from understudy.cli.event_lines import event_lines
 from understudy.cli.stored import find, open_store, rfc3339, status_of
 from understudy.engine.fold import path_to
 from understudy.protocol.records import Entry
+from understudy.store.answered import answered
 from understudy.store.log import Listed, Status
 
 EVERY_LINE = 1_000_000_000
@@ -16,9 +17,9 @@ EVERY_LINE = 1_000_000_000
 def run(options: Namespace) -> int:
     with open_store() as log:
         listed = find(log, options.id)
-        entries = log.read(listed.conversation_id)
+        entries = answered(log.read(listed.conversation_id))
         status = status_of(log, listed)
-        partial = log.partial(listed.conversation_id)
+        partial = answered(log.partial(listed.conversation_id))
     if options.json:
         for line in _all_lines(entries):
             sys.stdout.buffer.write(line)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from understudy.config.home import find_home, state_dir
 from understudy.errors import StoreError, UnknownConversation
+from understudy.store.answered import answered
 from understudy.store.log import LATEST, Committed, Listed, Status
 from understudy.store.lookup import find_id
 from understudy.store.sqlite import SqliteLog
@@ -37,7 +38,7 @@ def open_store() -> Generator[SqliteLog]:
 
 def find(log: SqliteLog, spelled: str) -> Listed:
     """By id or the beginning of one. Raises `UnknownConversation` or `BadRequest`."""
-    listed = log.find(find_id(log.path, spelled))
+    listed = answered(log.find(find_id(log.path, spelled)))
     if listed is None:
         raise UnknownConversation(f"no conversation {spelled}")
     return listed
@@ -46,7 +47,7 @@ def find(log: SqliteLog, spelled: str) -> Listed:
 def status_of(log: SqliteLog, listed: Listed) -> Status:
     """What holds now: a turn whose process is gone is not running, whatever its last record says."""
     status = listed.summary.status
-    if status == "idle" or log.is_claimed(listed.conversation_id):
+    if status == "idle" or answered(log.holder(listed.conversation_id)) is not None:
         return status
     return "waiting" if listed.summary.pending else "idle"
 

@@ -13,6 +13,7 @@ from understudy.engine.fold import State, path_to
 from understudy.errors import BadRequest
 from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.ids import ConversationId
+from understudy.store.answered import answered
 from understudy.store.log import Batch
 from understudy.store.rollout import is_rollout, read_rollout
 from understudy.store.sqlite import SqliteLog
@@ -33,7 +34,7 @@ def run(options: Namespace) -> int:
 def _export(options: Namespace) -> int:
     with open_store() as log:
         listed = find(log, options.id)
-        entries = log.read(listed.conversation_id)
+        entries = answered(log.read(listed.conversation_id))
     lines = export_lines(listed, entries)
     if is_stdout(options.output):
         if sys.stdout.isatty():
@@ -127,7 +128,7 @@ def _read(name: str) -> bytes:
 
 
 def _store(log: SqliteLog, imported: Imported, state: State) -> None:
-    if log.position(imported.conversation_id) is not None:
+    if answered(log.find(imported.conversation_id)) is not None:
         raise BadRequest(f"conversation {imported.conversation_id} is already here; --new-id imports it under another id")
     batch = Batch(imported.conversation_id, 1, 0, imported.entries, state.summary(), creates=True)
     write(lambda done: log.append(batch, done))

@@ -18,14 +18,15 @@ from understudy.engine.held import Held
 from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
 from understudy.engine.tail import Tail
-from understudy.engine.tenure import Tenure
+from understudy.engine.tenure import Inbox, Tenure
 from understudy.engine.turn import Turn, TurnAborted, TurnSetup
-from understudy.errors import AgentError, BadRequest, ConversationBusy, StoreError, UnknownConversation, report_bug
+from understudy.errors import AgentError, BadRequest, ConversationBusy, Fenced, StoreError, UnknownConversation, report_bug
 from understudy.protocol.choices import Decision
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Entry, Opened, Overrides, Pins, TurnEnded, TurnStarted, UserMessage
 from understudy.protocol.uuids import new_uuid
+from understudy.store.answered import answered
 from understudy.store.log import DecideLetter, EventLog, InterruptLetter, Position, SendLetter
 from understudy.tools.tool import RunsCommands
 
@@ -63,7 +64,7 @@ class Conversation:
         prepare: Callable[[Overrides, ConversationId, Pins | None], TurnSetup],
         loop: asyncio.AbstractEventLoop,
         holding: Holding,
-        on_turn_started: Callable[[], None],
+        on_turn_started: Callable[["Conversation"], None],
     ) -> None:
         self.id = conversation_id
         self.tail = Tail(conversation_id, log, loop, holding)
@@ -88,6 +89,7 @@ class Conversation:
         self.callers: list[Caller] = []
         self._letters = Letters(conversation_id, log, self.tail)
         self._tenure = Tenure(conversation_id, log, self.tail, self._letters)
+        self._tenure.on_lost = self._stop_without_claim
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
 
@@ -108,6 +110,7 @@ class Conversation:
         """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
         self.tail.close()
         self.tail.on_failure = self.tail.on_all_written = None
+        self._tenure.on_lost = None
 
     # -- beginning
 
@@ -115,20 +118,23 @@ class Conversation:
         """The first record of a new conversation."""
         self.tail.begin()
         self.tail.append(Opened(self.id, model, overrides, provider, pins), turn="0")
-        self._tenure.begin()
+        answered(self._tenure.begin())
         self.tail.when_committed(self._release_if_idle)
 
     def load(self) -> None:
         """Read what the store has. Raises `UnknownConversation`."""
-        position = self._log.position(self.id)
+        position = answered(self._position())
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
-        self.tail.load(State.read(self._log.read(self.id)), position.epoch)
+        self.tail.load(State.read(answered(self._log.read(self.id))), position.epoch)
         self.tail.broadcast.published = self.state.last_seq
+
+    async def _position(self) -> Position | None:
+        return (await self._log.positions([self.id])).get(self.id)
 
     def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that viewers may be shown, from the store. The disk may be a moment ahead of what was shown: not after this."""
-        entries = self._log.read(self.id, after, limit)
+        entries = answered(self._log.read(self.id, after, limit))
         if entries and entries[-1].seq > self.tail.broadcast.published:
             self.tail.note_committed(entries[-1].seq)
         return [entry for entry in entries if entry.seq <= self.tail.broadcast.published]
@@ -165,16 +171,16 @@ class Conversation:
             self.tail.append(record, turn=self._turn.turn_id)
             return Sent(record.message_id, self._turn.turn_id, joined=True)
         try:
-            letters = self._tenure.take()
+            inbox = answered(self._tenure.take())
         except ConversationBusy:
             if record.parent_message_id is not None:
                 raise BadRequest(FORK_WHILE_RUNNING) from None
             self._letters.post(SendLetter(record), self._on_posted)
-            self._on_turn_started()
+            self._on_turn_started(self)
             if self.state.turn is not None and self.state.turn == self._interrupted_elsewhere:
                 return Sent(record.message_id, "", joined=False, held=True)
             return Sent(record.message_id, self.state.turn or "", joined=True)
-        return self._begin(record, *(self._letters.unread_messages() if letters else ()))
+        return self._begin(record, *(answered(self._letters.unread_messages()) if inbox is Inbox.HAS_LETTERS else ()))
 
     def cancel(self, message_id: str, turn: str) -> bool:
         """End the turn that this message began, and no other; one whose turn has not begun is taken back. False when it is over."""
@@ -222,7 +228,7 @@ class Conversation:
         """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
         if self._task is not None:
             return self._turn.turn_id if self._turn else None
-        self._tenure.take()
+        answered(self._tenure.take())
         try:
             resumed = self._settle_cut_turn()
             if resumed is not None:
@@ -249,7 +255,7 @@ class Conversation:
         if turn not in (None, self.state.turn) or (self.state.turn is None and not self.is_claimed_elsewhere):
             return None
         try:
-            self._tenure.take()
+            answered(self._tenure.take())
         except ConversationBusy:
             self._letters.post(InterruptLetter(self.state.turn or ""))
             self._interrupted_elsewhere = self.state.turn
@@ -328,11 +334,14 @@ class Conversation:
 
     @property
     def is_claimed_elsewhere(self) -> bool:
-        return self._log.is_claimed(self.id)
+        return answered(self._log.holder(self.id)) is not None
 
     def holder(self) -> int | None:
         """The process that runs the turn, where that can be told."""
-        return os.getpid() if self._tenure.held else self._log.holder(self.id)
+        if self._tenure.held:
+            return os.getpid()
+        holder = answered(self._log.holder(self.id, identify=True))
+        return None if holder is None else holder.process
 
     def look(self, position: Position | None = None) -> None:
         """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process.
@@ -348,11 +357,11 @@ class Conversation:
         if self.tail.failure:
             return
         if position is None or position.last_seq != self.state.last_seq:
-            self._tenure.catch_up()
+            answered(self._tenure.catch_up())
         if self.depends_on_another and not self.is_claimed_elsewhere:
             self._take_over()
         elif self.state.turn is not None and self.tail.broadcast.followers:
-            said = self._log.partial(self.id)
+            said = answered(self._log.partial(self.id))
             if said is not None and said.after >= self.tail.broadcast.published:
                 self.tail.broadcast.publish_foreign_text(said, self.state.turn)
 
@@ -364,7 +373,7 @@ class Conversation:
 
     def lose(self) -> None:
         """Another process has deleted it: whoever waits or watches here is told."""
-        if self._tenure.held or not self.tail.broadcast.published or self._log.position(self.id) is not None:
+        if self._tenure.held or not self.tail.broadcast.published or answered(self._position()) is not None:
             return
         self._deleted = True
         self._letters.unread.clear()
@@ -373,7 +382,7 @@ class Conversation:
     def _take_over(self) -> None:
         """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
         try:
-            self._tenure.take()
+            answered(self._tenure.take())
             cut = self.state.turn
             self._begin_with_letters()
             if self._task is None and cut is not None:
@@ -397,10 +406,8 @@ class Conversation:
     def _read_letters(self) -> None:
         """Ops that were left for this turn by other processes."""
         assert self._turn is not None
-        if not self._tenure.may_have_letters():
-            return
         ours = self._turn.turn_id
-        for letter in self._letters.waiting():
+        for letter in answered(self._letters.waiting()):
             if self._task is None:  # ended by the letter before: this one is for the turn after it
                 self._begin_with_letters()
                 return
@@ -419,7 +426,7 @@ class Conversation:
                     self.decide(call_id, decision, source, turn or None)
 
     def _begin_with_letters(self) -> None:
-        messages = self._letters.unread_messages()
+        messages = answered(self._letters.unread_messages())
         if messages:
             self._begin(messages[-1], *messages[:-1])
 
@@ -453,7 +460,7 @@ class Conversation:
         self.approvals.begin_turn()
         self._turn = Turn(turn_id, self.tail, self._setup, self._sandbox, self.approvals, self._read_letters)
         self._task = self._loop.create_task(self._run(self._turn), name=f"turn {turn_id} of {self.id}")
-        self._on_turn_started()  # last: what there is to watch for is seen from the task
+        self._on_turn_started(self)  # last: what there is to watch for is seen from the task
 
     async def _run(self, turn: Turn) -> None:
         ended = TurnEnded("failed", "internal error")
@@ -485,7 +492,7 @@ class Conversation:
         if self._letters_left and not self._stopped and not self._deleted:
             self._letters_left = False
             try:
-                self._tenure.take()
+                answered(self._tenure.take())
                 self._begin_with_letters()
             except AgentError as error:  # they stay in the box: whoever sent them takes the conversation over, and is told
                 logger.info("letters to %s wait: %s", self.id, error)
@@ -509,6 +516,12 @@ class Conversation:
         if self._task is not None:
             self._cancel(self._task)
 
+    def _stop_without_claim(self) -> None:
+        """The log could not keep the claim for us: another process may have the conversation, and write to it."""
+        reason = f"the claim on conversation {self.id} was lost, so its turn was stopped; send again to continue the conversation"
+        logger.error("%s", reason)
+        self.tail.fail(Fenced(f"conversation store: {reason}"))
+
     def _cancel(self, task: asyncio.Task[None]) -> None:
         """A task that is cancelled before its first step never runs at all, and then nobody would close its turn."""
         self._loop.call_soon(task.cancel)
@@ -526,7 +539,7 @@ class Conversation:
             return None
         if may_resume and recovery.can_go_on(self.state):
             return turn_id
-        unfinished = recovery.unfinished_text(self._log, self.id)
+        unfinished = answered(recovery.unfinished_text(self._log, self.id))
         self._close_turn(turn_id, TurnEnded("interrupted", recovery.INTERRUPTED, unfinished, cut_at=self.state.last_at))
         return None
 
@@ -537,7 +550,7 @@ class Conversation:
         self._settle_cut_turn(may_resume=False)
         end = self.state.message_ends[parent_message_id]
         if end != self.state.head:
-            stored = self._log.read(self.id)
+            stored = answered(self._log.read(self.id))
             unstored = [entry for entry in self.tail.broadcast.unpublished() if entry.seq > stored[-1].seq]
             self.tail.state = self.state.fork([*stored, *unstored], end)
 
@@ -573,9 +586,9 @@ class Conversation:
         give_up = self._loop.time() + LETTING_GO_SECONDS
         while True:
             try:
-                self._tenure.take()
+                answered(self._tenure.take())
             except ConversationBusy:
-                self._tenure.catch_up()
+                answered(self._tenure.catch_up())
                 if self.state.turn is not None or self._loop.time() > give_up:
                     raise
                 await asyncio.sleep(0.01)

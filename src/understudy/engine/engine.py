@@ -24,6 +24,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.records import Overrides, Pins
 from understudy.protocol.uuids import new_uuid
+from understudy.store.answered import answered
 from understudy.store.log import Listed, Page, Status
 from understudy.store.sqlite import SqliteLog
 
@@ -61,7 +62,7 @@ class Engine:
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
         self._warned: set[str] = set()
-        self._watch = Watch(lambda: self.log, self._conversations.values)
+        self._watch = Watch(lambda: self.log, self._conversations)
 
     @property
     def home(self) -> Path:
@@ -101,7 +102,7 @@ class Engine:
             known = self._make(conversation_id, kept=self._is_kept(conversation_id))
             known.load()
         elif known.is_shared and not to_send and not known.is_held:  # another process may have gone on with it, or deleted it
-            position = self.log.position(conversation_id)
+            position = answered(self.log.positions([conversation_id])).get(conversation_id)
             if position is None:
                 known.lose()
                 raise UnknownConversation(f"no conversation {conversation_id}")
@@ -150,14 +151,14 @@ class Engine:
             return status
         known = self._conversations.get(listed.conversation_id)
         ends_here = known is not None and (known.is_running or not known.tail.idle)  # the end may still be on its way to the disk
-        if ends_here or (self._is_kept(listed.conversation_id) and self.log.is_claimed(listed.conversation_id)):
+        if ends_here or (self._is_kept(listed.conversation_id) and answered(self.log.holder(listed.conversation_id)) is not None):
             return status
         return "waiting" if listed.summary.pending else "idle"
 
     def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         if self._unkept is not None and not archived:
-            return self._unkept.list(limit, cursor, self.log)
-        return self.log.list(limit, cursor, archived=archived)
+            return answered(self._unkept.list(limit, cursor, self.log))
+        return answered(self.log.list(limit, cursor, archived=archived))
 
     def _make(self, conversation_id: ConversationId, *, kept: bool) -> Conversation:
         log = self.log if kept else self._open_unkept().log

@@ -56,9 +56,9 @@ class Letters:
             if isinstance(entry.record, UserMessage):
                 self.unread.discard(entry.record.message_id)
 
-    def waiting(self) -> list[Letter]:
+    async def waiting(self) -> list[Letter]:
         """Letters for us that were not read yet."""
-        return [letter for letter in self._log.letters(self._id) if letter.number > self._taken]
+        return [letter for letter in await self._log.letters(self._id) if letter.number > self._taken]
 
     def note_read(self, letter: Letter) -> None:
         """It leaves the box, with those before it, together with the batch that holds what they said."""
@@ -75,9 +75,9 @@ class Letters:
         self._taken = self._before = 0
         self._tail.take_letters(0)
 
-    def unread_messages(self) -> list[UserMessage]:
+    async def unread_messages(self) -> list[UserMessage]:
         """Messages for a turn that had ended before it read them. Other ops for it mean nothing any more."""
-        letters = self.waiting()
+        letters = await self.waiting()
         if letters:
             self.note_read(letters[-1])
         messages = [letter.op.message for letter in letters if isinstance(letter.op, SendLetter)]

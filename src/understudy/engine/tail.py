@@ -78,6 +78,11 @@ class Tail:
         self._encoded.clear()
 
     @property
+    def stored_epoch(self) -> int:
+        """The epoch in the store, once all that was appended is there."""
+        return self._epoch - int(self._claims or self._creates)
+
+    @property
     def idle(self) -> bool:
         return not self.broadcast.waiting and not self._unwritten
 
@@ -189,7 +194,7 @@ class Tail:
 
     def _on_batch(self, last: int, error: BaseException | None) -> None:
         if error is not None:
-            self._fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
+            self.fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
             return
         if self.on_all_written is not None and last == self.state.last_seq:
             self.on_all_written()
@@ -201,7 +206,8 @@ class Tail:
         if self._on_committed:
             self._loop.call_soon(self._tell_committed, last)  # after what has just been shown is on its way
 
-    def _fail(self, error: AgentError) -> None:
+    def fail(self, error: AgentError) -> None:
+        """Nothing more can be appended, nor shown of what was."""
         if self.failure:
             return
         self.failure = error

@@ -1,95 +1,115 @@
 """Who may append to a conversation, and what others did while it was not us.
 
-The claim is taken for a turn and given back after it. Whoever takes it has to know all that was written meanwhile; where the store
-can say that no other process has written at all since we held it last, nothing is read.
+The claim is taken for a turn and given back after it. Whoever takes it has to know all that was written meanwhile: where the
+conversation stands comes with the claim, and only what is new is read.
 """
+
+from collections.abc import Callable
+from enum import Enum
 
 from understudy.engine.fold import State
 from understudy.engine.letters import Letters
 from understudy.engine.tail import Tail
 from understudy.errors import ConversationBusy, UnknownConversation
 from understudy.protocol.ids import ConversationId
-from understudy.store.log import Claim, EventLog
+from understudy.store.log import Claim, EventLog, Holder, Position
+
+
+class Inbox(Enum):
+    """What `Tenure.take` found for the conversation."""
+
+    EMPTY = "empty"
+    HAS_LETTERS = "has letters"  # or may have some: it is to be read
 
 
 class Tenure:
-    def __init__(self, conversation_id: ConversationId, log: EventLog, feed: Tail, letters: Letters) -> None:
+    def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail, letters: Letters) -> None:
         self._id = conversation_id
         self._log = log
-        self._feed = feed
+        self._tail = tail
         self._letters = letters
+        self.on_lost: Callable[[], None] | None = None  # the claim could not be kept: nothing may be done any more as its holder
         self._claim: Claim | None = None
-        self._heard: bytes | None = None  # what others had written when we knew all of it and had read all letters, under the claim
+        self._as_of: int | None = None  # the log's mark of the last claim under which we knew everything and had read all letters
 
     @property
     def held(self) -> bool:
         return self._claim is not None
 
-    def begin(self) -> None:
+    async def begin(self) -> None:
         """Of a new conversation, which nobody else knows."""
-        self._claim = self._log.claim(self._id)
-        self._heard = self._log.changes()
+        self._as_of = (await self._take()).position.as_of
 
-    def take(self) -> bool:
-        """Become the one who may append, with the newest state. False when no letters wait. Raises `ConversationBusy`."""
-        if self._claim is not None and not self._feed.failure:
-            return self._heard != self._log.changes() or bool(self._letters.unread)
-        heard = self._heard
-        claim = self._claim or self._log.claim(self._id)
-        if claim is None:
+    async def take(self) -> Inbox:
+        """Become the one who may append, with the newest state. Raises `ConversationBusy`."""
+        tail = self._tail
+        if self._claim is not None and not tail.failure:
+            return Inbox.HAS_LETTERS
+        self.release()  # after a failure: what was written is not known any more, and comes with a new claim
+        knows = self._as_of is not None and not tail.failure
+        known = Position(tail.stored_epoch, tail.state.last_seq, as_of=self._as_of or 0) if knows else None
+        claim = await self._take(known)
+        try:
+            await self._refresh(claim.position, known)
+        except BaseException:
+            self._as_of = None
+            self.release()
+            raise
+        if claim.position.letters or self._letters.unread:
+            self._as_of = None  # until they are read
+            return Inbox.HAS_LETTERS
+        self._as_of = claim.position.as_of
+        return Inbox.EMPTY
+
+    async def _take(self, known: Position | None = None) -> Claim:
+        claim = await self._log.claim(self._id, known)
+        if isinstance(claim, Holder):
             raise ConversationBusy(f"conversation {self._id} has a turn running in another process")
         self._claim = claim
-        self._heard = self._log.changes()
-        try:
-            if self._heard == heard and not self._feed.failure:
-                self._feed.resume()
-                return bool(self._letters.unread)
-            letters = self._refresh()
-        except BaseException:
-            self._claim = self._heard = None
-            claim.release()
-            raise
-        if letters:
-            self._heard = None  # until they are read
-        return letters
+        claim.lost.call_back(self._lose)
+        if claim.lost.is_set():
+            self._lose()
+            raise ConversationBusy(f"conversation {self._id} has been taken by another process")
+        return claim
 
     def release(self) -> None:
         if self._claim is not None:
-            self._claim.release()
-            self._claim = None
+            claim, self._claim = self._claim, None
+            claim.lost.call_back(None)
+            claim.release()
 
-    def may_have_letters(self) -> bool:
-        """Whether it is worth looking into the box; whoever asks does so if it is."""
-        heard, self._heard = self._heard, self._log.changes()
-        return self._heard != heard or bool(self._letters.unread)
+    def _lose(self) -> None:
+        self._claim = self._as_of = None
+        if self.on_lost is not None:
+            self.on_lost()
 
     def mistrust(self) -> None:
-        """Letters were left in the box: the next one who takes the claim has to look."""
-        self._heard = None
+        """Letters were left in the inbox: the next one who takes the claim has to look."""
+        self._as_of = None
 
-    def catch_up(self) -> None:
+    async def catch_up(self) -> None:
         """Take in, and show, what other processes have appended."""
-        feed = self._feed
-        missed = self._log.read(self._id, feed.state.last_seq)
+        tail = self._tail
+        missed = await self._log.read(self._id, tail.state.last_seq)
         if not missed:
             return
         self._letters.seen(missed)
-        if not feed.state.extend(missed):
-            feed.state = State.read(self._log.read(self._id))
-        feed.broadcast.publish_foreign(missed)
+        if not tail.state.extend(missed):
+            tail.state = State.read(await self._log.read(self._id))
+        tail.broadcast.publish_foreign(missed)
 
-    def _refresh(self) -> bool:
-        feed = self._feed
-        position = self._log.position(self._id)
-        if position is None:
+    async def _refresh(self, position: Position, known: Position | None) -> None:
+        tail = self._tail
+        if not position.epoch:
             raise UnknownConversation(f"no conversation {self._id}")
-        if feed.failure:  # the state holds what was never written
+        if tail.failure:  # the state holds what was never written
             self._letters.read_again()
-            missed = self._log.read(self._id, feed.broadcast.published)
-            feed.load(State.read(self._log.read(self._id)), position.epoch)
-            feed.broadcast.publish_foreign(missed)
-            return position.letters
-        if position.last_seq != feed.state.last_seq:
-            self.catch_up()
-        feed.load(feed.state, position.epoch)
-        return position.letters
+            missed = await self._log.read(self._id, tail.broadcast.published)
+            tail.load(State.read(await self._log.read(self._id)), position.epoch)
+            tail.broadcast.publish_foreign(missed)
+        elif known is not None and (position.epoch, position.last_seq) == (known.epoch, known.last_seq):
+            tail.resume()
+        else:
+            if position.last_seq != tail.state.last_seq:
+                await self.catch_up()
+            tail.load(tail.state, position.epoch)

@@ -31,17 +31,17 @@ class Unkept:
             self._lock.try_lock(0)
         return self._folder / conversation_id
 
-    def list(self, limit: int, cursor: str | None, stored: SqliteLog) -> Page:
+    async def list(self, limit: int, cursor: str | None, stored: SqliteLog) -> Page:
         """Those in memory, then those in the store; a page that has both is ordered by the last activity."""
         if cursor is not None and not cursor.startswith(MARK):
-            return stored.list(limit, cursor)
-        page = self.log.list(limit, cursor)
+            return await stored.list(limit, cursor)
+        page = await self.log.list(limit, cursor)
         rest = limit - len(page.rows)
         if page.next_cursor is not None or limit <= 0:
             return page
         if rest == 0:
             return Page(page.rows, f"{MARK}{self.log.count()}" if stored.count() else None)
-        others = stored.list(rest)
+        others = await stored.list(rest)
         both = sorted((*page.rows, *others.rows), key=lambda row: row.updated_at, reverse=True)
         return Page(tuple(both), others.next_cursor)
 

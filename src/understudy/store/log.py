@@ -1,9 +1,10 @@
 """What the rest asks of a store of conversations: append with an epoch, read, list. SQLite answers it; a server database could.
 
-An idle conversation has no owner. Whoever runs a turn holds its claim: a lock that the kernel drops when the process
-dies, and an epoch that every append must match, so that a process that was overtaken cannot write.
+An idle conversation has no owner. Whoever runs a turn holds its claim, which ends with its process or is lost, and an epoch that
+every append must match, so that a process that was overtaken cannot write.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
@@ -45,11 +46,22 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where a conversation's log stands, and whether letters wait in its box."""
+    """Where a conversation's log stands, and whether letters wait in its inbox. Of one that is not there: `NOWHERE`."""
 
     epoch: int
     last_seq: int
     letters: bool = False
+    as_of: int = 0  # the log's own mark of when this was true; whoever passes a position back to the log keeps it
+
+
+NOWHERE = Position(0, 0)
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Whoever has the claim on a conversation, as far as the log can tell."""
+
+    process: int | None = None
+    since: float | None = None
 
 
 class Partial(msgspec.Struct, frozen=True):
@@ -113,43 +125,59 @@ class DecideLetter(msgspec.Struct, frozen=True, tag="decide"):
 LetterOp = SendLetter | InterruptLetter | DecideLetter
 
 Committed = Callable[[BaseException | None], None]
+Told = Callable[[], None]
+
+
+class Lost(asyncio.Event):
+    """Set when a claim is lost. Whoever must not spend a task on waiting for that is called back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._call: Told | None = None
+
+    def call_back(self, call: Told | None) -> None:
+        self._call = call
+
+    def set(self) -> None:
+        if not self.is_set():
+            super().set()
+            if self._call is not None:
+                self._call()
 
 
 class Claim(Protocol):
     """The right to append to one conversation."""
 
-    def release(self) -> None: ...
+    @property
+    def position(self) -> Position:
+        """Where the conversation stood when the claim was taken, read in the same step."""
+        ...
+
+    @property
+    def lost(self) -> Lost:
+        """Set on the event loop when the claim could not be kept: stop at once, others may have the conversation."""
+        ...
+
+    def release(self) -> None:
+        """Give it back. Does not wait, and may be called again."""
+        ...
 
 
 class EventLog(Protocol):
+    """A store of conversations.
+
+    What writes is queued and reports by a callback on the event loop. What reads is asynchronous, because the log may be remote;
+    a log on the local disk answers without suspending.
+    """
+
     @property
     def shared(self) -> bool:
         """Whether other processes may write to it too."""
         ...
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Queue a batch. `done` is called on the event loop once it is on disk, or with the reason why it is not."""
+        """Queue a batch. `done` is called once it is durable, or with the reason why it is not: `Fenced`, another `StoreError`."""
         ...
-
-    def claim(self, conversation_id: ConversationId) -> Claim | None:
-        """Take the conversation for a turn. `None`: another process has it."""
-        ...
-
-    def is_claimed(self, conversation_id: ConversationId) -> bool: ...
-
-    def holder(self, conversation_id: ConversationId) -> int | None:
-        """The id of the other process that has it, where that can be found out. Slow."""
-        ...
-
-    def position(self, conversation_id: ConversationId) -> Position | None: ...
-
-    def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
-        """Those of many, in one look."""
-        ...
-
-    def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]: ...
-
-    def partial(self, conversation_id: ConversationId) -> Partial | None: ...
 
     def save_partial(
         self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
@@ -164,14 +192,46 @@ class EventLog(Protocol):
         """Leave an op for the process that runs the conversation's turn."""
         ...
 
-    def letters(self, conversation_id: ConversationId) -> Sequence[Letter]: ...
+    def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
+        """Take it out of the list, or put it back."""
+        ...
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
         """Forget the conversation. The caller holds its claim."""
         ...
 
-    def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page: ...
+    async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> Claim | Holder:
+        """Take the conversation for a turn, or learn who has it. It need not exist yet.
 
-    def changes(self) -> bytes:
-        """The same as before only if no other process has written meanwhile. Costs next to nothing."""
+        `known` is where the caller knows it to stand, with no letters waiting, and the `as_of` of its last claim: a log that can
+        tell that nobody has changed anything since then need not read.
+        """
+        ...
+
+    async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
+        """Who else has it. With `identify`, also which process, where that can be found out; that may be slow."""
+        ...
+
+    async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        """Those of many, in one look. What is not there is missing."""
+        ...
+
+    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]: ...
+
+    async def partial(self, conversation_id: ConversationId) -> Partial | None: ...
+
+    async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
+        """What lies in the inbox, in the order of arrival."""
+        ...
+
+    async def find(self, conversation_id: ConversationId) -> Listed | None: ...
+
+    async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page: ...
+
+    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+        """Be told on the event loop when another process may have changed the conversation or given up its claim.
+
+        Only a hint: it may come late, twice, without reason or not at all, so the caller looks after a second anyway. Returns what
+        ends it.
+        """
         ...

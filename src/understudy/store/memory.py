@@ -1,13 +1,30 @@
-"""The event log in memory: for conversations of which nothing may outlive the process. No other process knows of them."""
+"""The event log in memory: for conversations of which nothing may outlive the process.
+
+Several logs can share one memory, as processes share a file.
+"""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from understudy.errors import BadRequest, Fenced
+from understudy.errors import BadRequest, Fenced, StoreError, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry
-from understudy.store.log import Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
+from understudy.store.log import (
+    NOWHERE,
+    Batch,
+    Committed,
+    Holder,
+    Letter,
+    LetterOp,
+    Listed,
+    Lost,
+    Page,
+    Partial,
+    Position,
+    Summary,
+    Told,
+)
 
 MARK = "m"  # what cursors begin with, so that they cannot be taken for those of a store on disk
 
@@ -18,12 +35,197 @@ class _Kept:
     created_at: float
     updated_at: float
     summary: Summary
+    archived: bool = False
     entries: list[Entry] = field(default_factory=list[Entry])
     said: list[Partial] = field(default_factory=list[Partial])
+    letters: list[Letter] = field(default_factory=list[Letter])
 
     @property
-    def place(self) -> tuple[int, int]:
-        return self.epoch, len(self.entries)
+    def position(self) -> Position:
+        return Position(self.epoch, len(self.entries), bool(self.letters))
+
+    def listed(self, conversation_id: ConversationId) -> Listed:
+        return Listed(conversation_id, self.created_at, self.updated_at, self.summary, self.archived)
+
+
+class Memory:
+    """What logs share."""
+
+    def __init__(self) -> None:
+        self.kept: dict[ConversationId, _Kept] = {}
+        self.claims: dict[ConversationId, MemoryClaim] = {}
+        self.logs: list[MemoryLog] = []
+        self._last_letter = 0
+
+    def next_letter(self) -> int:
+        self._last_letter += 1
+        return self._last_letter
+
+    def tell_others(self, log: "MemoryLog", conversation_id: ConversationId) -> None:
+        for other in self.logs:
+            if other is not log:
+                other.tell(conversation_id)
+
+    def lose(self, conversation_id: ConversationId) -> None:
+        """As a server does that has not heard from the holder for too long: the claim is free again."""
+        claim = self.claims.pop(conversation_id, None)
+        if claim is not None:
+            claim.lost.set()
+            self.tell_others(claim.log, conversation_id)
+
+
+class MemoryClaim:
+    def __init__(self, log: "MemoryLog", conversation_id: ConversationId, position: Position) -> None:
+        self.log = log
+        self.position = position
+        self.lost = Lost()
+        self._id = conversation_id
+
+    def release(self) -> None:
+        self.log.release(self._id, self)
+
+
+class MemoryLog:
+    def __init__(self, loop: asyncio.AbstractEventLoop, memory: Memory | None = None) -> None:
+        self._loop = loop
+        self._memory = Memory() if memory is None else memory
+        self._memory.logs.append(self)
+        self._kept = self._memory.kept
+        self._listening: dict[ConversationId, list[Told]] = {}
+
+    def __contains__(self, conversation_id: object) -> bool:
+        return conversation_id in self._kept
+
+    @property
+    def shared(self) -> bool:
+        return len(self._memory.logs) > 1
+
+    def close(self) -> None:
+        """As the end of a process: its claims are free."""
+        for claim in tuple(self._memory.claims.values()):
+            if claim.log is self:
+                claim.release()
+        self._memory.logs.remove(self)
+        self._listening.clear()
+
+    # -- writing
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        self._loop.call_soon(done, self._append(batch))
+
+    def _append(self, batch: Batch) -> StoreError | None:
+        first, last = batch.entries[0], batch.entries[-1]
+        kept = self._kept.get(batch.conversation_id)
+        if batch.creates:
+            if kept is not None:
+                return StoreError(f"conversation {batch.conversation_id} is there already")
+            kept = self._kept[batch.conversation_id] = _Kept(batch.epoch, first.at, last.at, batch.summary)
+        elif kept is None or (kept.epoch, len(kept.entries)) != (batch.epoch - batch.claims, batch.previous_seq):
+            return Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
+        kept.epoch, kept.summary, kept.updated_at = batch.epoch, batch.summary, max(kept.updated_at, last.at)
+        kept.entries.extend(batch.entries)
+        if batch.clears_partial:
+            kept.said.clear()
+        kept.letters = [letter for letter in kept.letters if letter.number > batch.takes_letters]
+        self._memory.tell_others(self, batch.conversation_id)
+        return None
+
+    def save_partial(
+        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
+    ) -> None:
+        kept = self._kept.get(conversation_id)
+        if kept is not None and kept.epoch <= epoch:
+            if not adds:
+                kept.said.clear()
+            kept.said.append(said)
+            self._memory.tell_others(self, conversation_id)
+        if done is not None:
+            self._loop.call_soon(done, None)
+
+    def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
+        kept = self._kept.get(conversation_id)
+        if kept is not None:
+            kept.letters.append(Letter(self._memory.next_letter(), op))
+            self._memory.tell_others(self, conversation_id)
+        if done is not None:
+            self._loop.call_soon(done, None if kept is not None else _unknown(conversation_id))
+
+    def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
+        kept = self._kept.get(conversation_id)
+        if kept is not None:
+            kept.archived = archived
+        self._loop.call_soon(done, None if kept is not None else _unknown(conversation_id))
+
+    def delete(self, conversation_id: ConversationId, done: Committed) -> None:
+        self._kept.pop(conversation_id, None)
+        self._memory.tell_others(self, conversation_id)
+        self._loop.call_soon(done, None)
+
+    # -- claims
+
+    async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> MemoryClaim | Holder:
+        if conversation_id in self._memory.claims:
+            return Holder()
+        kept = self._kept.get(conversation_id)
+        claim = MemoryClaim(self, conversation_id, NOWHERE if kept is None else kept.position)
+        self._memory.claims[conversation_id] = claim
+        return claim
+
+    def release(self, conversation_id: ConversationId, claim: MemoryClaim) -> None:
+        if self._memory.claims.get(conversation_id) is claim:
+            del self._memory.claims[conversation_id]
+            self._memory.tell_others(self, conversation_id)
+
+    async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
+        claim = self._memory.claims.get(conversation_id)
+        return None if claim is None or claim.log is self else Holder()
+
+    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+        listening = self._listening.setdefault(conversation_id, [])
+        listening.append(told)
+
+        def stop() -> None:
+            if told in listening:
+                listening.remove(told)
+            if not listening and self._listening.get(conversation_id) is listening:
+                del self._listening[conversation_id]
+
+        return stop
+
+    def tell(self, conversation_id: ConversationId) -> None:
+        for told in self._listening.get(conversation_id, ()):
+            self._loop.call_soon(told)
+
+    # -- reading
+
+    async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        return {name: self._kept[name].position for name in conversation_ids if name in self._kept}
+
+    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+        kept = self._kept.get(conversation_id)
+        return [] if kept is None else kept.entries[after : None if limit is None else after + limit]
+
+    async def partial(self, conversation_id: ConversationId) -> Partial | None:
+        kept = self._kept.get(conversation_id)
+        return None if kept is None or not kept.said else Partial.of(kept.said)
+
+    async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
+        kept = self._kept.get(conversation_id)
+        return () if kept is None else tuple(kept.letters)
+
+    async def find(self, conversation_id: ConversationId) -> Listed | None:
+        kept = self._kept.get(conversation_id)
+        return None if kept is None else kept.listed(conversation_id)
+
+    async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+        listed = [kept.listed(name) for name, kept in self._kept.items() if kept.archived == archived]
+        rows = sorted(listed, key=lambda row: row.updated_at, reverse=True)
+        offset = _offset(cursor)
+        following = offset + max(limit, 0)
+        return Page(tuple(rows[offset:following]), f"{MARK}{following}" if limit > 0 and following < len(rows) else None)
+
+    def count(self) -> int:
+        return len(self._kept)
 
 
 def _offset(cursor: str | None) -> int:
@@ -33,89 +235,5 @@ def _offset(cursor: str | None) -> int:
         raise BadRequest("invalid cursor") from None
 
 
-class _Claim:
-    def release(self) -> None:
-        """There is nobody to give it to."""
-
-
-class MemoryLog:
-    shared = False
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._kept: dict[ConversationId, _Kept] = {}
-
-    def __contains__(self, conversation_id: object) -> bool:
-        return conversation_id in self._kept
-
-    def append(self, batch: Batch, done: Committed) -> None:
-        self._loop.call_soon(done, self._append(batch))
-
-    def _append(self, batch: Batch) -> BaseException | None:
-        first, last = batch.entries[0], batch.entries[-1]
-        if batch.creates:
-            self._kept[batch.conversation_id] = _Kept(batch.epoch, first.at, last.at, batch.summary)
-        kept = self._kept.get(batch.conversation_id)
-        if kept is None or (not batch.creates and kept.place != (batch.epoch - batch.claims, batch.previous_seq)):
-            return Fenced(f"conversation {batch.conversation_id} is not where it was left")
-        kept.epoch, kept.summary, kept.updated_at = batch.epoch, batch.summary, max(kept.updated_at, last.at)
-        kept.entries.extend(batch.entries)
-        if batch.clears_partial:
-            kept.said.clear()
-        return None
-
-    def claim(self, conversation_id: ConversationId) -> _Claim:
-        return _Claim()
-
-    def is_claimed(self, conversation_id: ConversationId) -> bool:
-        return False
-
-    def holder(self, conversation_id: ConversationId) -> int | None:
-        return None
-
-    def position(self, conversation_id: ConversationId) -> Position | None:
-        kept = self._kept.get(conversation_id)
-        return None if kept is None else Position(kept.epoch, len(kept.entries))
-
-    def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
-        found = {conversation_id: self.position(conversation_id) for conversation_id in conversation_ids}
-        return {conversation_id: position for conversation_id, position in found.items() if position is not None}
-
-    def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
-        kept = self._kept.get(conversation_id)
-        return [] if kept is None else kept.entries[after : None if limit is None else after + limit]
-
-    def partial(self, conversation_id: ConversationId) -> Partial | None:
-        kept = self._kept.get(conversation_id)
-        return None if kept is None or not kept.said else Partial.of(kept.said)
-
-    def save_partial(
-        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
-    ) -> None:
-        if (kept := self._kept.get(conversation_id)) is not None:
-            if not adds:
-                kept.said.clear()
-            kept.said.append(said)
-
-    def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
-        raise AssertionError("no other process can have the conversation")
-
-    def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
-        return []
-
-    def delete(self, conversation_id: ConversationId, done: Committed) -> None:
-        self._kept.pop(conversation_id, None)
-        self._loop.call_soon(done, None)
-
-    def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
-        listed = [Listed(name, kept.created_at, kept.updated_at, kept.summary) for name, kept in self._kept.items()]
-        rows = sorted(listed, key=lambda row: row.updated_at, reverse=True) if not archived else []
-        offset = _offset(cursor)
-        following = offset + max(limit, 0)
-        return Page(tuple(rows[offset:following]), f"{MARK}{following}" if limit > 0 and following < len(rows) else None)
-
-    def count(self) -> int:
-        return len(self._kept)
-
-    def changes(self) -> bytes:
-        return b""
+def _unknown(conversation_id: ConversationId) -> UnknownConversation:
+    return UnknownConversation(f"no conversation {conversation_id}")

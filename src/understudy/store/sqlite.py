@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,10 +22,11 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Record
 from understudy.store import writing
 from understudy.store.bell import Bell
+from understudy.store.claims import Claims, SqliteClaim
 from understudy.store.decoding import decoding, unpacked
-from understudy.store.locks import ByteLocks
-from understudy.store.log import LATEST, Batch, Committed, Letter, LetterOp, Listed, Page, Partial, Position, Summary
-from understudy.store.place import FolderTime, StillThere, prepare_folder, refuse_network_file_system
+from understudy.store.hints import Hints
+from understudy.store.log import LATEST, Batch, Committed, Holder, Letter, LetterOp, Listed, Page, Partial, Position, Summary, Told
+from understudy.store.place import StillThere, prepare_folder, refuse_network_file_system
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
 from understudy.store.writing import Row
@@ -59,17 +60,6 @@ def number_of(conversation_id: str) -> int:
     return int(conversation_id.replace("-", "")[:16], 16) >> 1
 
 
-class SqliteClaim:
-    def __init__(self, locks: ByteLocks, number: int) -> None:
-        self._locks = locks
-        self._number: int | None = number
-
-    def release(self) -> None:
-        if self._number is not None:
-            self._locks.unlock(self._number)
-            self._number = None
-
-
 class SqliteLog:
     """Raises `StoreError` with a text for people whenever SQLite cannot do what is asked."""
 
@@ -88,13 +78,13 @@ class SqliteLog:
             migrate(connection, str(self.path))
             self._reader = opened.enter_context(closing(self._connect()))
             self._reader.execute("PRAGMA query_only = 1")
-            self._locks = ByteLocks(folder / "locks")
-            self._former_locks: list[ByteLocks] = []  # of files that are gone, in which claims may still be held
+            self._bell = opened.enter_context(closing(Bell(folder / "bell")))
+            self._claims = Claims(folder, self._bell.look_again)  # whoever takes a claim asks the bell what others did
             opened.pop_all()  # nothing can fail any more
-        self._bell = Bell(folder / "bell")
+        self._heard = b""
+        self._generation = 0
+        self._hints = Hints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
         self._there = StillThere(self.path)
-        self._folder = FolderTime(folder)
-        self._settled: tuple[int, int, int] | None = None  # the folder's time when locks and bell were last seen to be in it
         self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, self._there.find_gone)
 
     def finish(self, timeout: float = 5.0) -> bool:
@@ -103,9 +93,9 @@ class SqliteLog:
 
     def close(self, timeout: float = 5.0) -> bool:
         flushed = self.finish(timeout)
+        self._hints.close()
         self._reader.close()
-        for locks in (self._locks, *self._former_locks):
-            locks.close()
+        self._claims.close()
         if flushed:  # else the writer is still at it
             self._bell.close()
         return flushed
@@ -121,7 +111,12 @@ class SqliteLog:
         self._submit(conversation_id, lambda number: writing.said(number, epoch, said, adds=adds), done)
 
     def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
-        self._submit(conversation_id, lambda number: writing.letter(number, op), done)
+        def posted(error: BaseException | None) -> None:
+            self._generation += 1
+            if done is not None:
+                done(error)
+
+        self._submit(conversation_id, lambda number: writing.letter(number, op), posted)
 
     def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
         self._submit(conversation_id, lambda number: writing.archive(number, archived), done)
@@ -151,45 +146,56 @@ class SqliteLog:
 
     # -- claims
 
-    def claim(self, conversation_id: ConversationId) -> SqliteClaim | None:
-        number, locks = number_of(conversation_id), self._shared_locks()
-        return SqliteClaim(locks, number) if locks.try_lock(number) else None
+    async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> SqliteClaim | Holder:
+        claim = self._claims.take(number_of(conversation_id))
+        self._hints.note_holder(conversation_id, held=isinstance(claim, Holder))
+        if isinstance(claim, SqliteClaim):
+            try:
+                claim.position = self._position(conversation_id, known)
+                claim.empty_as_of = None if claim.position.letters else claim.position.as_of
+            except BaseException:
+                claim.release()
+                raise
+        return claim
 
-    def is_claimed(self, conversation_id: ConversationId) -> bool:
-        """By another process. Our own claims are known to their holders."""
-        return self._shared_locks().locked_elsewhere(number_of(conversation_id))
+    def _position(self, conversation_id: ConversationId, known: Position | None) -> Position:
+        """Under its claim. What was written under an earlier claim rang the bell before that one was given back."""
+        as_of = self._changes()
+        if known is not None and known.as_of == as_of:
+            return known
+        row = self._row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number_of(conversation_id), conversation_id)
+        return Position(row[0], row[1], bool(row[2]), as_of) if row else Position(0, 0, False, as_of)
 
-    def _shared_locks(self) -> ByteLocks:
-        """Those that every process sees. Where the file was deleted, a new one counts; the epoch fences what was begun before.
+    async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
+        held = self._is_held_elsewhere(conversation_id)
+        self._hints.note_holder(conversation_id, held=held)
+        if not held:
+            return None
+        return Holder(self._claims.find_process(number_of(conversation_id)) if identify else None)
 
-        The bell is looked after here too: who takes a claim asks it what others did.
-        """
-        folder = self._folder.now()
-        if folder is None or folder != self._settled:
-            self._bell.look_again()
-            if not self._locks.is_there:
-                with suppress(OSError):
-                    new = ByteLocks(self.path.parent / "locks")
-                    self._former_locks.append(self._locks)
-                    self._locks = new
-            self._settled = folder
-        return self._locks
+    def _is_held_elsewhere(self, conversation_id: ConversationId) -> bool:
+        return self._claims.is_held_elsewhere(number_of(conversation_id))
 
-    def holder(self, conversation_id: ConversationId) -> int | None:
-        return self._locks.holder(number_of(conversation_id))
+    def _changes(self) -> int:
+        """The same as before only if no other process has written meanwhile, and no letter has left here."""
+        heard = self._bell.heard()
+        if heard != self._heard:
+            self._heard = heard
+            self._generation += 1
+        return self._generation
+
+    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+        return self._hints.listen(conversation_id, told)
 
     # -- reading
 
-    def position(self, conversation_id: ConversationId) -> Position | None:
-        row = self._row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number_of(conversation_id), conversation_id)
-        return Position(row[0], row[1], bool(row[2])) if row else None
-
-    def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+    async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        as_of = self._changes()
         wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids])
         rows = self._rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
-        return {ConversationId(row[3]): Position(row[0], row[1], bool(row[2])) for row in rows}
+        return {ConversationId(row[3]): Position(row[0], row[1], bool(row[2]), as_of) for row in rows}
 
-    def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
         rows = self._rows(
             "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
             number_of(conversation_id),
@@ -207,7 +213,7 @@ class SqliteLog:
             raise StoreError(f"conversation store: {reason}; the {read} before it are whole") from error
         return entries
 
-    def partial(self, conversation_id: ConversationId) -> Partial | None:
+    async def partial(self, conversation_id: ConversationId) -> Partial | None:
         number = number_of(conversation_id)
         rows = self._rows("SELECT data FROM said WHERE conversation = ? ORDER BY number", number)
         rows = rows or self._rows("SELECT data FROM partials WHERE conversation = ?", number)  # an older build runs the turn
@@ -217,8 +223,13 @@ class SqliteLog:
             logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
             return None
 
-    def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
+    async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
+        claim, as_of = self._claims.held(number_of(conversation_id)), self._changes()
+        if claim is not None and claim.empty_as_of == as_of:
+            return ()
         rows = self._rows("SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", number_of(conversation_id))
+        if claim is not None and not rows:
+            claim.empty_as_of = as_of
         letters: list[Letter] = []
         for number, op in rows:
             try:
@@ -227,11 +238,11 @@ class SqliteLog:
                 logger.error("letter %d to %s cannot be read: %s", number, conversation_id, error)
         return letters
 
-    def find(self, conversation_id: ConversationId) -> Listed | None:
+    async def find(self, conversation_id: ConversationId) -> Listed | None:
         row = self._row("SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", conversation_id)
         return self._listed(*row) if row else None
 
-    def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+    async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         place = _read_cursor(cursor) if cursor is not None else _FIRST_PAGE
         if limit <= 0:
             return Page((), None)
@@ -258,9 +269,6 @@ class SqliteLog:
             logger.error("the summary of %s cannot be read: %s", conversation_id, error)
             decoded = _DAMAGED
         return Listed(ConversationId(conversation_id), _time(created_at), _time(updated_at), decoded, bool(archived))
-
-    def changes(self) -> bytes:
-        return self._bell.heard()
 
     def check(self) -> str:
         """SQLite's own integrity check: `ok`, or what is damaged."""
