@@ -9,6 +9,7 @@ AgentError                     anything we raise on purpose; its text is written
 │   ├── StreamLost             the stream broke; the turn asks again
 │   ├── ModelUnavailable       a request that kept failing; the turn asks again
 │   ├── ModelRefused           a status that time does not mend; final
+│   │   └── ContextFull        what was sent does not fit into the model's context window
 │   └── MissingKey             no credential for the provider; final
 ├── ToolError                  told to the model; the turn goes on
 │   └── PatchError
@@ -108,6 +109,10 @@ class ModelRefused(ModelError):
     def __init__(self, message: str, *, codes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.codes = codes  # the provider's own, where it gave any
+
+
+class ContextFull(ModelRefused):
+    kind = "context_full"
 
 
 class MissingKey(ModelError):

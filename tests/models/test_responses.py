@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.models.loopback import BOUND, HANG, STREAM_HEAD, chunk, event, loopback, opened, prompt, said, status, stream, user
-from understudy.errors import ModelRefused, StreamLost
+from understudy.errors import ContextFull, ModelRefused, StreamLost
 from understudy.models.events import Completed, ItemDone, ModelEvent
 from understudy.models.prompt import ModelSettings, ToolSpec
 from understudy.protocol.items import (
@@ -163,9 +163,9 @@ async def test_the_request_has_the_shape_that_the_provider_expects() -> None:
         "tool_choice": "auto",
         "parallel_tool_calls": True,
         "reasoning": None,
-        "store": True,
+        "store": False,
         "stream": True,
-        "include": [],
+        "include": ["reasoning.encrypted_content"],
         "prompt_cache_key": "conversation",
     }
 
@@ -173,7 +173,9 @@ async def test_the_request_has_the_shape_that_the_provider_expects() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (ModelSettings("o3"), {"reasoning": {"effort": "medium", "summary": "auto"}, "include": [], "store": True}),
+        (ModelSettings("o3", store=True), {"reasoning": {"effort": "medium", "summary": "auto"}, "include": [], "store": True}),
+        (ModelSettings("gpt-6-sol", reasoning_effort="none"), {"reasoning": {"effort": "none"}}),
+        (ModelSettings("gpt-5.1", reasoning_effort="minimal"), {"reasoning": {"effort": "low", "summary": "auto"}}),
         (
             ModelSettings("gpt-5", reasoning_effort="low", reasoning_summary="none", verbosity="high", store=False),
             {
@@ -306,3 +308,93 @@ async def test_an_incomplete_answer_is_final_and_its_half_call_is_not_given() ->
     assert seen == [ItemDone(said("par"))]
     assert isinstance(refused, ModelRefused)
     assert str(refused) == "incomplete answer: the model reached its output limit (reason: max_output_tokens)"
+
+
+@pytest.mark.parametrize("code", ["context_length_exceeded", None])
+async def test_a_context_that_is_full_is_told_apart(code: str | None) -> None:
+    words = "Your input exceeds the context window of this model."
+    with pytest.raises(ContextFull, match=r"^Your input"):
+        await answer_to({"type": "response.failed", "response": {"error": {"code": code, "message": words}}})
+    refusal = status(400, "Bad Request", json.dumps({"error": {"code": code, "message": words}}))
+    async with loopback(refusal) as server, opened(server.url, wire="responses") as model:
+        _, refused = await model.failing_answer()
+    assert isinstance(refused, ContextFull)
+
+
+ENCRYPTED = Reasoning(summary=(SummaryText("hm"),), encrypted_content="ENC", id="rs_1")
+ONLY_AN_ID = Reasoning(summary=(SummaryText("hm"),), id="rs_2")
+RAW = Reasoning(content=(ReasoningText("raw"),), id="rs_3")
+
+
+async def reasoning_sent(store: bool) -> list[Any]:
+    async with (
+        loopback(stream(COMPLETED, done=False)) as server,
+        opened(server.url, wire="responses", settings=ModelSettings("gpt-5", store=store)) as model,
+    ):
+        await model.answer(prompt(user("a"), ENCRYPTED, ONLY_AN_ID, RAW))
+    return [item for item in server.requests[0].json["input"] if item["type"] == "reasoning"]
+
+
+async def test_reasoning_is_sent_back_as_far_as_the_provider_can_use_it() -> None:
+    whole = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "ENC"}
+    raw = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "raw"}]}
+    assert await reasoning_sent(store=False) == [whole, raw]
+    assert [item["id"] for item in await reasoning_sent(store=True)] == ["rs_1", "rs_2", "rs_3"]
+
+
+async def test_encrypted_reasoning_that_the_provider_cannot_read_is_left_out_from_then_on() -> None:
+    refusal = status(400, "Bad Request", json.dumps({"error": {"code": "invalid_encrypted_content", "message": "no"}}))
+    answer = stream(COMPLETED, done=False)
+    async with loopback(refusal, answer, answer, answer) as server, opened(server.url, wire="responses") as model:
+        await model.answer(prompt(user("a"), ENCRYPTED))
+        await model.answer(prompt(user("a"), ENCRYPTED, user("b")))
+        await model.answer(prompt(user("a"), ENCRYPTED, conversation="another"))
+    kinds = [[item["type"] for item in request.json["input"]] for request in server.requests]
+    assert kinds == [["message", "reasoning"], ["message"], ["message", "message"], ["message", "reasoning"]]
+
+
+async def test_a_server_that_does_not_know_encrypted_reasoning_is_asked_without() -> None:
+    refusal = status(400, "Bad Request", json.dumps({"error": {"message": "Unknown value: 'reasoning.encrypted_content'"}}))
+    answer = stream(COMPLETED, done=False)
+    async with loopback(refusal, answer, answer) as server, opened(server.url, wire="responses") as model:
+        await model.answer()
+        await model.answer()
+    assert [request.json["include"] for request in server.requests] == [["reasoning.encrypted_content"], [], []]
+
+
+PATCH_TOOL = ToolSpec("apply_patch", "Changes files.", {"type": "object"}, grammar="start: /.+/")
+PATCH_CALL = done(type="custom_tool_call", id="ctc_1", call_id="call1", name="apply_patch", input="*** Begin\n")
+
+
+async def test_a_model_that_writes_patches_by_a_grammar_is_offered_one_and_its_calls_go_back_alike() -> None:
+    settings = ModelSettings("gpt-5")
+    answer = stream(COMPLETED, done=False)
+    async with (
+        loopback(stream(PATCH_CALL, COMPLETED, done=False), answer) as server,
+        opened(server.url, wire="responses", settings=settings) as model,
+    ):
+        [call, _] = await model.answer(prompt(user("a"), tools=[PATCH_TOOL]))
+        assert call == ItemDone(FunctionCall("apply_patch", '{"input":"*** Begin\\n"}', "call1", id="ctc_1", custom=True))
+        assert isinstance(call, ItemDone)
+        await model.answer(prompt(user("a"), call.item, FunctionCallOutput("call1", "done"), tools=[PATCH_TOOL]))
+    offered = {"type": "custom", "name": "apply_patch", "description": "Changes files."}
+    form = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
+    assert server.requests[0].json["tools"] == [{**offered, "format": form}]
+    assert server.requests[1].json["input"][1:] == [
+        {"type": "custom_tool_call", "id": "ctc_1", "name": "apply_patch", "input": "*** Begin\n", "call_id": "call1"},
+        {"type": "custom_tool_call_output", "call_id": "call1", "output": "done"},
+    ]
+
+
+async def test_a_server_or_model_without_grammars_is_offered_a_function() -> None:
+    refusal = status(400, "Bad Request", json.dumps({"error": {"message": "Unsupported tool type: custom"}}))
+    answer = stream(COMPLETED, done=False)
+    call = FunctionCall("apply_patch", '{"input":"x"}', "call1", custom=True)
+    async with loopback(refusal, answer, answer) as server:
+        for name in ("gpt-5", "unheard-of"):
+            async with opened(server.url, wire="responses", settings=ModelSettings(name)) as model:
+                await model.answer(prompt(user("a"), call, FunctionCallOutput("call1", "done"), tools=[PATCH_TOOL]))
+    assert [request.json["tools"][0]["type"] for request in server.requests] == ["custom", "function", "function"]
+    kinds = [[item["type"] for item in request.json["input"][1:]] for request in server.requests]
+    plain = ["function_call", "function_call_output"]
+    assert kinds == [["custom_tool_call", "custom_tool_call_output"], plain, plain]

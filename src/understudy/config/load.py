@@ -196,7 +196,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
         sandbox=read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env),
         shell_environment=_read_shell_environment(read),
-        disable_response_storage=read.flag("disable_response_storage") or False,
+        disable_response_storage=_first(read.flag("disable_response_storage"), True),
         notify=read.texts("notify") or (),
         project_doc_max_bytes=_first(read.count("project_doc_max_bytes", "usize"), PROJECT_DOC_MAX_BYTES),
         show_raw_agent_reasoning=read.flag("show_raw_agent_reasoning") or False,

@@ -42,7 +42,7 @@ class ChatWire:
     def decoder(self) -> ChatDecoder:
         return ChatDecoder(expects_usage=self._asks_usage, show_raw=self._settings.show_raw)
 
-    def gives_way(self, status: int, body: str) -> bool:
+    def gives_way(self, prompt: Prompt, status: int, body: str) -> bool:
         if status in (400, 422) and self._asks_usage and ("stream_options" in body or "include_usage" in body):
             _refuses_usage.add(self._place)
             return True

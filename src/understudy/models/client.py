@@ -8,10 +8,20 @@ from collections.abc import Iterable
 import msgspec
 
 from understudy import __version__
-from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from understudy.errors import ConfigError, ContextFull, ModelError, ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials, Secret, key_header, redacted, secrets_of
 from understudy.models.events import Answer, Model, ModelEvent
-from understudy.models.faults import EVENT_CUT, STREAM_IDLE, Fault, clipped, described, fault_in_body, stream_lost, wait_in_text
+from understudy.models.faults import (
+    EVENT_CUT,
+    STREAM_IDLE,
+    Fault,
+    clipped,
+    described,
+    fault_in_body,
+    is_full,
+    stream_lost,
+    wait_in_text,
+)
 from understudy.models.hints import Hints, with_hint
 from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
@@ -43,7 +53,7 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
             from understudy.models.responses import ResponsesWire
 
             url = request_url(provider, ResponsesWire.path)
-            return HttpModel(provider, ResponsesWire(settings), url, credentials, http, settings.model)
+            return HttpModel(provider, ResponsesWire(settings, str(url)), url, credentials, http, settings.model)
         case "anthropic":
             raise ConfigError(f"model provider `{provider.id}` cannot be asked yet: its wire is not spoken")
 
@@ -114,7 +124,7 @@ class HttpModel:
                 if 200 <= response.status < 300:
                     return response
                 told = self.without_secrets(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
-                if self._wire.gives_way(response.status, told):
+                if self._wire.gives_way(prompt, response.status, told):
                     attempt -= 1
                     body = self._wire.body(prompt)
                     continue
@@ -147,7 +157,8 @@ class HttpModel:
             raise ModelRefused(_redirected(status, response))
         hint = self.hints.for_status(response.status, fault.codes, fault.message)
         if not is_transient(response.status) or (response.status == 429 and fault.final):
-            raise ModelRefused(with_hint(_refusal(response.status, status, fault, body), hint))
+            refusal = ContextFull if response.status in (400, 413, 422) and is_full(fault) else ModelRefused
+            raise refusal(with_hint(_refusal(response.status, status, fault, body), hint))
         if attempt > self._provider.request_max_retries:
             words = clipped(fault.message)
             brief = f"exceeded retry limit, last status: {status}"

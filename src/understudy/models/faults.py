@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.errors import ModelError, ModelRefused, StreamLost
+from understudy.errors import ContextFull, ModelError, ModelRefused, StreamLost
 from understudy.models.mending import mended, read_mended
 from understudy.models.retry import FINAL_CODES, LONGEST_WAIT, is_transient
 
@@ -35,9 +35,32 @@ def stream_lost(why: str, *, retry_after: float | None = None) -> StreamLost:
 def error_in_stream(value: Any) -> ModelError:
     """The error that a stream carries instead of an answer."""
     fault = read_fault(mended(value))
+    if is_full(fault):
+        return ContextFull(described(fault), codes=fault.codes)
     if fault.final:
         return ModelRefused(described(fault), codes=fault.codes)
     return stream_lost(clipped(fault.message), retry_after=wait_in_text(fault.message))
+
+
+FULL_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
+FULL_WORDS = (  # of providers that have no code for it
+    "prompt is too long",
+    "exceed context limit",
+    "maximum context length",
+    "exceeds the context window",
+    "exceeds the available context size",
+    "exceeds the maximum number of tokens allowed",
+    "context window exceeds limit",
+    "input is too long",
+)
+
+
+def is_full(fault: Fault) -> bool:
+    """Whether the request was too long for the model."""
+    if not FULL_CODES.isdisjoint(fault.codes):
+        return True
+    words = fault.message.lower()
+    return any(told in words for told in FULL_WORDS)
 
 
 def described(fault: Fault) -> str:

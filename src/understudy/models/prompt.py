@@ -14,6 +14,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str
     parameters: dict[str, Any]  # JSON schema
     strict: bool = False
+    grammar: str | None = None  # Lark, for models that write the tool's only argument (`input`) as free text after it
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class ModelSettings(msgspec.Struct, frozen=True):
     reasoning_summary: str | None = None
     supports_reasoning_summaries: bool | None = None  # None: by the model's name
     verbosity: str | None = None
-    store: bool = True  # whether the provider may keep the response
+    store: bool = False  # whether the provider may keep the response
     originator: str = "understudy"
     show_raw: bool = False  # pass raw reasoning on as it arrives
     script: Path | None = None  # what the scripted model plays, instead of the one it has

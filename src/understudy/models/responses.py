@@ -1,5 +1,6 @@
 """The Responses wire: requests from prompts. Its streams are read in `responses_stream`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,13 +13,22 @@ from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Me
 
 encode = msgspec.json.Encoder().encode
 
+ENCRYPTED = "reasoning.encrypted_content"
+
+# What addresses do not know, learnt once a process.
+_refuses_include: set[str] = set()
+_refuses_grammar: set[str] = set()
+
 
 class ResponsesWire:
     path = "/responses"
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, place: str) -> None:
         self._settings = settings
+        self._place = place
         self._family = family_of(settings.model)
+        self._reasoning = _reasoning(settings, self._family)
+        self._not_understood: set[str] = set()  # conversations whose encrypted reasoning the provider cannot read
 
     def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
         return [
@@ -29,29 +39,62 @@ class ResponsesWire:
 
     def body(self, prompt: Prompt) -> list[bytes]:
         settings = self._settings
-        reasoning = _reasoning(settings, self._family)
-        history = HISTORIES.encode("responses", prompt.conversation_id, prompt.items, encode_item)
         rest: dict[str, Any] = {
             "tool_choice": "auto",
             "parallel_tool_calls": self._family.parallel,
-            "reasoning": reasoning,
+            "reasoning": self._reasoning,
             "store": settings.store,
             "stream": True,
-            "include": ["reasoning.encrypted_content"] if reasoning and not settings.store else [],
+            "include": [ENCRYPTED] if self._asks_encrypted else [],
             "prompt_cache_key": prompt.conversation_id,
         }
         if settings.verbosity and self._family.verbosity:
             rest["text"] = {"verbosity": settings.verbosity}
+        history = self._history(prompt)
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
         head = (b'{"model":', encode(settings.model), b',"instructions":', encode_instructions(prompt.instructions), b',"input":[')
-        return [*head, *items, b'],"tools":', TOOLS.encode(prompt.tools), b",", encode(rest)[1:]]
+        tools = (GRAMMAR_TOOLS if self._writes_grammar else TOOLS).encode(prompt.tools)
+        return [*head, *items, b'],"tools":', tools, b",", encode(rest)[1:]]
 
     def decoder(self) -> ResponsesDecoder:
         return ResponsesDecoder(show_raw=self._settings.show_raw)
 
-    def gives_way(self, status: int, body: str) -> bool:
+    def gives_way(self, prompt: Prompt, status: int, body: str) -> bool:
+        if status not in (400, 404, 422):
+            return False
+        if prompt.conversation_id not in self._not_understood and _not_understood(body):
+            self._not_understood.add(prompt.conversation_id)
+            return True
+        if status == 404:
+            return False
+        if self._asks_encrypted and (ENCRYPTED in body or "'include'" in body or '"include"' in body):
+            _refuses_include.add(self._place)
+            return True
+        if self._writes_grammar and "custom" in body:
+            _refuses_grammar.add(self._place)
+            return True
         return False
+
+    @property
+    def _asks_encrypted(self) -> bool:
+        return not self._settings.store and self._place not in _refuses_include
+
+    @property
+    def _writes_grammar(self) -> bool:
+        return self._family.patch == "grammar" and self._place not in _refuses_grammar
+
+    def _history(self, prompt: Prompt) -> list[bytes]:
+        """Each form of it in a cache of its own, since a form says the same of the same items."""
+        reasons = prompt.conversation_id not in self._not_understood
+        form = _Form(self._settings.store, reasons, custom_calls(prompt.items) if self._writes_grammar else frozenset())
+        name = f"responses {form.store:d}{form.reasons:d}{self._writes_grammar:d}"
+        return HISTORIES.encode(name, prompt.conversation_id, prompt.items, form.encode)
+
+
+def _not_understood(body: str) -> bool:
+    """The encrypted reasoning is of another account or model, or the provider does not have what an id stands for."""
+    return "invalid_encrypted_content" in body or ("rs_" in body and "not found" in body)
 
 
 def _reasoning(settings: ModelSettings, family: Family) -> dict[str, str] | None:
@@ -74,20 +117,60 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
+def _grammar_tool(tool: ToolSpec) -> dict[str, Any]:
+    if tool.grammar is None:
+        return _tool(tool)
+    form = {"type": "grammar", "syntax": "lark", "definition": tool.grammar}
+    return {"type": "custom", "name": tool.name, "description": tool.description, "format": form}
+
+
 TOOLS = ToolCache(_tool)
+GRAMMAR_TOOLS = ToolCache(_grammar_tool)
 
 
-def encode_item(item: Item) -> bytes:
-    match item:
-        case Message():  # its id stays here: with one, a provider that stores nothing would look for it in vain
-            return encode({"type": "message", "id": None, "role": item.role, "content": item.content})
-        case Reasoning() if item.id is None and item.encrypted_content is None:
+def custom_calls(items: Sequence[Item]) -> frozenset[str]:
+    return frozenset(item.call_id for item in items if type(item) is FunctionCall and item.custom)
+
+
+class _Form:
+    """How the items of a history are put, which depends on what the provider keeps and understands."""
+
+    def __init__(self, store: bool, reasons: bool, custom: frozenset[str]) -> None:
+        self.store = store
+        self.reasons = reasons
+        self._custom = custom  # calls that were free text
+
+    def encode(self, item: Item) -> bytes:
+        match item:
+            case Message():  # its id stays here: with one, a provider that stores nothing would look for it in vain
+                return encode({"type": "message", "id": None, "role": item.role, "content": item.content})
+            case Reasoning():
+                return self._encode_reasoning(item)
+            case FunctionCall() if item.call_id in self._custom:
+                fields = {"type": "custom_tool_call", "id": item.id, "name": item.name, "input": free_text(item.arguments)}
+                return encode({**fields, "call_id": item.call_id})
+            case FunctionCall():
+                fields = {"type": "function_call", "id": item.id, "name": item.name, "arguments": item.arguments}
+                return encode({**fields, "call_id": item.call_id})
+            case FunctionCallOutput():
+                kind = "custom_tool_call_output" if item.call_id in self._custom else "function_call_output"
+                return encode({"type": kind, "call_id": item.call_id, "output": item.output})
+
+    def _encode_reasoning(self, item: Reasoning) -> bytes:
+        if not self.reasons or (item.id is None and item.encrypted_content is None):
             return b""  # from another wire: only a reader understands it
-        case Reasoning():
-            fields = {"type": "reasoning", "id": item.id, "summary": item.summary, "encrypted_content": item.encrypted_content}
-            return encode({**fields, "content": item.content} if item.content else fields)
-        case FunctionCall():
-            fields = {"type": "function_call", "id": item.id, "name": item.name, "arguments": item.arguments}
-            return encode({**fields, "call_id": item.call_id})
-        case FunctionCallOutput():
-            return encode({"type": "function_call_output", "call_id": item.call_id, "output": item.output})
+        if not self.store and item.encrypted_content is None:
+            if not item.content:
+                return b""  # an id alone says nothing to a provider that keeps nothing
+            return encode({"type": "reasoning", "summary": item.summary, "content": item.content})
+        fields = {"type": "reasoning", "id": item.id, "summary": item.summary, "encrypted_content": item.encrypted_content}
+        return encode({**fields, "content": item.content} if item.content else fields)
+
+
+def free_text(arguments: str) -> str:
+    """What a model wrote for a custom tool."""
+    try:
+        value = msgspec.json.decode(arguments, type=dict[str, str])
+    except msgspec.DecodeError:
+        return arguments
+    return value.get("input", arguments)

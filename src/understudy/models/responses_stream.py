@@ -207,6 +207,10 @@ def read_item(item: dict[str, Any]) -> ModelItem | None:
             call_id = _text(item, "call_id") or _text(item, "id") or new_call_id()
             name = _text(item, "name") or ""
             return FunctionCall(name, arguments if arguments.strip() else "{}", call_id, id=_text(item, "id"))
+        case "custom_tool_call" if item.get("status") != "incomplete":
+            call_id = _text(item, "call_id") or _text(item, "id") or new_call_id()
+            arguments = msgspec.json.encode({"input": _text(item, "input") or ""}).decode()
+            return FunctionCall(_text(item, "name") or "", arguments, call_id, id=_text(item, "id"), custom=True)
         case kind:
             logger.debug("skipped an output item of kind %.100r", kind)
             return None

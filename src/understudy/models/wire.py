@@ -37,8 +37,11 @@ class Wire(Protocol):
 
     def decoder(self) -> Decoder: ...
 
-    def gives_way(self, status: int, body: str) -> bool:
-        """After a refusal: whether the next body leaves out what the provider may have stumbled over."""
+    def gives_way(self, prompt: Prompt, status: int, body: str) -> bool:
+        """After a refusal: whether the next body leaves out what the provider may have stumbled over.
+
+        True at most once for each thing that can be left out: the request is put again at once.
+        """
         ...
 
 

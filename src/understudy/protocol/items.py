@@ -52,6 +52,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, tag="function_call", t
     arguments: str  # JSON text, as the model wrote it
     call_id: str
     id: str | None = None
+    custom: bool = False  # the model wrote free text, which stands in `arguments` as `{"input": …}`
 
 
 class FunctionCallOutput(msgspec.Struct, frozen=True, gc=False, tag="function_call_output", tag_field="type"):

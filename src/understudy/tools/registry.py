@@ -43,7 +43,7 @@ def _update_plan(offer: Offer) -> ToolSpec | None:
 
 
 def _apply_patch(offer: Offer) -> ToolSpec:
-    return ToolSpec("apply_patch", _text("apply_patch"), _PATCH)
+    return ToolSpec("apply_patch", _text("apply_patch"), _PATCH, grammar=_file("apply_patch.lark"))
 
 
 # Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
@@ -76,7 +76,12 @@ def offered(offer: Offer) -> tuple[ToolSpec, ...]:
 
 @cache
 def _text(name: str) -> str:
-    return Path(__file__).with_name("descriptions").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+    return _file(f"{name}.md")
+
+
+@cache
+def _file(name: str) -> str:
+    return Path(__file__).with_name("descriptions").joinpath(name).read_text(encoding="utf-8").strip()
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
