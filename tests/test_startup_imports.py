@@ -87,7 +87,7 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "understudy.models.scripted",
     "understudy.policy",
     "understudy.sandbox",
-    "understudy.servers.mcp.conversations",
+    "understudy.servers.mcp.conversation_tools",
     "understudy.servers.modern",
     "understudy.tools.patch",
     "understudy.tools.shell",
@@ -96,7 +96,7 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
 # A newcomer is added here on purpose, or it is moved off the way to the first answer.
 STANDARD_LIBRARY = frozenset(["json"])  # the part of it in C
 OURS = {"understudy"} | {
-    f"understudy.{name}" for name in ("cli", "cli.main", "servers", "servers.mcp", "servers.mcp.first", "servers.mcp.hello")
+    f"understudy.{name}" for name in ("cli", "cli.main", "servers", "servers.mcp", "servers.mcp.first", "servers.mcp.handshake")
 }
 
 

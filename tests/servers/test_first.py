@@ -47,8 +47,8 @@ def test_a_plain_request_is_answered_whatever_its_id_and_its_client(
     beginning, answer = hear(line.encode() + b"\nmore")
     assert json.loads(answer)["id"] == request_id
     assert json.loads(answer)["result"]["protocolVersion"] == "2025-06-18"
-    assert beginning.hello is not None
-    assert (beginning.hello.can_be_asked, beginning.read) == (True, b"more")
+    assert beginning.handshake is not None
+    assert (beginning.handshake.can_be_asked, beginning.read) == (True, b"more")
 
 
 @given(st.binary(max_size=60) | Json.map(json.dumps).map(str.encode))
@@ -66,7 +66,7 @@ def test_a_plain_request_is_answered_whatever_its_id_and_its_client(
 def test_anything_else_is_left_to_the_server_as_it_came(line: bytes) -> None:
     sent = line.replace(b"\n", b" ") + b"\nmore"
     beginning, answer = hear(sent)
-    assert (beginning.hello, beginning.read, answer) == (None, sent, b"")
+    assert (beginning.handshake, beginning.read, answer) == (None, sent, b"")
 
 
 ALONE = """
@@ -74,7 +74,7 @@ import sys
 from understudy.servers.mcp.first import answer_first
 assert "json" not in sys.modules
 beginning = answer_first()
-assert beginning.hello is None
+assert beginning.handshake is None
 sys.stdout.buffer.write(beginning.read)
 """
 

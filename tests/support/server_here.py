@@ -10,8 +10,10 @@ from types import TracebackType
 from typing import Any, cast
 
 from understudy.engine.engine import Engine
-from understudy.servers.mcp.hello import Hello
-from understudy.servers.mcp.server import McpServer
+from understudy.protocol.callers import LOCAL
+from understudy.servers.lines import read_message
+from understudy.servers.mcp.dispatcher import Dispatcher
+from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.pipe_sink import PipeSink
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import McpProcess, provider_settings
@@ -69,9 +71,9 @@ class ServerHere(McpProcess):
         self.engine = Engine(cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(home)}, open_log=open_log)
         self._ended = False
         sink = PipeSink(loop)
-        self.server = McpServer(self.engine, sink, Hello("2025-06-18", can_be_asked))
+        self.server = Dispatcher(self.engine, LOCAL, sink, Handshake("2025-06-18", can_be_asked))
         sink.attach(_Pipe(self._read_line))
-        self._child = cast(Any, _Input(self.server.receive))
+        self._child = cast(Any, _Input(lambda line: self.server.receive(read_message(line))))
 
     async def __aenter__(self) -> ServerHere:
         return self

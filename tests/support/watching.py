@@ -14,13 +14,16 @@ from typing import Any
 
 from understudy.engine.conversation import Sent
 from understudy.engine.engine import Engine
+from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import read_line
 from understudy.protocol.records import Delta, Overrides, Record
+from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.calls import CallReader
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.progress import Progress
+from understudy.servers.mcp.results import SESSION
 from understudy.servers.mcp.streams import StreamReader
 from understudy.servers.pipe_sink import PipeSink
 from understudy.testing.waiting import WAIT_SECONDS, Watched
@@ -69,6 +72,7 @@ class Watching:
         self.client = Peer()
         self.client.can_be_asked = self._can_be_asked
         self.client.methods = "codex/event"
+        self._context = ClientContext(self._engine, LOCAL, self.client, self.sink)
         await self._settle()
         return self
 
@@ -80,18 +84,13 @@ class Watching:
 
     def call(self, request_id: int | str, presentation: Presentation | None = None, *, progress: bool = False) -> CallReader:
         presentation = presentation or Presentation(thread_in_text=False)
+        call = Call(request_id, None, self.sink, self._context)
+        call.shape = SESSION
+        call.when_answered(lambda call: self.answered.append(call.id))
         told = Progress(f"p{request_id}", self.sink, request_id, asyncio.get_running_loop()) if progress else None
-        call = CallReader(
-            self.client,
-            self.sink,
-            self.conversation,
-            request_id,
-            presentation=presentation,
-            progress=told,
-            on_answered=self.answered.append,
-        )
-        call.attach()
-        return call
+        viewer = CallReader(call, self.conversation, presentation, told)
+        viewer.attach()
+        return viewer
 
     def sent(self, request_id: int | str, turn: str, *, joined: bool = False, held: bool = False, **more: Any) -> CallReader:
         """A call whose message, named as the call is, was taken."""

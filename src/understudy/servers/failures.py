@@ -21,7 +21,11 @@ class MethodNotFound(Exception):
 
 
 class InvalidRequest(Exception):
-    """The message is well-formed, but not now."""
+    """The message is well-formed, but not allowed now."""
+
+
+class InvalidParams(Exception):
+    """What a method was given is not what it takes."""
 
 
 def to_rpc_error(request_id: RequestId | None, error: BaseException) -> bytes:
@@ -30,6 +34,8 @@ def to_rpc_error(request_id: RequestId | None, error: BaseException) -> bytes:
             return error_line(request_id, METHOD_NOT_FOUND, str(error), {"method": method})
         case InvalidRequest():
             return error_line(request_id, -32600, str(error))
+        case InvalidParams():
+            return error_line(request_id, INVALID_PARAMS, str(error))
         case msgspec.ValidationError() | msgspec.DecodeError():
             return error_line(request_id, INVALID_PARAMS, f"Invalid params: {error}")
         case BadRequest():

@@ -1,4 +1,6 @@
-"""Bytes to lines. Keeps what has not ended yet; a line may be very long, and is put together only once."""
+"""Bytes to lines, and lines to messages. A line may be very long, and is put together only once."""
+
+from understudy.protocol.jsonrpc import Incoming, read_line, too_long
 
 MOST_BYTES = 128 * 1024 * 1024
 KEPT_OF_OVERLONG = 2000  # enough to see whom to tell
@@ -53,3 +55,8 @@ class LineSplitter:
         line = line.strip(b" \t\r")
         if line:
             lines.append(line)
+
+
+def read_message(line: bytes) -> Incoming:
+    """What a line says, also one of which only the beginning was kept."""
+    return too_long(line, MOST_BYTES) if type(line) is OverlongLine else read_line(line)

@@ -1,6 +1,5 @@
 """A `codex` or `codex-reply` call as a viewer of its conversation: its events, its questions, and one answer at the end."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from understudy.engine.approvals import CLIENT
@@ -8,7 +7,6 @@ from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation, Sent
 from understudy.engine.report import report_of
 from understudy.errors import AgentError
-from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
@@ -22,11 +20,10 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.failures import answer_result, failed_result, thread_note, to_text
+from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.envelopes import Envelope
-from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.reader import Reader
-from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
@@ -36,40 +33,35 @@ WHAT_TO_DO = (
     "Use a client that can be asked for approval, attach one by conversationStream, or choose another approval-policy or sandbox."
 )
 
+SERVER_ENDED = "the server ended before the turn did; continue with codex-reply, which asks an open question again"
+
 # what tells where a call's message is, and what a call acts upon; the others are only shown
 _FOLLOWED = frozenset({UserMessage, TurnStarted, RequestSent})
 _ANSWERED = frozenset({CommandApprovalAsked, PatchApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded})
 
 
 class CallReader(Reader):
-    def __init__(
-        self,
-        peer: Peer,
-        sink: Sink,
-        conversation: Conversation,
-        request_id: RequestId,
-        *,
-        presentation: Presentation,
-        progress: "Progress | None",
-        on_answered: Callable[[RequestId], None],
-    ) -> None:
-        super().__init__(conversation, sink, conversation.tail.broadcast.published, hides_reasoning=presentation.hides_reasoning)
-        self.request_id = request_id
+    def __init__(self, call: Call, conversation: Conversation, presentation: Presentation, progress: "Progress | None") -> None:
+        super().__init__(
+            conversation, call.sink, conversation.tail.broadcast.published, hides_reasoning=presentation.hides_reasoning
+        )
+        self.call = call
+        self.request_id = call.id
         self.turn: str | None = None
         self.began_turn = False  # events go to the call that began the turn; one that joined gets only its answer
-        self._peer = peer
+        self._peer = peer = call.client.peer
         self._codec = codec = presentation.codec(conversation)
         methods = peer.methods if presentation.events == "auto" else presentation.events
-        self._envelope = Envelope(methods, request_id=request_id, thread_id=conversation.id, plain_method=codec.plain_method)
+        self._envelope = Envelope(methods, request_id=call.id, thread_id=conversation.id, plain_method=codec.plain_method)
         self._thread_in_text = presentation.thread_in_text
         self._questions: dict[str, CommandApprovalAsked | PatchApprovalAsked] = {}  # of its turn, not decided yet
         self._refused: list[dict[str, str]] = []
         self._progress = progress
-        self._on_answered: Callable[[RequestId], None] | None = on_answered
-        self._answered = False
         self.message_id = ""
         self._recorded = False  # the message is in the log
         self._read = False  # the model has been given it
+        call.when_answered(self._leave)
+        call.result_at_end = failed_result(SERVER_ENDED, conversation.id)
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -149,17 +141,15 @@ class CallReader(Reader):
         self.answer(failed_result(text, self.conversation.id, self._notes(), **self._details()))
 
     def answer(self, result: object) -> None:
-        """Exactly one answer, after everything that was sent before it."""
+        """After everything that was sent before it."""
+        if not self.call.answered:
+            self.call.answer(result)
+
+    def _leave(self, call: Call) -> None:
+        """The call is answered, by whomever: nothing more may be said in its name."""
         self.detach()
-        if self._answered:
-            return
-        self._answered = True
         if self._progress is not None:
             self._progress.stop()
-        self._sink.send(result_line(self.request_id, result), self.request_id)
-        tell, self._on_answered = self._on_answered, None  # it knows this call, which could not be freed otherwise
-        if tell is not None:
-            tell(self.request_id)
 
     def _answer_turn(self, ended: TurnEnded) -> None:
         if ended.reason == "completed":

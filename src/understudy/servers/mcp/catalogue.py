@@ -1,4 +1,4 @@
-"""`tools/list`: names, schemas and descriptions. Property names of both times of the wire, as one superset."""
+"""What `tools/list` says of each tool: name, schema and description. Property names of both times of the wire, as one superset."""
 
 from typing import Any
 
@@ -141,106 +141,107 @@ def _tool(
     return tool
 
 
-_CONVERSATIONS = [
-    _tool(
-        "conversationCreate",
-        "Create conversation",
-        "Begin a conversation with the coding agent. A prompt starts its first turn at once; without one it waits for "
-        "conversationSendMessage. Use conversationStream to see what happens.",
-        {"prompt": _string("The first message; empty or absent: none yet."), **_SESSION},
-        [],
-        {
-            "type": "object",
-            "properties": {"conversation_id": _CONVERSATION_ID, "model": _string("The model in use.")},
-            "required": ["conversation_id", "model"],
-        },
-        _ACTS,
-    ),
-    _tool(
-        "conversationSendMessage",
-        "Send message",
-        "Send a message to a conversation. It is accepted at once; what it causes arrives as events. While a turn runs the message "
-        "joins it and is read before the turn ends.",
-        {
-            "conversation_id": _CONVERSATION_ID,
-            "content": {"type": "array", "items": _ITEM, "description": "Text and images, in order."},
-            "parent_message_id": _string(
-                "Continue from the end of this earlier message's turn instead of from the newest: a fork in the same conversation."
-            ),
-            **_SESSION,
-        },
-        ["conversation_id", "content"],
-        _STATUS,
-        _ACTS,
-    ),
-    _tool(
-        "conversationStream",
-        "Stream conversation",
-        "Attach to a conversation: the answer, then notifications/initial_state with every event so far, then live events, until "
-        "this request is cancelled. Approval questions come while you stream.",
-        {
-            "conversation_id": _CONVERSATION_ID,
-            "after": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "Only what came after this sequence number; 0 for all. Each event then has its number in _meta.",
-            },
-        },
-        ["conversation_id"],
-        None,
-        _READS,
-    ),
-    _tool(
-        "conversationsList",
-        "List conversations",
-        "Conversations, last activity first, in pages.",
-        {
-            "limit": {"type": "integer", "minimum": 0, "description": "At most so many; 50 if not given, 200 at most."},
-            "cursor": _string("next_cursor of the page before."),
-        },
-        [],
-        {
-            "type": "object",
-            "properties": {
-                "conversations": {"type": "array", "items": {"type": "object"}},
-                "next_cursor": _string("For the next page; absent on the last."),
-            },
-            "required": ["conversations"],
-        },
-        _READS,
-    ),
-    _tool(
-        "conversationInterrupt",
-        "Interrupt conversation",
-        "End the turn that runs in a conversation. What it did stays on record.",
-        {"conversation_id": _CONVERSATION_ID},
-        ["conversation_id"],
-        _STATUS,
-        _STEERS,
-    ),
-    _tool(
-        "conversationApprove",
-        "Answer an approval question",
-        "Answer a question that a conversation waits with. Open questions are listed as `pending` by conversationsList.",
-        {
-            "conversation_id": _CONVERSATION_ID,
-            "call_id": _string("The question: call_id of its event."),
-            "decision": _string("The answer.", enum=["approved", "approved_for_session", "denied", "abort"]),
-        },
-        ["conversation_id", "call_id", "decision"],
-        _STATUS,
-        _ACTS,
-    ),
-    _tool(
-        "conversationDelete",
-        "Delete conversation",
-        "Forget a conversation for good, with everything on record of it.",
-        {"conversation_id": _CONVERSATION_ID},
-        ["conversation_id"],
-        _STATUS,
-        {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
-    ),
-]
+CONVERSATION_CREATE = _tool(
+    "conversationCreate",
+    "Create conversation",
+    "Begin a conversation with the coding agent. A prompt starts its first turn at once; without one it waits for "
+    "conversationSendMessage. Use conversationStream to see what happens.",
+    {"prompt": _string("The first message; empty or absent: none yet."), **_SESSION},
+    [],
+    {
+        "type": "object",
+        "properties": {"conversation_id": _CONVERSATION_ID, "model": _string("The model in use.")},
+        "required": ["conversation_id", "model"],
+    },
+    _ACTS,
+)
 
-CONVERSATION_TOOLS = frozenset(tool["name"] for tool in _CONVERSATIONS)
-TOOLS = [CODEX, CODEX_REPLY, *_CONVERSATIONS]
+CONVERSATION_SEND_MESSAGE = _tool(
+    "conversationSendMessage",
+    "Send message",
+    "Send a message to a conversation. It is accepted at once; what it causes arrives as events. While a turn runs the message "
+    "joins it and is read before the turn ends.",
+    {
+        "conversation_id": _CONVERSATION_ID,
+        "content": {"type": "array", "items": _ITEM, "description": "Text and images, in order."},
+        "parent_message_id": _string(
+            "Continue from the end of this earlier message's turn instead of from the newest: a fork in the same conversation."
+        ),
+        **_SESSION,
+    },
+    ["conversation_id", "content"],
+    _STATUS,
+    _ACTS,
+)
+
+CONVERSATION_STREAM = _tool(
+    "conversationStream",
+    "Stream conversation",
+    "Attach to a conversation: the answer, then notifications/initial_state with every event so far, then live events, until "
+    "this request is cancelled. Approval questions come while you stream.",
+    {
+        "conversation_id": _CONVERSATION_ID,
+        "after": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Only what came after this sequence number; 0 for all. Each event then has its number in _meta.",
+        },
+    },
+    ["conversation_id"],
+    None,
+    _READS,
+)
+
+CONVERSATIONS_LIST = _tool(
+    "conversationsList",
+    "List conversations",
+    "Conversations, last activity first, in pages.",
+    {
+        "limit": {"type": "integer", "minimum": 0, "description": "At most so many; 50 if not given, 200 at most."},
+        "cursor": _string("next_cursor of the page before."),
+    },
+    [],
+    {
+        "type": "object",
+        "properties": {
+            "conversations": {"type": "array", "items": {"type": "object"}},
+            "next_cursor": _string("For the next page; absent on the last."),
+        },
+        "required": ["conversations"],
+    },
+    _READS,
+)
+
+CONVERSATION_INTERRUPT = _tool(
+    "conversationInterrupt",
+    "Interrupt conversation",
+    "End the turn that runs in a conversation. What it did stays on record.",
+    {"conversation_id": _CONVERSATION_ID},
+    ["conversation_id"],
+    _STATUS,
+    _STEERS,
+)
+
+CONVERSATION_APPROVE = _tool(
+    "conversationApprove",
+    "Answer an approval question",
+    "Answer a question that a conversation waits with. Open questions are listed as `pending` by conversationsList.",
+    {
+        "conversation_id": _CONVERSATION_ID,
+        "call_id": _string("The question: call_id of its event."),
+        "decision": _string("The answer.", enum=["approved", "approved_for_session", "denied", "abort"]),
+    },
+    ["conversation_id", "call_id", "decision"],
+    _STATUS,
+    _ACTS,
+)
+
+CONVERSATION_DELETE = _tool(
+    "conversationDelete",
+    "Delete conversation",
+    "Forget a conversation for good, with everything on record of it.",
+    {"conversation_id": _CONVERSATION_ID},
+    ["conversation_id"],
+    _STATUS,
+    {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
+)

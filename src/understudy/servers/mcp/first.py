@@ -5,7 +5,7 @@ As soon as anything else comes, what was read goes to the real server.
 
 import os
 
-from understudy.servers.mcp.hello import Hello, Result, negotiate, server_result
+from understudy.servers.mcp.handshake import Handshake, Result, negotiate, server_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ _MOST_CHUNKS = 64  # a greeting is no longer than this; the server bounds the re
 
 
 class Beginning:
-    __slots__ = ("ended", "hello", "read")
+    __slots__ = ("ended", "handshake", "read")
 
-    def __init__(self, hello: Hello | None, read: bytes, *, ended: bool) -> None:
-        self.hello = hello
+    def __init__(self, handshake: Handshake | None, read: bytes, *, ended: bool) -> None:
+        self.handshake = handshake
         self.read = read  # what came after it, or all of it
         self.ended = ended  # the input is over already
 
@@ -38,14 +38,14 @@ def answer_first(read_fd: int = 0, write_fd: int = 1) -> Beginning:
     answered = _answer(line) if ended else None
     if answered is None:
         return Beginning(None, buffer, ended=False)
-    hello, answer = answered
+    handshake, answer = answered
     view = memoryview(answer)
     while view:
         view = view[os.write(write_fd, view) :]
-    return Beginning(hello, rest, ended=False)
+    return Beginning(handshake, rest, ended=False)
 
 
-def _answer(line: bytes) -> tuple[Hello, bytes] | None:
+def _answer(line: bytes) -> tuple[Handshake, bytes] | None:
     try:
         message = _read_json(line)
         params: Any = message["params"]
@@ -63,11 +63,11 @@ def _answer(line: bytes) -> tuple[Hello, bytes] | None:
         if not plain:
             return None
         asked, extended = "elicitation" in capabilities, "extensions" in capabilities
-        hello = Hello(negotiate(version), asked, client["name"], client["version"], extended=extended)
-        answer = f'{{"id":{_write_json(request_id)},"jsonrpc":"2.0","result":{_write_json(server_result(hello.version))}}}\n'
+        handshake = Handshake(negotiate(version), asked, client["name"], client["version"], extended=extended)
+        answer = f'{{"id":{_write_json(request_id)},"jsonrpc":"2.0","result":{_write_json(server_result(handshake.version))}}}\n'
     except (ValueError, KeyError, TypeError, RecursionError, StopIteration, ImportError, AttributeError, SystemError):
         return None  # the server knows what to say to it
-    return hello, answer.encode()
+    return handshake, answer.encode()
 
 
 def _read_json(line: bytes) -> "Any":

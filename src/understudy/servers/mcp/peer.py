@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
-from understudy.servers.mcp.hello import NEWEST, Hello
+from understudy.servers.mcp.handshake import NEWEST, Handshake
 from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)
@@ -21,9 +21,9 @@ Methods = Literal["both", "codex/event", "none"]
 DISTURBED_BY_EVENTS = frozenset({("mcp", "0.1.0")})  # the Python SDK, and all that is built on it and gives no name of its own
 
 
-def default_methods(hello: Hello, protocol: str) -> Methods:
+def default_methods(handshake: Handshake, protocol: str) -> Methods:
     """Under which methods events go out to a client when nobody has configured it."""
-    if (hello.name, hello.name_version) in DISTURBED_BY_EVENTS and not hello.extended:
+    if (handshake.name, handshake.name_version) in DISTURBED_BY_EVENTS and not handshake.extended:
         return "none"  # from 2.0 on it is not disturbed, but gets them only by an extension, which it declares
     return "both" if protocol <= LAST_OF_SEED else "codex/event"
 
@@ -55,6 +55,15 @@ class Peer:
         self.asked: dict[tuple[str, str, str], Asked] = {}
         self._open: dict[RequestId, _OpenRequest] = {}
         self._next_id = 0
+
+    def meet(self, handshake: Handshake, version: str) -> None:
+        """The client has introduced itself, and this version of the protocol holds."""
+        self.initialized = True
+        self.version = version
+        self.can_be_asked = handshake.can_be_asked
+        self.methods = default_methods(handshake, version)
+        asked = "can be asked" if self.can_be_asked else "cannot be asked"
+        logger.info("client %.100r %.100r, MCP %s, %s", handshake.name, handshake.name_version, version, asked)
 
     @property
     def wants_forms(self) -> bool:

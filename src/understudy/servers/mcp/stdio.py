@@ -6,9 +6,11 @@ from functools import partial
 from typing import Any
 
 from understudy.engine.engine import Engine
+from understudy.protocol.callers import LOCAL
 from understudy.servers import pipes
+from understudy.servers.lines import read_message
+from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.first import Beginning
-from understudy.servers.mcp.server import McpServer
 from understudy.servers.pipe_sink import PipeSink
 from understudy.servers.process import Ending, run_server
 
@@ -23,12 +25,14 @@ def run(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
 async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
     engine = Engine(cli=cli)
     sink = PipeSink(asyncio.get_running_loop())
-    server = McpServer(engine, sink, beginning.hello)
+    dispatcher = Dispatcher(engine, LOCAL, sink, beginning.handshake)
     await pipes.open_output(sink, ending)
-    await pipes.open_input(server.receive, sink, ending, already_read=beginning.read, at_end=beginning.ended)
+    await pipes.open_input(
+        lambda line: dispatcher.receive(read_message(line)), sink, ending, already_read=beginning.read, at_end=beginning.ended
+    )
     code = await ending.wait()
     await engine.close()
-    server.close()
+    dispatcher.close()
     sink.flush()
     await sink.taken(LAST_WORDS_SECONDS)  # a client that still reads gets what is left
     return code

@@ -1,4 +1,4 @@
-"""The answer to `initialize`. It is given before anything is imported, `typing` included."""
+"""`initialize`: what a client says of itself, and the answer. Given before anything is imported, `typing` included."""
 
 from understudy import __version__
 
@@ -8,8 +8,8 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST)
 Result = dict[str, "str | bool | Result"]
 
 
-class Hello:
-    """What a client said of itself."""
+class Handshake:
+    """What a client said of itself in `initialize`."""
 
     __slots__ = ("can_be_asked", "extended", "name", "name_version", "version")
 

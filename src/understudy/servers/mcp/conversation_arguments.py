@@ -1,0 +1,105 @@
+"""Arguments of the conversation tools: what each takes, ids, and the content of a message with its images."""
+
+import base64
+import mimetypes
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from understudy.errors import InvalidArguments
+from understudy.protocol.choices import DECISIONS
+from understudy.protocol.items import ContentPart, InputImage, InputText
+from understudy.protocol.uuids import read_uuid
+from understudy.servers.mcp.arguments import (
+    SESSION_MEMBERS,
+    WHAT_AN_ID_IS,
+    Arguments,
+    count,
+    one_in,
+    sequence,
+    text,
+    whole_number,
+)
+
+LARGEST_IMAGE = 20 * 1024 * 1024
+
+OVERRIDES = {name.replace("-", "_"): check for name, check in SESSION_MEMBERS.items()}
+CREATE = Arguments("an object", {"prompt": text, **OVERRIDES})
+SEND = Arguments(
+    "an object",
+    {"conversation_id": text, "content": sequence, "parent_message_id": text, **OVERRIDES},
+    ("conversation_id", "content"),
+)
+STREAM = Arguments("an object", {"conversation_id": text, "after": whole_number}, ("conversation_id",))
+LIST = Arguments("an object", {"limit": count, "cursor": text})
+ONE = Arguments("an object", {"conversation_id": text}, ("conversation_id",))
+APPROVE = Arguments(
+    "an object",
+    {"conversation_id": text, "call_id": text, "decision": one_in(DECISIONS)},
+    ("conversation_id", "call_id", "decision"),
+)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Text(msgspec.Struct, frozen=True, tag="text", tag_field="type"):
+    text: str
+
+
+class _Image(msgspec.Struct, frozen=True, tag="image", tag_field="type"):
+    image_url: str
+
+
+class _LocalImage(msgspec.Struct, frozen=True, tag="local_image", tag_field="type"):
+    path: str
+
+
+_decode_content = msgspec.json.Decoder(list[_Text | _Image | _LocalImage]).decode
+
+
+def read_id(spelled: str, name: str) -> str:
+    """Raises `InvalidArguments` that says where such an id is found."""
+    try:
+        return read_uuid(spelled)
+    except ValueError as error:
+        message_id = "It is the `messageId` in `_meta` of the result of sending a message."
+        hint = WHAT_AN_ID_IS if name == "conversation_id" else message_id
+        raise InvalidArguments(f"Failed to parse {name}: {error}\n{hint}") from None
+
+
+def read_content(items: list[Any], cwd: str | None) -> tuple[ContentPart, ...]:
+    """Paths of images are relative to `cwd`. Raises `InvalidArguments`."""
+    if not items:
+        raise InvalidArguments("No content items provided")
+    try:
+        decoded = _decode_content(_encode(items))
+    except msgspec.ValidationError as error:
+        hint = "Items are {type: text, text}, {type: image, image_url} or {type: local_image, path}."
+        raise InvalidArguments(f"content: {error}\n{hint}") from None
+    return tuple(_part(item, cwd or "") for item in decoded)
+
+
+def _part(item: _Text | _Image | _LocalImage, cwd: str) -> ContentPart:
+    match item:
+        case _Text(text=words):
+            return InputText(words)
+        case _Image(image_url=url):
+            return InputImage(url)
+        case _LocalImage(path=path):
+            return InputImage(_data_url(Path(os.path.join(cwd, path))))
+
+
+def _data_url(path: Path) -> str:
+    """Read now, so that the log has what the model is shown. Raises `InvalidArguments` that names the file."""
+    try:
+        if not path.is_file():
+            raise InvalidArguments(f"local_image {path} cannot be read: no such file")
+        if path.stat().st_size > LARGEST_IMAGE:
+            raise InvalidArguments(f"local_image {path} is larger than {LARGEST_IMAGE // 1024 // 1024} MB")
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidArguments(f"local_image {path} cannot be read: {error.strerror}") from None
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"

@@ -1,0 +1,211 @@
+"""MCP for one client, over any transport: a message in; its answer, and the messages that belong to it, out through a sink."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from understudy.engine.eager import run_eagerly
+from understudy.engine.engine import Engine
+from understudy.errors import AgentError
+from understudy.protocol.callers import Caller
+from understudy.protocol.jsonrpc import LARGEST_ID, Incoming, Malformed, Notification, Request, RequestId, Response, error_line
+from understudy.servers.failures import InvalidParams, InvalidRequest, MethodNotFound
+from understudy.servers.mcp.arguments import did_you_mean
+from understudy.servers.mcp.call import Call, ClientContext, Handler
+from understudy.servers.mcp.handshake import Handshake, negotiate, server_result
+from understudy.servers.mcp.peer import Peer
+from understudy.servers.mcp.results import SESSION
+from understudy.servers.mcp.tools import TOOLS, Tool
+from understudy.servers.sink import Sink
+
+logger = logging.getLogger(__name__)
+
+_SERVER_ENDED = "the server ended before this was done"
+_FEWEST_LASTING = 64  # calls to have before those that are over are looked for
+
+
+class _ClientInfo(msgspec.Struct):
+    name: str
+    version: str
+
+
+class _InitializeParams(msgspec.Struct, rename="camel"):
+    protocol_version: str
+    capabilities: dict[str, Any]
+    client_info: _ClientInfo
+
+
+_Id = str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]  # what can be written back
+
+
+class _CallMeta(msgspec.Struct, rename="camel"):
+    progress_token: _Id | None = None
+
+
+class _CallParams(msgspec.Struct, rename={"meta": "_meta"}):
+    name: str
+    arguments: Any = None
+    meta: _CallMeta | None = None
+
+
+class _CancelledParams(msgspec.Struct, rename="camel"):
+    request_id: _Id
+    reason: str | None = None
+
+
+class Dispatcher:
+    """Serves one client, in the name of one caller. Every request gets exactly one answer, whatever its handler does.
+
+    A process may have many of these on one engine. `sink` is the way to the client; a transport on which each request has a way
+    of its own gives that to `receive`. A handler that does not have to wait answers before `receive` returns.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        caller: Caller,
+        sink: Sink,
+        handshake: Handshake | None = None,
+        tools: Mapping[str, Tool] = TOOLS,
+    ) -> None:
+        self._sink = sink
+        self._tools = tools
+        self._peer = Peer()
+        self._client = ClientContext(engine, caller, self._peer, sink)
+        self._loop = asyncio.get_running_loop()
+        self._open: set[Call] = set()  # not answered yet
+        self._cancellable: dict[RequestId, Call] = {}  # open, or still at work; ids are typed: 7 and "7" are two
+        self._look_for_ended = _FEWEST_LASTING
+        self._methods: dict[str, Handler] = {
+            "initialize": self._initialize,
+            "ping": _nothing,
+            "tools/list": self._list_tools,
+            "logging/setLevel": _nothing,
+        }
+        if handshake is not None:
+            self._meet(handshake)
+
+    def receive(self, message: Incoming, sink: Sink | None = None) -> None:
+        """Never raises: what goes wrong is answered, or logged where there is nobody to answer."""
+        match message:
+            case Request():
+                self._request(message, sink or self._sink)
+            case Response() | Notification():
+                try:
+                    self._peer.answer(message) if isinstance(message, Response) else self._notification(message)
+                except Exception:
+                    logger.exception("bug in handling %r", message)
+            case Malformed(code=code, reason=reason, id=request_id, answers=answers):
+                logger.info("malformed message: %s", reason)
+                if answers is None or not self._peer.answer_unreadable(answers):
+                    (sink or self._sink).send(error_line(request_id, code, reason), request_id)
+
+    def close(self) -> None:
+        """The server ends: whoever still waits is told so."""
+        for call in tuple(self._open):
+            if call.result_at_end is None:
+                call.fail(AgentError(_SERVER_ENDED))
+            else:
+                call.answer(call.result_at_end)
+
+    # -- requests
+
+    def _request(self, request: Request, sink: Sink) -> None:
+        before = self._cancellable.get(request.id)
+        if before is not None and before.answered:
+            del self._cancellable[request.id]  # from here on the id means the new request
+        call = Call(request.id, request.params, sink, self._client)
+        run_eagerly(self._serve(call, request.method), self._loop)
+        if not call.answered:
+            self._open.add(call)
+            self._cancellable[call.id] = call
+            call.when_answered(self._close_call)
+        elif call.lasts is not None:
+            self._keep_lasting(call)
+
+    async def _serve(self, call: Call, method: str) -> None:
+        try:
+            call.finish(await self._find_handler(call, method)(call))
+        except Exception as error:  # the one boundary: whatever it is, the client gets an answer
+            call.fail(error)
+        except asyncio.CancelledError:
+            call.fail(AgentError(_SERVER_ENDED))
+            raise
+
+    def _find_handler(self, call: Call, method: str) -> Handler:
+        """Also says how the answer of this call looks: results of tools have shapes of their own."""
+        if method != "tools/call":
+            logger.debug("request %.100r: %.100r", call.id, method)
+            handler = self._methods.get(method)
+            if handler is None:
+                raise MethodNotFound(method)
+            return handler
+        try:
+            params = msgspec.json.decode(call.arguments or b"{}", type=_CallParams)
+        except msgspec.MsgspecError as error:
+            raise InvalidParams(f"Invalid params of tools/call: {error}") from None
+        logger.debug("request %.100r: tools/call %.100r", call.id, params.name)
+        tool = self._tools.get(params.name)
+        if tool is None:
+            call.shape = SESSION
+            raise AgentError(f"Unknown tool '{params.name}'{did_you_mean(params.name, self._tools)}")
+        call.shape = tool.shape
+        call.arguments = params.arguments
+        call.progress_token = None if params.meta is None else params.meta.progress_token
+        return tool.handler()
+
+    def _close_call(self, call: Call) -> None:
+        self._open.discard(call)
+        if self._cancellable.get(call.id) is call:
+            del self._cancellable[call.id]
+            if call.lasts is not None:
+                self._keep_lasting(call)
+
+    def _keep_lasting(self, call: Call) -> None:
+        """A cancellation still means it. From time to time those that are over are forgotten."""
+        self._cancellable[call.id] = call
+        if len(self._cancellable) > self._look_for_ended:
+            for other in tuple(self._cancellable.values()):
+                if other.answered and (other.lasts is None or not other.lasts()):
+                    del self._cancellable[other.id]
+            self._look_for_ended = max(_FEWEST_LASTING, 2 * len(self._cancellable))
+
+    # -- notifications
+
+    def _notification(self, notification: Notification) -> None:
+        if notification.method != "notifications/cancelled":
+            logger.debug("notification %s is not acted upon", notification.method)
+            return
+        try:
+            cancelled = msgspec.json.decode(notification.params or b"{}", type=_CancelledParams)
+        except msgspec.MsgspecError as error:
+            logger.info("malformed cancellation: %s", error)
+            return
+        call = self._cancellable.get(cancelled.request_id)
+        if call is None:
+            logger.info("cancellation of %r, which is not running", cancelled.request_id)
+        else:
+            call.cancel()
+
+    # -- methods
+
+    async def _initialize(self, call: Call) -> Any:
+        if self._peer.initialized:
+            raise InvalidRequest("initialize called more than once")
+        params = msgspec.json.decode(call.arguments or b"{}", type=_InitializeParams)
+        who, can = params.client_info, params.capabilities
+        self._meet(Handshake(params.protocol_version, "elicitation" in can, who.name, who.version, extended="extensions" in can))
+        return server_result(self._peer.version)
+
+    async def _list_tools(self, call: Call) -> Any:
+        return {"tools": [tool.description for tool in self._tools.values()]}
+
+    def _meet(self, handshake: Handshake) -> None:
+        self._peer.meet(handshake, negotiate(handshake.version))
+
+
+async def _nothing(call: Call) -> Any:
+    return {}
