@@ -62,7 +62,8 @@ def test_it_tells_files_commands_tests_tokens_cost_and_seconds() -> None:
         ],
         "commands": [tests, {"command": ["sleep", "9"], "exit_code": 124, "seconds": 1.0, "timed_out": True}],
         "tests": [{"runner": "pytest", **tests, "passed": False}],
-        "tokens": {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30, "cached_input_tokens": 8},
+        "tokens": 30,
+        "usage": {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30, "cached_input_tokens": 8},
         "cost_usd": 0.75,
         "seconds": 5.0,
     }
@@ -75,7 +76,7 @@ def test_what_is_not_known_is_left_out() -> None:
 def test_a_cost_with_an_unknown_part_is_unknown() -> None:
     told = report((0.0, TokensCounted(USAGE, USAGE, 0.1)), (0.0, TokensCounted(USAGE, USAGE, None)))
     assert "cost_usd" not in told
-    assert told["tokens"]["total_tokens"] == 30
+    assert told["tokens"] == 30
 
 
 def test_the_time_in_which_a_person_is_asked_does_not_count() -> None:

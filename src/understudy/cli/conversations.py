@@ -79,6 +79,7 @@ def _as_json(listed: Listed, status: Status) -> dict[str, Any]:
         "cwd": summary.cwd,
         "model": summary.model,
         "pending": list(summary.pending),
+        **summary.spent(),
         "archived": listed.archived,
     }
 

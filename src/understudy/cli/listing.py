@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from understudy.cli.spending import cost_text, tokens_text
 from understudy.cli.terminal import one_line, open_console, shorten
 from understudy.store.log import Listed, Status
 
@@ -26,6 +27,8 @@ class _Row:
     active: str
     status: Status
     messages: str
+    tokens: str
+    cost: str
     folder: str
     title: str
 
@@ -76,6 +79,8 @@ def _row(listed: Listed, status: Status, length: int, now: float) -> _Row:
         _ago(now - listed.updated_at),
         status,
         str(summary.message_count),
+        tokens_text(summary),
+        cost_text(summary),
         one_line(_short_folder(summary.cwd)),
         one_line(summary.title),
     )
@@ -96,11 +101,13 @@ def _fit(rows: Sequence[_Row], width: int | None) -> tuple[list[_Column], int | 
         column("STATUS", lambda row: row.status, lambda row: _STYLES[row.status]),
     ]
     messages = column("MESSAGES", lambda row: row.messages, right=True)
+    spent = [column("TOKENS", lambda row: row.tokens, right=True)] if any(row.tokens for row in rows) else []
+    spent += [column("COST", lambda row: row.cost, right=True)] if any(row.cost for row in rows) else []
     folder = column("FOLDER", lambda row: row.folder)
     if width is None:  # whoever reads a pipe wants whole lines
-        return [*needed, messages, folder], 1_000_000
+        return [*needed, messages, *spent, folder], 1_000_000
     folder = _Column("FOLDER", lambda row: shorten(row.folder, _LONGEST_FOLDER), min(folder.width, _LONGEST_FOLDER))
-    for columns in ([*needed, messages, folder], [*needed, messages], needed):
+    for columns in ([*needed, messages, *spent, folder], [*needed, messages, *spent], [*needed, messages], needed):
         left = width - sum(each.width + _GAP for each in columns)
         if left >= _SHORTEST_TITLE:
             return columns, left

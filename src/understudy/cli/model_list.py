@@ -20,7 +20,7 @@ from understudy.models.auth import Credentials
 from understudy.models.catalogue import Listed, ask_models
 from understudy.models.families import family_of
 from understudy.models.http import HttpClient
-from understudy.models.prices import Price, models_of, price_of
+from understudy.models.prices import Price, models_of, own_prices, price_of
 from understudy.models.providers import Provider, find_provider
 from understudy.protocol.records import Overrides
 
@@ -51,7 +51,7 @@ def run(options: Namespace) -> int:
     config = _read(options)
     listed, problem = _listed(config, offline=options.offline)
     current = None if config.model == ANY_MODEL else config.model
-    prices = own_prices(config)
+    prices = own_prices(config.prices)
     shown = [entry for entry in listed if options.all or not any(part in entry.id.lower() for part in NOT_FOR_TALKING)]
     if current is not None and all(entry.id != current for entry in shown):
         shown.insert(0, Listed(current))
@@ -63,10 +63,6 @@ def run(options: Namespace) -> int:
     else:
         _print(config, rows, problem, offline=options.offline)
     return 0
-
-
-def own_prices(config: Config) -> dict[str, Price]:
-    return {model: Price(table["input"], table.get("cached"), table["output"]) for model, table in config.prices.items()}
 
 
 def _read(options: Namespace) -> Config:

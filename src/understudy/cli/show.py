@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from understudy.cli.event_lines import event_lines
+from understudy.cli.spending import spent_line
 from understudy.cli.stored import find, open_store, rfc3339, status_of
 from understudy.engine.fold import path_to
 from understudy.protocol.records import Entry
@@ -44,7 +45,8 @@ def _print(listed: Listed, status: Status, entries: Sequence[Entry], *, unfinish
     summary = listed.summary
     path = path_to(entries)
     console.print(Text(one_line(summary.title), "bold"))
-    facts = [listed.conversation_id, status, rfc3339(listed.created_at), summary.model, summary.cwd]
+    used = spent_line(summary)
+    facts = [listed.conversation_id, status, rfc3339(listed.created_at), summary.model, summary.cwd, used]
     console.print(Text("  ".join(one_line(fact) for fact in facts if fact), "dim"))
     console.print()
     head, diff = (EVERY_LINE, EVERY_LINE) if full else (HEAD_LINES, DIFF_LINES)

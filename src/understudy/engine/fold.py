@@ -205,6 +205,8 @@ class State:
             self.overrides.cwd or "",
             self.overrides.model or self.model,
             tuple(self.questions),
+            None if self.ledger.total.usage is None else self.ledger.total.tokens,
+            self.ledger.total.cost_usd,
         )
 
     @classmethod

@@ -35,7 +35,8 @@ def spent(tally: Tally) -> dict[str, Any]:
     used: dict[str, Any] = {}
     if tally.usage is not None:
         counts = msgspec.structs.asdict(tally.usage)
-        used["tokens"] = {name: count for name, count in counts.items() if count is not None}
+        used["tokens"] = tally.tokens
+        used["usage"] = {name: count for name, count in counts.items() if count is not None}
     if tally.cost_usd is not None:
         used["cost_usd"] = round(tally.cost_usd, 6)
     used["seconds"] = round(tally.seconds, 3)

@@ -19,11 +19,12 @@ from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings
 from understudy.models.providers import SCRIPTED, Provider, find_provider
 from understudy.places.places import Places
-from understudy.protocol.items import InputText, Message
+from understudy.protocol.items import InputText, Message, Usage
 from understudy.protocol.records import Pins
 from understudy.tools.registry import Offer, find_tool, offered
 
 if TYPE_CHECKING:
+    from understudy.models.prices import Price
     from understudy.tools.tool import ToolSettings
 
 KEPT = 32  # configurations that conversations are prepared from; most processes see one or two
@@ -77,7 +78,24 @@ def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSe
         events=config.events,
         hide_reasoning=config.hide_agent_reasoning,
         thread_in_text=config.thread_in_text,
+        cost_of=_cost_later(config),
     )
+
+
+def _cost_later(config: Config) -> Callable[[Usage], float | None]:
+    """The table of prices is read once there is something to count."""
+
+    @cache
+    def price() -> "Price | None":
+        from understudy.models.prices import own_prices, price_of
+
+        return price_of(config.model, own_prices(config.prices))
+
+    def cost_of(usage: Usage) -> float | None:
+        found = price()
+        return None if found is None else found.cost(usage)
+
+    return cost_of
 
 
 def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:

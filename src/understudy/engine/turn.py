@@ -19,7 +19,7 @@ from understudy.models.events import Completed, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
 from understudy.protocol.encodable import encode
-from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, Usage
 from understudy.protocol.records import (
     Delta,
     ItemReceived,
@@ -62,6 +62,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     hide_reasoning: bool = False  # clients are not shown it
     thread_in_text: bool = True  # a result ends with a line that names its session
     pins: Pins | None = None  # the places it works on, for the log
+    cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
 
 
 class Turn:
@@ -173,7 +174,7 @@ class Turn:
                 self._withdraw_unfinished()
                 if usage is not None:
                     before = self._tail.state.usage
-                    self.record(TokensCounted(usage, usage if before is None else before.plus(usage)))
+                    self.record(TokensCounted(usage, usage if before is None else before.plus(usage), self._setup.cost_of(usage)))
                 return True
         return False
 

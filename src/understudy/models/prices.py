@@ -181,6 +181,11 @@ PRICES = {
 }
 
 
+def own_prices(tables: Mapping[str, Mapping[str, float]]) -> dict[str, Price]:
+    """The user's, from [understudy.prices]."""
+    return {model: Price(table["input"], table.get("cached"), table["output"]) for model, table in tables.items()}
+
+
 def price_of(model: str, own: Mapping[str, Price]) -> Price | None:
     """The user's own price first, by the name as it is set; then the table's, also for a dated name of a model in it."""
     if model in own:

@@ -25,6 +25,13 @@ class Summary(msgspec.Struct, frozen=True):
     cwd: str
     model: str
     pending: tuple[str, ...] = ()  # call ids of open questions
+    tokens: int | None = None  # of all answers; None: not known
+    cost_usd: float | None = None  # None: not known, or in part
+
+    def spent(self) -> dict[str, int | float]:
+        """Tokens and cost, as lists show them; what is not known is left out."""
+        spent: dict[str, int | float] = {} if self.tokens is None else {"tokens": self.tokens}
+        return spent if self.cost_usd is None else {**spent, "cost_usd": round(self.cost_usd, 6)}
 
 
 LATEST = 253_402_300_799.0  # the last second that a date can tell

@@ -26,6 +26,7 @@ def _row(listed: Listed, engine: Engine) -> dict[str, Any]:
         "cwd": summary.cwd,
         "model": summary.model,
         "pending": list(summary.pending),
+        **summary.spent(),
     }
 
 
