@@ -147,6 +147,13 @@ def test_what_is_unreadable_is_said(line: bytes, reason: str) -> None:
     assert reason in message.reason
 
 
+@pytest.mark.parametrize("request_id", [LARGEST_ID, -LARGEST_ID - 1])
+def test_what_is_unreadable_is_answered_to_the_smallest_and_the_largest_id(request_id: int) -> None:
+    message = read_line(b'{"id":%d,"method":"m","params":Infinity}' % request_id)
+    assert isinstance(message, Malformed)
+    assert message.id == request_id
+
+
 def test_of_a_line_that_is_too_long_the_sender_is_known_by_its_beginning() -> None:
     told = too_long(b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"x":"yyyyyyy', 5)
     assert told == Malformed(PARSE_ERROR, "Parse error: a line may have at most 5 bytes", "a")

@@ -132,7 +132,7 @@ def _id_of_unreadable(line: bytes) -> RequestId | None:
     import json  # here and not above: only what is malformed pays for it
 
     try:
-        message: Any = json.loads(line.decode(errors="replace"), parse_int=lambda digits: int(digits) if len(digits) < 20 else None)
+        message: Any = json.loads(line.decode(errors="replace"), parse_int=lambda digits: int(digits) if len(digits) < 21 else None)
     except RecursionError:
         return _id_by_sight(line)
     except ValueError:
