@@ -13,7 +13,7 @@ from understudy.errors import ModelRefused
 from understudy.models import limits
 from understudy.models.chat_stream import ChatDecoder
 from understudy.models.events import ItemDone, ModelEvent
-from understudy.models.http.connection import HEAD_LIMIT
+from understudy.models.http.answer import HEAD_LIMIT
 from understudy.models.responses_stream import ResponsesDecoder
 from understudy.models.sse import EventTooLarge, SseSplitter
 from understudy.models.wire import Decoder

@@ -1,20 +1,28 @@
-"""One HTTP/1.1 connection: writes a request, parses the answer as it arrives, stops reading while the reader is behind.
+"""One HTTP/1.1 connection: writes a request, hands on its answer as it arrives, stops reading while the reader is behind.
 
-Knows nothing of pools, proxies or TLS; `client` decides where a connection leads and what becomes of it afterwards.
+Knows nothing of pools, proxies or TLS; `client` decides where a connection leads and what becomes of it afterwards. How an answer
+is parsed is the part of `answer`.
 """
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import cast
 
-import httptools
+from understudy.models.http.answer import Answer, Phase
+from understudy.models.http.failures import AnswerCut, AnswerSilent
 
-from understudy.models.http.failures import AnswerCut, AnswerSilent, BadAnswer, HttpFailure
-
-HEAD_LIMIT = 64 * 1024
 HIGH_WATER = 256 * 1024  # unread bytes at which the peer is made to wait
 DRAIN_LIMIT = 64 * 1024  # what may still follow an answer we are done with before the connection is worth less than a new one
 DRAIN_SECONDS = 1.0
+
+
+class Use(Enum):
+    """What a connection is doing. Whether it still stands is the transport's to say."""
+
+    FREE = auto()  # no exchange is under way
+    READ = auto()  # its owner reads the answer
+    DRAINED = auto()  # its owner has all it wants: the rest of the answer is thrown away
 
 
 class Connection(asyncio.Protocol):
@@ -22,23 +30,14 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, on_free: Callable[["Connection"], None], on_lost: Callable[["Connection"], None]) -> None:
         self.freed_at = 0.0
-        self.status = 0
-        self.reason = ""
-        self.headers: dict[str, str] = {}
+        self.answer = Answer()
+        self._use = Use.FREE
         self._on_free = on_free
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
-        self._chunks: list[bytes] = []
-        self.on_body: Callable[[bytes], None] = self._chunks.append  # called by the parser, once per chunk of the hot path
-        self._parser: httptools.HttpResponseParser | None = None  # there is one while an exchange is under way
+        self._transport: asyncio.Transport | None = None  # while it is connected
+        self._unread = 0  # bytes since the owner last read, or since it stopped; above HIGH_WATER reading is paused
         self._waiter: asyncio.Future[None] | None = None
-        self._failure: HttpFailure | None = None
-        self._touched = self._head_done = self._complete = False
-        self._draining = self._reusable = self._paused = self._lost = False
-        self._until_close = False
-        self._head_size = self._unread = self._drained = 0
-        self._surplus: int | None = None  # chunks from here on came after the answer
         self._deadline = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -46,77 +45,71 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        return not (self._lost or self._transport is None or self._transport.is_closing())
+        return self._transport is not None and not self._transport.is_closing()
 
     def send(self, request: bytes) -> None:
-        if self._transport is None or self._lost:
+        if self._transport is None:
             raise AnswerCut("the connection is closed", untouched=True)
-        self.status, self.reason, self.headers = 0, "", {}
-        self._chunks.clear()
-        self._failure = None
-        self._touched = self._head_done = self._complete = self._draining = self._reusable = self._until_close = False
-        self._head_size = self._unread = self._drained = 0
-        self._surplus = None
-        self._parser = httptools.HttpResponseParser(self)
+        self.answer = Answer()
+        self._use = Use.READ
+        self._unread = 0
         self._transport.write(request)
 
     async def wait_for_head(self, seconds: float) -> None:
         """Until status and headers are known. Raises HttpFailure."""
         deadline = self._loop.time() + seconds
-        while not self._head_done:
-            if self._failure:
-                raise self._failure
+        while not self.answer.has_head:
+            if self.answer.failure:
+                raise self.answer.failure
             await self._wait(deadline)
 
     async def read(self, seconds: float) -> bytes:
         """What has come of the body since the last call, or `b""` at its end. Raises HttpFailure; AnswerSilent after `seconds`."""
-        chunks = self._chunks
+        answer = self.answer
+        chunks = answer.chunks
         deadline: float | None = None
         while not chunks:
-            if self._failure:
-                raise self._failure
-            if self._complete:
+            if answer.failure:
+                raise answer.failure
+            if answer.is_whole:
                 return b""
             deadline = deadline or self._loop.time() + seconds  # bytes that are no part of the body do not put it off
             await self._wait(deadline)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
-        self._unread = 0
-        if self._paused:
-            self._resume()
+        self._forget_unread()
         return data
 
     def finish(self) -> None:
         """The owner has all it wants. Keeps the connection if what is left of the answer comes at once."""
-        if self._complete or self._failure or self._lost:
+        self._forget_unread()
+        if self.answer.is_whole or self.answer.failure:
             self._leave_exchange()
             return
-        self._draining = True
-        self._chunks.clear()
-        self._resume()
+        self._use = Use.DRAINED
         self._arm(self._loop.time() + DRAIN_SECONDS)
 
     def abort(self) -> None:
         """Now, so that the server notices and stops working for us."""
         self._disarm()
-        if self._transport and not self._lost:
+        if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         self._disarm()
-        if self._transport and not self._lost:
+        if self._transport is not None:
             self._transport.close()
 
-    def _resume(self) -> None:
-        if self._paused and self.usable and self._transport:
+    def _forget_unread(self) -> None:
+        if self._unread > HIGH_WATER and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-        self._paused = False
+        self._unread = 0
 
     def _leave_exchange(self) -> None:
-        if self._draining:  # else it stands for the next exchange: firing when nobody waits does nothing
+        if self._use is Use.DRAINED:  # else the timer stands for the next exchange: firing when nobody waits does nothing
             self._disarm()
-        self._parser = None
-        if self._reusable and self.usable:
+        self._use = Use.FREE
+        if self.answer.phase is Phase.COMPLETE and self.usable:
             self._on_free(self)
         else:
             self.close()
@@ -149,7 +142,7 @@ class Connection(asyncio.Protocol):
 
     def _timer_fired(self) -> None:
         self._timer = None
-        if self._draining:
+        if self._use is Use.DRAINED:
             self.abort()
         elif self._waiter is None or self._waiter.done():
             return
@@ -164,98 +157,39 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        parser = self._parser
-        if parser is None or self._complete:
-            self._reusable = False  # nobody asked: what follows could be taken for the answer to the next request
+        if self._use is Use.FREE:  # nobody asked: what follows could be taken for the answer to the next request
             self.abort()
             return
-        self._touched = True
-        try:
-            parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._fail(BadAnswer("the server switched to another protocol"))
-            return
-        except httptools.HttpParserError as error:
-            if not self._complete:
-                self._fail(BadAnswer(f"the server's answer is not valid HTTP ({error})"))
-                return
-            self._surplus = len(self._chunks) if self._surplus is None else self._surplus
-        if self._surplus is not None:
-            del self._chunks[self._surplus :]
-            self._reusable = False
-        if not self._head_done:
-            self._head_size += len(data)
-            if self._head_size > HEAD_LIMIT:
-                self._fail(BadAnswer(f"the server's answer has more than {HEAD_LIMIT} bytes of headers"))
-            return
-        if self._draining:
+        answer = self.answer
+        answer.feed(data)
+        if answer.failure:
+            self._wake()
+            self.abort()
+        elif self._use is Use.DRAINED:
             self._drain(len(data))
-            return
-        self._unread += len(data)
-        if self._unread > HIGH_WATER and not self._paused and not self._complete and self.usable and self._transport:
-            self._paused = True
+        elif answer.has_head:
+            self._count_unread(len(data))
+            self._wake()
+
+    def _count_unread(self, size: int) -> None:
+        before, self._unread = self._unread, self._unread + size
+        if before <= HIGH_WATER < self._unread and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-        self._wake()
 
     def _drain(self, size: int) -> None:
-        self._chunks.clear()
-        self._drained += size
-        if self._complete:
+        self.answer.chunks.clear()
+        self._unread += size
+        if self.answer.is_whole:
             self._leave_exchange()
-        elif self._drained > DRAIN_LIMIT:
+        elif self._unread > DRAIN_LIMIT:
             self.abort()
 
     def eof_received(self) -> None:
         return None  # the transport then closes itself
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost = True
+        self._transport = None
         self._disarm()
-        if self._parser is not None and not self._complete:
-            if self._head_done and self._until_close and exc is None:
-                self._complete = True
-            elif self._failure is None:
-                why = "the server reset the connection" if exc else "the server closed the connection"
-                self._failure = AnswerCut(why, untouched=not self._touched, by_force=exc is not None)
+        self.answer.end(exc)
         self._wake()
         self._on_lost(self)
-
-    def _fail(self, failure: HttpFailure) -> None:
-        self._failure = failure
-        self._wake()
-        self.abort()
-
-    # called by the parser
-
-    def on_message_begin(self) -> None:
-        if self._complete and self._surplus is None:
-            self._surplus = len(self._chunks)
-
-    def on_status(self, status: bytes) -> None:
-        if not self._head_done:
-            self.reason += status.decode("latin-1")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._head_done:  # trailers mean nothing to us
-            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
-
-    def on_headers_complete(self) -> None:
-        if self._complete:
-            return
-        assert self._parser is not None
-        self.status = self._parser.get_status_code()
-        if self.status < 200:
-            self.reason, self.headers = "", {}
-            return
-        self._head_done = True
-        bodiless = self.status in (204, 304)
-        self._until_close = not (bodiless or "content-length" in self.headers or "transfer-encoding" in self.headers)
-        self._wake()
-
-    def on_message_complete(self) -> None:
-        if not self._head_done or self._complete:
-            return  # an interim answer (1xx); the real one follows
-        assert self._parser is not None
-        self._complete = True
-        self._reusable = self._parser.should_keep_alive() and not self._until_close
-        self._wake()

@@ -12,9 +12,9 @@ INFLATE_STEP = 1024 * 1024  # a small body may unpack to a huge one, so it is un
 
 class Response:
     def __init__(self, connection: Connection) -> None:
-        self.status = connection.status
-        self.reason = connection.reason
-        self.headers = connection.headers
+        self.status = connection.answer.status
+        self.reason = connection.answer.reason
+        self.headers = connection.answer.headers
         self._connection: Connection | None = connection
         coding = self.headers.get("content-encoding", "identity").lower()
         self._unpacker = _unpacker(coding) if coding not in ("", "identity") else None
