@@ -89,6 +89,7 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "understudy.sandbox",
     "understudy.servers.mcp.conversation_tools",
     "understudy.servers.modern",
+    "understudy.tools.acts",
     "understudy.tools.patch",
     "understudy.tools.shell",
 }

@@ -20,7 +20,7 @@ from understudy.protocol.records import (
     Record,
 )
 from understudy.store.answered import answered
-from understudy.tools.tool import Answer, Question
+from understudy.tools.host import Answer, Question
 
 COMMAND = CommandApprovalAsked("c", ("touch", "x"), "/w", key="the key")
 
@@ -117,12 +117,10 @@ async def test_an_early_answer_does_not_outlive_its_turn(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("now", "answered"), [("one", True), ("", True), ("another", False)])
-async def test_an_answer_given_before_the_ground_changed_is_none_to_what_stands_there_now(
-    tmp_path: Path, now: str, answered: bool
-) -> None:
+async def test_an_answer_given_before_the_dependencies_changed_does_not_count(tmp_path: Path, now: str, answered: bool) -> None:
     scene = Scene(tmp_path)
-    before = msgspec.structs.replace(COMMAND, ground="one")
-    after = msgspec.structs.replace(COMMAND, ground=now)
+    before = msgspec.structs.replace(COMMAND, depends_on="one")
+    after = msgspec.structs.replace(COMMAND, depends_on=now)
     scene.tail.append(before, turn="1")
     assert scene.approvals.decide("c", "approved", CLIENT, "1") is True  # as after a restart, when nobody waits here yet
     asked = scene.ask(after)

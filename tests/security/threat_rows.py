@@ -267,12 +267,12 @@ SANDBOX_ROWS: dict[str, Row] = {
         " can change what it depends on: one waits for the other, or is refused. Files that a program reads by itself are not"
         " looked at",
         "security/test_swapping.py: x15 nothing that was exchanged runs outside the sandbox",
-        "tools/test_still.py: other processes are kept out until they end however they do",
-        "tools/test_still.py: the ground is every folder in which a script a program or the folder itself could be exchanged",
-        "engine/test_approvals.py: an answer given before the ground changed is none to what stands there now",
+        "tools/test_folder_locks.py: other processes are kept out until they end however they do",
+        "tools/test_folder_locks.py: locked is every folder in which a script a program or the folder itself could be replaced",
+        "engine/test_approvals.py: an answer given before the dependencies changed does not count",
         f"{APPROVALS}: x15 what changes while the question is open is not run",
         f"{APPROVALS}: s38 x15 an approval for the session is for the same words folder and script",
-        "tools/test_ground.py: a script that is run must stay as it is",
+        "tools/test_dependencies.py: a script that is run must stay as it is",
     ),
     "X16": row(
         "a build, test runner or other program that does it for the command",

@@ -14,7 +14,7 @@ from understudy.policy.check import Situation, describe, explain, run_cases
 from understudy.policy.decide import CommandFacts, decide_command
 from understudy.policy.search_path import planted_programs
 from understudy.policy.steering import steering_variable
-from understudy.tools.tool import ToolSettings
+from understudy.tools.host import ToolSettings
 
 
 def run(options: Namespace) -> int:

@@ -14,7 +14,7 @@ from understudy.engine.setup import Setups
 from understudy.models.http import HttpClient
 from understudy.protocol.choices import SandboxMode
 from understudy.protocol.records import Overrides
-from understudy.tools.tool import ToolSettings
+from understudy.tools.host import ToolSettings
 
 ANY_MODEL = "none"  # none is asked anything here, so none need be configured
 

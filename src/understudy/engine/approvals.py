@@ -6,7 +6,7 @@ import logging
 from understudy.engine.tail import Tail
 from understudy.protocol.choices import Decision
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Noticed, PatchApprovalAsked
-from understudy.tools.tool import Answer, Question
+from understudy.tools.host import Answer, Question
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +59,11 @@ class Approvals:
 
 
 def _is_same(one: Question, other: Question) -> bool:
-    """Whether an answer to one would be an answer to the other: the same command on the same ground, or the same changes."""
+    """Whether an answer to one also answers the other: the same command with the same dependencies, or the same changes."""
     match one, other:
         case CommandApprovalAsked(), CommandApprovalAsked():
             alike = (one.command, one.cwd, one.retries) == (other.command, other.cwd, other.retries)
-            return alike and (one.ground == other.ground or not one.ground or not other.ground)
+            return alike and (one.depends_on == other.depends_on or not one.depends_on or not other.depends_on)
         case PatchApprovalAsked(), PatchApprovalAsked():
             return one.changes == other.changes
         case _:

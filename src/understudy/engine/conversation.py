@@ -28,7 +28,7 @@ from understudy.protocol.records import Entry, Opened, Overrides, Pins, TurnEnde
 from understudy.protocol.uuids import new_uuid
 from understudy.store.answered import answered
 from understudy.store.log import DecideLetter, EventLog, InterruptLetter, Position, SendLetter
-from understudy.tools.tool import RunsCommands
+from understudy.tools.host import RunsCommands
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from understudy.tools.registry import Offer, find_tool, offered
 
 if TYPE_CHECKING:
     from understudy.models.prices import Price
-    from understudy.tools.tool import ToolSettings
+    from understudy.tools.host import ToolSettings
 
 KEPT = 32  # configurations that conversations are prepared from; most processes see one or two
 

@@ -15,7 +15,7 @@ from understudy.policy.environment import shell_environment
 from understudy.policy.rules import NO_RULES, Rules, parse_rules
 from understudy.policy.tables import Table
 from understudy.sandbox.spec import Containment, Limits
-from understudy.tools.tool import ToolSettings
+from understudy.tools.host import ToolSettings
 
 
 def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) -> ToolSettings:

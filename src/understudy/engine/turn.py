@@ -33,7 +33,8 @@ from understudy.protocol.records import (
     ToolAnswered,
     TurnEnded,
 )
-from understudy.tools.tool import Answer, Question, RunsCommands, Tool, ToolOutput, ToolSettings
+from understudy.tools.host import Answer, Question, RunsCommands, ToolSettings
+from understudy.tools.tool import Tool, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
     from understudy.tools.patch.turn_diff import TurnDiff
@@ -221,7 +222,10 @@ class Turn:
     async def _run_call(self, call: FunctionCall) -> None:
         tool = self._setup.find_tool(call.name)
         try:
-            output = await tool.run(call, self) if tool else ToolOutput(f"unsupported call: {call.name}", success=False)
+            if tool is None:
+                output = ToolOutput(f"unsupported call: {call.name}", success=False)
+            else:
+                output = await tool.run(call, ToolContext(self, call))
         except ToolError as error:
             output = ToolOutput(str(error), success=False)
         except AgentError as error:  # the act could not be contained or recorded: the model is told, unless the log itself is gone
@@ -230,7 +234,7 @@ class Turn:
             output = ToolOutput(f"execution error: {error}", success=False)
         self.record(ToolAnswered(FunctionCallOutput(call.call_id, output.text), output.success))
 
-    # -- what a tool may ask of its turn
+    # -- what the acts of tools need of their turn (`ToolHost`)
 
     @property
     def diff(self) -> "TurnDiff":

@@ -9,14 +9,14 @@ from understudy.policy.words import Words
 from understudy.protocol.choices import SandboxMode
 
 
-def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode, standing: str = "") -> str:
-    """Equal for two calls only if everything about them is; `environment` is its digest, `standing` what the command rests on."""
-    return _digest((mode, cwd, environment, standing, *argv))
+def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode, depends_on: str = "") -> str:
+    """Equal for two calls only if everything about them is: their environment, by its digest, and what they depend on."""
+    return _digest((mode, cwd, environment, depends_on, *argv))
 
 
-def ground_digest(standing: str) -> str:
-    """What a question says of the ground that a command stands on: the same after a restart, if nothing has changed."""
-    return _digest((standing,))
+def dependencies_digest(depends_on: str) -> str:
+    """What a question says of what its command depends on: the same after a restart, if nothing has changed."""
+    return _digest((depends_on,))
 
 
 class _Latest:

@@ -37,7 +37,7 @@ class Pin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pins(msgspec.Struct, frozen=True, gc=False):
-    """What a conversation stands on: its working directory and the other writable roots."""
+    """Where a conversation works: its working directory and the other writable roots."""
 
     boot: str  # of the machine; device numbers hold for one
     places: tuple[Pin, ...]
@@ -128,7 +128,7 @@ class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_a
     retries: bool = False  # the command has run contained and was refused something
     note: str | None = None  # why it is asked, in the words of a rule of the user's; `reason` may be the model's
     full_access: bool = False  # the mode has no sandbox that the command could leave
-    ground: str = ""  # digest of the folder, programs and scripts that the question is about; empty in older records
+    depends_on: str = msgspec.field(default="", name="ground")  # digest of folder, programs and scripts; empty in older records
 
 
 class PatchApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="patch_approval_asked"):

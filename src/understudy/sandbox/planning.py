@@ -165,7 +165,7 @@ def _roots(containment: Containment, places: dict[str, Place]) -> tuple[str, ...
 
 
 def places_of(command: Command, containment: Containment) -> list[Place]:
-    """What the command stands on, as the conversation has pinned it; what it has not, as it is now."""
+    """Where the command works, as the conversation has pinned it; what it has not, as it is now."""
     return resolve_places((workspace_of(command, containment), *writable_roots(containment)), containment.pinned)
 
 

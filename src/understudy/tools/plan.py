@@ -25,5 +25,5 @@ class UpdatePlan:
     async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
         params = read_arguments(call.arguments, PlanParams, "UpdatePlanArgs")
         steps = tuple(PlanStep(step.step, step.status) for step in params.plan)
-        context.record(PlanUpdated(steps, params.explanation))
+        context.show_plan(PlanUpdated(steps, params.explanation))
         return ToolOutput("Plan updated")

@@ -25,7 +25,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One tool. Its module is imported when a model is at work, not before: it may need policy and sandbox."""
+    """One tool. Its module is imported when a model is at work, not before."""
 
     names: tuple[str, ...]  # the first is offered; a model may use the others too
     module: str
@@ -54,6 +54,9 @@ TOOLS = (
 )
 
 
+_ACTS = ("understudy.tools.acts.patches", "understudy.tools.acts.commands")  # need policy and sandbox, so they take long to load
+
+
 @lru_cache(maxsize=16)  # a model may make up any number of names
 def find_tool(name: str) -> "Tool | None":
     """The tool of that name, loaded when it is first asked for; None if there is none."""
@@ -62,9 +65,12 @@ def find_tool(name: str) -> "Tool | None":
 
 
 def load_tools() -> Iterator[None]:
-    """Have them ready before a model calls one, one after the other."""
+    """Have them, and what they can do, ready before a model calls one, step by step."""
     for entry in TOOLS:
         find_tool(entry.names[0])
+        yield
+    for module in _ACTS:
+        import_module(module)
         yield
 
 

@@ -1,21 +1,18 @@
-"""What a tool is, and what it may ask of the turn that runs it."""
+"""What a tool is, and all that it is handed: ways to act that policy judges.
 
-from collections.abc import Callable
+A tool holds no path, process or sandbox, so it cannot act without being judged; `tests/tools/test_what_tools_can_reach.py` holds
+that for every tool there is. What acts is in `tools/acts`.
+"""
+
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from understudy.places.places import Places
-from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
 from understudy.protocol.items import FunctionCall
-from understudy.protocol.records import CommandApprovalAsked, Delta, PatchApprovalAsked, Record
+from understudy.protocol.records import PlanUpdated
 
-if TYPE_CHECKING:  # names only: a server starts before any tool is called
-    from understudy.policy.rules import Rules
-    from understudy.sandbox.spec import Command, CommandResult, Containment
-    from understudy.tools.patch.turn_diff import TurnDiff
-
-Question = CommandApprovalAsked | PatchApprovalAsked
+if TYPE_CHECKING:
+    from understudy.tools.host import ToolHost
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
@@ -25,74 +22,56 @@ class ToolOutput(msgspec.Struct, frozen=True):
     success: bool = True
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A decision and who made it: the client, or the rule that answers when nobody can."""
+class CommandRequest(msgspec.Struct, frozen=True):
+    """A command that the model wants to run."""
 
-    decision: Decision
-    source: str
-
-    def refusal(self, what: str) -> str:
-        """The refusal as the model is told it."""
-        return f"{what} rejected by user" if self.source == "client" else f"{what} rejected: {self.source}"
-
-
-class ToolSettings(msgspec.Struct, frozen=True):
-    """What the user decided. The model chooses none of it."""
-
-    cwd: str
-    approval_policy: ApprovalPolicy
-    sandbox_mode: SandboxMode
-    containment: "Containment | None"  # None: danger-full-access
-    roots: tuple[str, ...]  # cwd and the other writable roots, absolute: what counts as the project
-    environment: dict[str, str]
-    rules: "Rules"
-    protected: tuple[str, ...]
-    places: Places
-    home: str = ""
-    default_timeout: float = 60.0  # seconds
-    state: str = ""  # our own folder, where conversations tell each other what they hold still; empty: they do not
+    argv: tuple[str, ...]
+    workdir: str | None = None  # a relative one starts at the working directory
+    seconds: float | None = None  # none: the configured default
+    escalated: bool = False  # the model asks to leave the sandbox
+    justification: str | None = None
 
 
-class RunsCommands(Protocol):
-    async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult": ...
+class ToolContext:
+    """What a tool can do, for one call of the model."""
 
+    __slots__ = ("_call_id", "_host")
 
-class ToolContext(Protocol):
-    """The turn, as a tool sees it."""
+    def __init__(self, host: "ToolHost", call: FunctionCall) -> None:
+        self._host = host
+        self._call_id = call.call_id
 
-    @property
-    def settings(self) -> ToolSettings: ...
+    async def run_command(self, request: CommandRequest) -> ToolOutput:
+        """Judge a command, ask about it where that is needed, run it contained. Raises `ToolError` where it may not begin."""
+        from understudy.tools.acts.commands import run_command  # loaded while a model is at work, not before
 
-    @property
-    def sandbox(self) -> RunsCommands: ...
+        return await run_command(self._host, self._call_id, request)
 
-    @property
-    def diff(self) -> "TurnDiff": ...
+    async def apply_patch(self, patch: str) -> ToolOutput:
+        """Check a patch, judge it, ask about it where that is needed, apply all of it or nothing."""
+        from understudy.tools.acts.patches import apply_patch
 
-    def record(self, *records: Record) -> None:
-        """Append to the log."""
-        ...
+        return await apply_patch(self._host, self._call_id, patch, self._host.settings.cwd)
 
-    async def committed(self) -> None:
-        """Wait until what was recorded is on disk: an act may follow."""
-        ...
+    async def read_file(self, path: str, most: int) -> bytes:
+        """The first `most` bytes of a regular file that the model may be given. A relative path starts at the working directory.
 
-    def emit(self, delta: Delta) -> None: ...
+        Raises `ToolError` for what is masked or cannot be read.
+        """
+        from understudy.tools.acts.files import read_file
 
-    async def ask(self, question: Question) -> Answer:
-        """Put a question to whoever may answer. Raises when the answer ends the turn."""
-        ...
+        return await read_file(self._host, path, most)
 
-    def open_question(self, call_id: str) -> Question | None:
-        """A question about this call that was open when the process that asked it ended."""
-        ...
-
-    def is_approved(self, key: Callable[[], str]) -> bool:
-        """For the rest of the session, by an earlier answer; the key is asked for only where there is any."""
-        ...
+    def show_plan(self, plan: PlanUpdated) -> None:
+        """Record what the model means to do, for those who watch."""
+        self._host.record(plan)
 
 
 class Tool(Protocol):
+    """Something that a model can call. One instance serves all conversations, so it keeps nothing between calls."""
+
     name: str
 
-    async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput: ...
+    async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
+        """Raises `ToolError` with a reason for the model."""
+        ...

@@ -1,12 +1,12 @@
-"""Holds still what a judged command stands on, while it runs outside the sandbox.
+"""Locks on folders, so that nobody replaces what a judged command depends on while it runs outside the sandbox.
 
-To look again just before the start is not enough: a command of another conversation, which may write in the same project, can
-exchange a script in the moment after the look, or write to it while a shell still reads it. So whoever may change files for a
-model (a contained command in its writable roots, a patch in the folders of its files) holds those folders together with others
-of its kind, and a command that leaves the sandbox holds alone every folder in which its ground could be exchanged. Only where
-the two meet does one wait for the other, for a while, and is refused after that.
+Checking again just before the start is not enough: a command of another conversation that may write in the same project can
+replace a script right after the check, or write to it while a shell still reads it. So whoever may change files for a model (a
+contained command in its writable roots, a patch in the folders of its files) takes a shared lock on those folders, and a command
+that leaves the sandbox takes an exclusive one on every folder in which something it depends on could be replaced. Where the two
+meet, one waits for the other, for a while, and is refused after that.
 
-The holds are locks on files of our state folder: they are dropped with the process, and all servers of one home see them.
+The locks are on files of our state folder: they are dropped with the process, and all servers of one home see them.
 """
 
 import asyncio
@@ -16,24 +16,24 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
 from understudy.errors import ToolError
-from understudy.tools.ground import Identity
+from understudy.tools.acts.dependencies import Identity
 
-_LOOKS_AGAIN = 0.02  # seconds
+_RETRY_SECONDS = 0.02
 
 
-class StandsInTheWay(ToolError):
-    """Another command holds what this one needs."""
+class FoldersBusy(ToolError):
+    """Another command has locked what this one needs."""
 
 
 @asynccontextmanager
-async def held(state: str, folders: Iterable[Identity], *, alone: bool, seconds: float, otherwise: str) -> AsyncGenerator[None]:
-    """Raises `StandsInTheWay` with the words of `otherwise` where they cannot be had in time. No `state`: nothing is held."""
+async def locked(state: str, folders: Iterable[Identity], *, alone: bool, seconds: float, otherwise: str) -> AsyncGenerator[None]:
+    """Raises `FoldersBusy` with the text of `otherwise` where they cannot be had in time. Without `state` nothing is locked."""
     wanted = sorted(set(folders)) if state else []
     deadline = asyncio.get_running_loop().time() + seconds
     while (locks := _take(state, wanted, alone)) is None:
         if asyncio.get_running_loop().time() > deadline:
-            raise StandsInTheWay(otherwise)
-        await asyncio.sleep(_LOOKS_AGAIN)
+            raise FoldersBusy(otherwise)
+        await asyncio.sleep(_RETRY_SECONDS)
     try:
         yield
     finally:

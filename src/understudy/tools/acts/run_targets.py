@@ -30,12 +30,12 @@ _MOST_FOLDERS = 16
 _MOST_MATCHES = 100
 
 
-class Named(NamedTuple):
+class RunTargets(NamedTuple):
     files: tuple[str, ...]  # absolute; most of them are not there
     programs: tuple[str, ...]  # by their bare names
 
 
-def named(argv: Words, cwd: str) -> Named:
+def find_run_targets(argv: Words, cwd: str) -> RunTargets:
     words: dict[str, None] = {}  # all of them, in order
     runs: dict[str, None] = {}  # those that may name what is run
     programs = dict.fromkeys(words[0] for words in (argv, *(simple_commands(argv) or ())) if "/" not in words[0])
@@ -49,7 +49,7 @@ def named(argv: Words, cwd: str) -> Named:
                 break
     folders = _folders(words, cwd)
     files = dict.fromkeys(path for word in runs for folder in folders for path in _paths(folder, word))
-    return Named(tuple(files), tuple(programs))
+    return RunTargets(tuple(files), tuple(programs))
 
 
 def scripts_by_name(argv: Words) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a command stands on besides its words: the folder it runs in, the programs and scripts that it names, their interpreters.
+"""What a command depends on besides its words: the folder it runs in, the programs and scripts that it names, their interpreters.
 
 An approval is for these as they are when the question is put. What a program reads by itself (a Makefile, a package's
 scripts) is not looked at.
@@ -13,7 +13,7 @@ from io import FileIO
 from typing import NamedTuple
 
 from understudy.policy.words import Words
-from understudy.tools.named import named, scripts_by_name
+from understudy.tools.acts.run_targets import find_run_targets, scripts_by_name
 
 Identity = tuple[int, int]  # device and inode
 
@@ -24,21 +24,21 @@ _MAX_BYTES = 1024 * 1024  # a larger file is told by its times
 _HEAD = 256
 
 
-def standing(argv: Words, cwd: str, search_path: str = "") -> str:
+def fingerprint(argv: Words, cwd: str, search_path: str = "") -> str:
     """Differs when the folder is another one, when what one of those files holds has changed, or a program is found elsewhere."""
     folder = _status(cwd)
     told = [f"{folder.st_dev}:{folder.st_ino}" if folder else ""]
-    told += [f"{path}:{mark}" for path, mark in _Ground(argv, cwd, search_path).marks.items()]
+    told += [f"{path}:{mark}" for path, mark in _Dependencies(argv, cwd, search_path).marks.items()]
     return "\n".join(told)
 
 
-def folders_of_ground(argv: Words, cwd: str, search_path: str = "") -> frozenset[Identity]:
-    """Every folder in which something that the command stands on could be exchanged, by whoever may write there."""
+def folders_to_lock(argv: Words, cwd: str, search_path: str = "") -> frozenset[Identity]:
+    """Every folder in which something that the command depends on could be replaced, by whoever may write there."""
     found: set[Identity] = set()
-    ground = _Ground(argv, cwd, search_path)
-    paths = [cwd, *(path for path in ground.marks if path.startswith("/"))]
+    depends = _Dependencies(argv, cwd, search_path)
+    paths = [cwd, *(path for path in depends.marks if path.startswith("/"))]
     paths += [os.path.join(cwd, word) for word in scripts_by_name(argv)]  # one that is not there yet could appear
-    if ground.looked_up:
+    if depends.looked_up:
         paths += [os.path.join(cwd, folder, "program") for folder in search_path.split(":")]
     for path in paths[:_MAX_FILES]:
         for way in (path, os.path.realpath(path)):
@@ -46,14 +46,14 @@ def folders_of_ground(argv: Words, cwd: str, search_path: str = "") -> frozenset
     return frozenset(found)
 
 
-class _Ground:
+class _Dependencies:
     """`marks`: what is there, by path, each with something that differs when it changes; and where programs are found, by name."""
 
     def __init__(self, argv: Words, cwd: str, search_path: str) -> None:
         self._cwd = cwd
         self._search_path = search_path
         self.marks: dict[str, str] = {}
-        found = named(argv, cwd)
+        found = find_run_targets(argv, cwd)
         self.looked_up = bool(found.programs)
         for path in found.files:
             self._add(path)
@@ -74,7 +74,7 @@ class _Ground:
             self._add_interpreter(_head(path, times), depth)
 
     def _add_interpreter(self, head: bytes, depth: int) -> None:
-        """A script stands on the program that its first line names, and that one perhaps on another."""
+        """A script depends on the program that its first line names, and that one perhaps on another."""
         if not head.startswith(b"#!") or depth >= _MAX_INTERPRETERS:
             return
         program, *rest = os.fsdecode(head[2:].split(b"\n")[0]).split() or [""]

@@ -1,11 +1,11 @@
-"""What an approval rests on besides the words: changes to it are noticed, changes to mere data are not."""
+"""What a command depends on besides its words: changes to it are noticed, changes to mere data are not."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from understudy.tools.ground import folders_of_ground, identities, standing
+from understudy.tools.acts.dependencies import fingerprint, folders_to_lock, identities
 
 RUNS_IT = [
     ("./run.sh",),
@@ -40,12 +40,12 @@ READS_IT = [
 @pytest.mark.parametrize("argv", RUNS_IT)
 def test_a_script_that_is_run_must_stay_as_it_is(tmp_path: Path, argv: tuple[str, ...]) -> None:
     (tmp_path / "run.sh").write_text("echo good\n")
-    before = standing(argv, str(tmp_path))
-    assert standing(argv, str(tmp_path)) == before
+    before = fingerprint(argv, str(tmp_path))
+    assert fingerprint(argv, str(tmp_path)) == before
     (tmp_path / "run.sh").write_text("echo evil\n")
-    assert standing(argv, str(tmp_path)) != before
+    assert fingerprint(argv, str(tmp_path)) != before
     (tmp_path / "run.sh").unlink()
-    assert standing(argv, str(tmp_path)) != before
+    assert fingerprint(argv, str(tmp_path)) != before
 
 
 IN_A_FOLDER = [
@@ -63,10 +63,10 @@ def test_a_script_in_a_folder_that_the_command_goes_to_must_stay_as_it_is(tmp_pa
     for folder in ("sub", "deep"):
         (tmp_path / folder).mkdir()
     (tmp_path / "sub" / "run.sh").write_text("echo good\n")
-    before = standing(argv, str(tmp_path))
-    assert folders_of_ground(argv, str(tmp_path)) >= identities([str(tmp_path), str(tmp_path / "sub")])
+    before = fingerprint(argv, str(tmp_path))
+    assert folders_to_lock(argv, str(tmp_path)) >= identities([str(tmp_path), str(tmp_path / "sub")])
     (tmp_path / "sub" / "run.sh").write_text("echo evil\n")
-    assert standing(argv, str(tmp_path)) != before
+    assert fingerprint(argv, str(tmp_path)) != before
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_a_script_in_a_folder_that_the_command_goes_to_must_stay_as_it_is(tmp_pa
 def test_a_module_that_is_run_must_stay_as_it_is(tmp_path: Path, argv: tuple[str, ...], file: str) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("good")
-    before = standing(argv, str(tmp_path))
+    before = fingerprint(argv, str(tmp_path))
     (tmp_path / file).write_text("evil")
-    assert standing(argv, str(tmp_path)) != before
+    assert fingerprint(argv, str(tmp_path)) != before
 
 
 CALLS_A_PROGRAM = [
@@ -113,45 +113,45 @@ def test_a_program_and_what_interprets_it_must_stay_as_they_are(tmp_path: Path, 
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}/bin:/usr/bin:/bin"
-    before = standing(argv, str(tmp_path), path)
-    assert standing(argv, str(tmp_path), path) == before
-    assert folders_of_ground(argv, str(tmp_path), path) >= identities([str(tmp_path), str(tmp_path / "bin")])
+    before = fingerprint(argv, str(tmp_path), path)
+    assert fingerprint(argv, str(tmp_path), path) == before
+    assert folders_to_lock(argv, str(tmp_path), path) >= identities([str(tmp_path), str(tmp_path / "bin")])
     target = tmp_path / ("bin/tool" if changed == "tool" else changed)
     target.write_text("#!/bin/sh\necho evil\n")
-    assert standing(argv, str(tmp_path), path) != before
+    assert fingerprint(argv, str(tmp_path), path) != before
 
 
 def test_scripts_that_interpret_each_other_are_looked_at_once(tmp_path: Path) -> None:
     for name, other in (("one", "two"), ("two", "one")):
         (tmp_path / name).write_text(f"#!{tmp_path}/{other}\n")
-    assert standing(("./one",), str(tmp_path)) == standing(("./one",), str(tmp_path))
+    assert fingerprint(("./one",), str(tmp_path)) == fingerprint(("./one",), str(tmp_path))
 
 
 @pytest.mark.parametrize("argv", READS_IT)
 def test_a_file_that_is_only_read_may_change(tmp_path: Path, argv: tuple[str, ...]) -> None:
     (tmp_path / "run.sh").write_text("echo good\n")
-    before = standing(argv, str(tmp_path))
+    before = fingerprint(argv, str(tmp_path))
     (tmp_path / "run.sh").write_text("echo evil\n")
-    assert standing(argv, str(tmp_path)) == before
+    assert fingerprint(argv, str(tmp_path)) == before
 
 
 def test_the_folder_must_stay_the_same_one(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    before = standing(("make",), str(tmp_path / "sub"))
+    before = fingerprint(("make",), str(tmp_path / "sub"))
     (tmp_path / "sub").rename(tmp_path / "old")
     (tmp_path / "sub").symlink_to("/")
-    assert standing(("make",), str(tmp_path / "sub")) != before
+    assert fingerprint(("make",), str(tmp_path / "sub")) != before
 
 
 def test_odd_files_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     argv = ("bash", "pipe", "/dev/zero", "/proc/kmsg", "/dev/tty", "a\0b", "", "x" * 5000, str(tmp_path))
-    assert standing(argv, str(tmp_path)) == standing(argv, str(tmp_path))
+    assert fingerprint(argv, str(tmp_path)) == fingerprint(argv, str(tmp_path))
 
 
 def test_a_large_script_is_told_by_its_times(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_bytes(b"#" * (2 * 1024 * 1024))
-    before = standing(("./run.sh",), str(tmp_path))
+    before = fingerprint(("./run.sh",), str(tmp_path))
     os.utime(script, ns=(1, 1))
-    assert standing(("./run.sh",), str(tmp_path)) != before
+    assert fingerprint(("./run.sh",), str(tmp_path)) != before

@@ -1,0 +1,236 @@
+"""Running a command: judged, perhaps asked about, run contained, and told to the model with what it printed."""
+
+import asyncio
+import os
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import NamedTuple
+
+from understudy.errors import SandboxError, ToolError
+from understudy.policy.approvals import approval_key, dependencies_digest, environment_digest
+from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
+from understudy.policy.environment import with_markers
+from understudy.policy.search_path import planted_programs
+from understudy.policy.steering import steering_variable
+from understudy.policy.verdicts import Verdict
+from understudy.policy.words import Words, simple_commands
+from understudy.protocol.encodable import is_unicode, visible
+from understudy.protocol.items import FunctionCallOutput
+from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, ToolAnswered
+from understudy.sandbox.spec import Command, Containment
+from understudy.tools.acts.command_output import Capture, Finished, with_line
+from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity
+from understudy.tools.acts.folder_locks import locked
+from understudy.tools.acts.patches import apply_patch
+from understudy.tools.host import ToolHost, ToolSettings
+from understudy.tools.output import model_text
+from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
+from understudy.tools.tool import CommandRequest, ToolOutput
+
+KILLED = 137  # what a shell says of a command ended by SIGKILL
+CHANGED = "exec command rejected: its folder or a script that it names has changed since the user was asked"
+MAY_NOT_LEAVE = (
+    "exec command rejected: a command of another conversation is running that could change what this one depends on (its script,"
+    " program or folder) while it runs outside the sandbox. Try again when that has ended, or run it in the sandbox"
+)
+MAY_NOT_CHANGE = (
+    "exec command rejected: a command that the user approved is running outside the sandbox, and this one could change what it"
+    " depends on. Try again when that has ended"
+)
+WAIT_TO_LEAVE, WAIT_TO_CHANGE = 10.0, 60.0  # seconds
+
+
+async def run_command(host: ToolHost, call_id: str, request: CommandRequest) -> ToolOutput:
+    """Raises `ToolError` where it may not begin: nothing has run then."""
+    if any("\0" in word for word in (*request.argv, request.workdir or "")):
+        return ToolOutput("execution error: no program can be given a NUL character", success=False)
+    if (complaint := host.settings.places.complaint()) is not None:
+        return ToolOutput(f"execution error: the command was not run: {complaint}", success=False)
+    cwd = _place(host.settings, request.workdir)
+    if not is_unicode(cwd):
+        return ToolOutput(f"workdir leads to {visible(cwd)}, whose name is not valid UTF-8: use another folder", success=False)
+    if not any(request.argv[:1]):
+        return await _nothing_to_run(call_id, cwd, host)
+    match recognise(request.argv, cwd):
+        case PatchInvocation(body=body, base=base):
+            return await apply_patch(host, call_id, body, base)
+        case PatchMistake(reason=reason):
+            return ToolOutput(f"error: {reason}", success=False)
+        case None:
+            return await _Execution(call_id, request, cwd, host).run()
+
+
+def _place(settings: ToolSettings, workdir: str | None) -> str:
+    """Where it runs. A folder that the model names is judged, asked about and used at the place that it really is."""
+    cwd = settings.cwd
+    return os.path.realpath(os.path.join(settings.places.real(cwd), workdir)) if workdir else cwd
+
+
+async def _nothing_to_run(call_id: str, cwd: str, host: ToolHost) -> ToolOutput:
+    reason = "command args are empty"
+    host.record(CommandStarted(call_id, (), cwd, contained=False), CommandEnded(call_id, "", reason, -1, 0.0))
+    return ToolOutput(f"execution error: {reason}", success=False)
+
+
+class _Foreign(NamedTuple):
+    """What of the project could run under the name of another program. Only `untrusted` spares questions by a program's name."""
+
+    programs: frozenset[str] = frozenset()
+    variable: str | None = None
+
+
+def _foreign(settings: ToolSettings, argv: Words, cwd: str) -> _Foreign:
+    if settings.approval_policy != "untrusted":
+        return _Foreign()
+    called = [words[0] for words in simple_commands(argv) or ()]
+    return _Foreign(
+        planted_programs(settings.environment.get("PATH"), cwd, settings.roots, called),
+        steering_variable(settings.environment, cwd, settings.roots),
+    )
+
+
+class _Execution:
+    """One command on its way: decided, asked about, run, and perhaps run again outside the sandbox."""
+
+    def __init__(self, call_id: str, request: CommandRequest, cwd: str, host: ToolHost) -> None:
+        settings = host.settings
+        self._call_id = call_id
+        self._argv = request.argv
+        self._cwd = cwd
+        self._host = host
+        self._environment = settings.environment
+        self._seconds = settings.default_timeout if request.seconds is None else request.seconds
+        foreign = _foreign(settings, self._argv, cwd)
+        # Needed where it may leave the sandbox unasked; looking takes longer than to decide.
+        self._judged = self._fingerprint() if settings.containment is None else ""
+        self._verdict = decide_command(
+            CommandFacts(
+                self._argv,
+                cwd,
+                settings.roots,
+                settings.approval_policy,
+                settings.sandbox_mode,
+                escalated=request.escalated,
+                justification=request.justification,
+                approved=host.is_approved(self._judge),
+                rules=settings.rules,
+                planted=foreign.programs,
+                steered_by=foreign.variable,
+                home=settings.home,
+            )
+        )
+
+    async def run(self) -> ToolOutput:
+        verdict = self._verdict
+        if verdict.action == "deny":
+            return ToolOutput(f"exec command rejected: {verdict.reason}", success=False)
+        resumed = self._host.open_question(self._call_id)
+        if isinstance(resumed, CommandApprovalAsked) and resumed.retries:  # it has run contained, before a restart
+            return await self._ask_to_retry(None)
+        if verdict.action == "ask":
+            note = None if verdict.rule in ("untrusted", "escalation") else verdict.reason
+            refusal = await self._ask(verdict.justification, retries=False, note=note)
+            if refusal is not None:
+                return refusal
+        finished = await self._execute(self._containment(verdict))
+        if finished.denied and (reason := escalation_after_denial(self._host.settings.approval_policy)) is not None:
+            self._host.record(Noticed(finished.failure()))
+            return await self._ask_to_retry(finished, reason)
+        return finished.output()
+
+    def _containment(self, verdict: Verdict) -> Containment | None:
+        containment = self._host.settings.containment
+        if not verdict.contained or containment is None:
+            return None
+        return containment if verdict.network is None else replace(containment, network=verdict.network)
+
+    async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
+        """None when the command may run."""
+        self._judged = self._fingerprint()
+        full_access = self._host.settings.containment is None
+        key = self._key(self._judged)
+        depends_on = dependencies_digest(self._judged)
+        question = CommandApprovalAsked(self._call_id, self._argv, self._cwd, reason, key, retries, note, full_access, depends_on)
+        answer = await self._host.ask(question)
+        if answer.decision == "denied":
+            return ToolOutput(answer.refusal("exec command"), success=False)
+        if self._fingerprint() != self._judged:
+            return ToolOutput(CHANGED, success=False)
+        return None
+
+    def _judge(self) -> str:
+        self._judged = self._judged or self._fingerprint()
+        return self._key(self._judged)
+
+    def _fingerprint(self) -> str:
+        return fingerprint(self._argv, self._cwd, self._environment.get("PATH", ""))
+
+    def _key(self, depends_on: str) -> str:
+        mode = self._host.settings.sandbox_mode
+        return approval_key(self._argv, self._cwd, environment_digest(self._environment), mode, depends_on)
+
+    async def _ask_to_retry(self, before: Finished | None, reason: str | None = None) -> ToolOutput:
+        refusal = await self._ask(reason, retries=True)
+        if refusal is not None:
+            return refusal if before is None else ToolOutput(f"{refusal.text}\n{before.output().text}", success=False)
+        self._host.record(Noticed("retrying command without sandbox"))
+        return (await self._execute(None)).output()
+
+    async def _execute(self, containment: Containment | None) -> Finished:
+        """Raises `ToolError` where it may not begin: nothing has run then."""
+        async with self._locked_folders(containment):
+            if self._is_judged(containment) and self._fingerprint() != self._judged:
+                raise ToolError(CHANGED)
+            return await self._run(containment)
+
+    def _is_judged(self, containment: Containment | None) -> bool:
+        """Whether it leaves the sandbox for what it is. Where the mode has no sandbox and nothing is asked, it may be anything."""
+        return containment is None and self._verdict.rule != "full-access"
+
+    def _locked_folders(self, containment: Containment | None) -> AbstractAsyncContextManager[None]:
+        state = self._host.settings.state
+        if containment is not None:
+            roots = containment.writable_roots if containment.mode == "workspace-write" else ()
+            return locked(state, identities(roots), alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE)
+        folders = frozenset[Identity]()
+        if self._is_judged(containment):
+            folders = folders_to_lock(self._argv, self._cwd, self._environment.get("PATH", ""))
+        return locked(state, folders, alone=True, seconds=WAIT_TO_LEAVE, otherwise=MAY_NOT_LEAVE)
+
+    async def _cleared(self) -> None:
+        """The intent is on disk; and everything is still as it was judged."""
+        await self._host.committed()
+        if self._fingerprint() != self._judged:
+            raise ToolError(CHANGED)
+
+    async def _run(self, containment: Containment | None) -> Finished:
+        host = self._host
+        if containment is not None and containment.private_tmp is not None:
+            os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
+        host.record(CommandStarted(self._call_id, self._argv, self._cwd, contained=containment is not None))
+        watch = host.settings.places.watch_masks() if containment is not None else None
+        capture = Capture(self._call_id, host, watch)
+        environment = with_markers(
+            self._environment, contained=containment is not None, network=containment.network if containment else "on"
+        )
+        judged = self._is_judged(containment)
+        clearance = self._cleared if judged else host.committed
+        folder = identity(self._cwd) if judged else None
+        command = Command(self._argv, self._cwd, environment, self._seconds, containment, clearance, folder)
+        started = asyncio.get_running_loop().time()
+        try:
+            result = await host.sandbox.run(command, capture.feed)
+            capture.check()
+        except asyncio.CancelledError:
+            seconds = asyncio.get_running_loop().time() - started
+            host.record(CommandEnded(self._call_id, capture.stdout.text(), capture.stderr.text(), KILLED, seconds))
+            text = model_text(with_line(capture.merged.text(), "interrupted by the user"), KILLED, seconds)
+            host.record(ToolAnswered(FunctionCallOutput(self._call_id, text), success=False))
+            raise
+        except (SandboxError, ToolError) as error:
+            host.record(CommandEnded(self._call_id, "", str(error), -1, 0.0))
+            raise
+        may_ask = host.settings.approval_policy == "on-request"  # the only policy under which the model can ask to leave
+        finished = Finished(result, capture, self._seconds, containment, may_ask=may_ask)
+        host.record(finished.record(self._call_id))
+        return finished

@@ -1,0 +1,112 @@
+"""Changing files: a patch is checked, judged and perhaps asked about before the first file is touched, and then applied whole."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from understudy.errors import PatchError
+from understudy.places.judging import Placement
+from understudy.policy.decide import PROTECTED_REASON, PatchFacts, decide_patch
+from understudy.policy.verdicts import Verdict
+from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
+from understudy.tools.acts.dependencies import identities
+from understudy.tools.acts.folder_locks import locked
+from understudy.tools.host import ToolHost
+from understudy.tools.output import model_text
+from understudy.tools.patch.door import Masked
+from understudy.tools.patch.placement import classify_targets
+from understudy.tools.patch.plan import PatchPlan, apply_plan, plan_patch
+from understudy.tools.tool import ToolOutput
+
+T = TypeVar("T")
+WAIT_TO_CHANGE = 60.0  # seconds
+MAY_NOT_CHANGE = (
+    "patch rejected: a command that the user approved is running outside the sandbox, and the patch would change what it needs."
+    " Try again when that has ended"
+)
+LARGE_PATCH = 256 * 1024  # beyond this the event loop is not made to wait for it
+
+
+async def apply_patch(host: ToolHost, call_id: str, body: str, base: str) -> ToolOutput:
+    large = len(body) > LARGE_PATCH
+    if (complaint := host.settings.places.complaint()) is not None:
+        return ToolOutput(f"error: {complaint}", success=False)
+    try:
+        plan = await _off_loop(large, lambda: plan_patch(body, base, host.settings.places))
+    except Masked as error:
+        return ToolOutput(f"patch rejected: {PROTECTED_REASON}: {error}", success=False)
+    except PatchError as error:
+        return ToolOutput(f"error: {error}", success=False)
+    places = classify_targets(plan, host.settings.places)
+    verdict = decide_patch(_facts(plan, places, host))
+    if verdict.action == "deny":
+        return ToolOutput(f"patch rejected: {verdict.reason}", success=False)
+    asked = verdict.action == "ask"
+    if asked:
+        answer = await host.ask(_question(call_id, plan, places, verdict))
+        if answer.decision == "denied":
+            return ToolOutput(answer.refusal("patch"), success=False)
+    folders = identities(os.path.dirname(edit.spot.real) for edit in plan.edits)
+    async with locked(host.settings.state, folders, alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE):
+        host.record(PatchStarted(call_id, plan.changes, auto_approved=not asked))
+        await host.committed()
+        return await _apply(call_id, plan, host, large)
+
+
+def _facts(plan: PatchPlan, places: tuple[Placement, ...], host: ToolHost) -> PatchFacts:
+    settings = host.settings
+    return PatchFacts(
+        settings.approval_policy,
+        settings.sandbox_mode,
+        outside=any(place.place == "outside" for place in places),
+        protected=any(place.place in ("protected", "masked") for place in places),
+        empty=plan.is_empty,
+        targets=plan.targets,
+        project=settings.roots,
+        rules=settings.rules,
+    )
+
+
+def _question(call_id: str, plan: PatchPlan, places: tuple[Placement, ...], verdict: Verdict) -> PatchApprovalAsked:
+    shown = [(edit.spot.shown, place.place) for edit, place in zip(plan.edits, places, strict=True)]  # as `changes` spells them
+    outside = tuple(path for path, place in shown if place == "outside")
+    protected = tuple(path for path, place in shown if place == "protected")
+    reason = None if verdict.rule == "untrusted" else verdict.reason  # that policy asks about every patch
+    return PatchApprovalAsked(call_id, plan.changes, reason, outside, protected, plan.overwrites)
+
+
+async def _apply(call_id: str, plan: PatchPlan, host: ToolHost, large: bool) -> ToolOutput:
+    started = asyncio.get_running_loop().time()
+    host.diff.before(plan)
+    applying = asyncio.ensure_future(_off_loop(large, lambda: apply_plan(plan)))
+    try:
+        await asyncio.shield(applying)  # all or nothing: an interrupt waits for the end of it, and then it is on record
+    except asyncio.CancelledError:
+        await asyncio.wait([applying])
+        _record_outcome(call_id, plan, host, applying.exception())
+        raise
+    except PatchError:
+        pass
+    error = applying.exception()
+    _record_outcome(call_id, plan, host, error)
+    seconds = asyncio.get_running_loop().time() - started
+    if error is None:
+        return ToolOutput(model_text(plan.summary, 0, seconds))
+    return ToolOutput(model_text(f"{error}\n", 1, seconds), success=False)
+
+
+def _record_outcome(call_id: str, plan: PatchPlan, host: ToolHost, error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, PatchError):
+        raise error
+    if error is None:
+        host.record(PatchEnded(call_id, plan.summary, "", success=True))
+    else:
+        host.record(PatchEnded(call_id, "", f"{error}\n", success=False))
+    diff = host.diff.news()
+    if diff is not None:
+        host.record(DiffChanged(diff))
+
+
+async def _off_loop(large: bool, work: Callable[[], T]) -> T:
+    return await asyncio.to_thread(work) if large else work()

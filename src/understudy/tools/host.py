@@ -1,0 +1,84 @@
+"""What the acts need of the turn that runs them. Tools do not get this: they are handed a `ToolContext`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from understudy.places.places import Places
+from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
+from understudy.protocol.records import CommandApprovalAsked, Delta, PatchApprovalAsked, Record
+
+if TYPE_CHECKING:  # names only: a server starts before any tool is called
+    from understudy.policy.rules import Rules
+    from understudy.sandbox.spec import Command, CommandResult, Containment
+    from understudy.tools.patch.turn_diff import TurnDiff
+
+Question = CommandApprovalAsked | PatchApprovalAsked
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A decision and who made it: the client, or the rule that answers when nobody can."""
+
+    decision: Decision
+    source: str
+
+    def refusal(self, what: str) -> str:
+        """The refusal as the model is told it."""
+        return f"{what} rejected by user" if self.source == "client" else f"{what} rejected: {self.source}"
+
+
+class ToolSettings(msgspec.Struct, frozen=True):
+    """What the user decided. The model chooses none of it."""
+
+    cwd: str
+    approval_policy: ApprovalPolicy
+    sandbox_mode: SandboxMode
+    containment: "Containment | None"  # None: danger-full-access
+    roots: tuple[str, ...]  # cwd and the other writable roots, absolute: what counts as the project
+    environment: dict[str, str]
+    rules: "Rules"
+    protected: tuple[str, ...]
+    places: Places
+    home: str = ""
+    default_timeout: float = 60.0  # seconds
+    state: str = ""  # our own folder, where conversations lock the folders that a command depends on; empty: they do not
+
+
+class RunsCommands(Protocol):
+    async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult": ...
+
+
+class ToolHost(Protocol):
+    """The turn, as the acts see it."""
+
+    @property
+    def settings(self) -> ToolSettings: ...
+
+    @property
+    def sandbox(self) -> RunsCommands: ...
+
+    @property
+    def diff(self) -> "TurnDiff": ...
+
+    def record(self, *records: Record) -> None:
+        """Append to the log."""
+        ...
+
+    async def committed(self) -> None:
+        """Wait until what was recorded is on disk: an act may follow."""
+        ...
+
+    def emit(self, delta: Delta) -> None: ...
+
+    async def ask(self, question: Question) -> Answer:
+        """Put a question to whoever may answer. Raises when the answer ends the turn."""
+        ...
+
+    def open_question(self, call_id: str) -> Question | None:
+        """A question about this call that was open when the process that asked it ended."""
+        ...
+
+    def is_approved(self, key: Callable[[], str]) -> bool:
+        """For the rest of the session, by an earlier answer; the key is asked for only where there is any."""
+        ...
