@@ -110,7 +110,7 @@ def _add_serving(commands: Commands) -> None:
     server = _add(
         commands,
         "mcp-server",
-        "serve",
+        "mcp_server",
         "serve MCP on standard input and output",
         more="Clients start it; docs/clients.md says how.",
         aliases=["mcp"],

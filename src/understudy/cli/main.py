@@ -20,7 +20,7 @@ def main() -> int:
                 from understudy.cli.greeting import greet_person
 
                 greet_person()
-            from understudy.servers.mcp.first import serve
+            from understudy.servers.mcp.start import serve
 
             return serve()
         from understudy.cli.commands import run

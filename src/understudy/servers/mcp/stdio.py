@@ -10,25 +10,25 @@ from understudy.protocol.callers import LOCAL
 from understudy.servers import pipes
 from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
-from understudy.servers.mcp.first import Beginning
+from understudy.servers.mcp.early_initialize import EarlyInput
 from understudy.servers.pipe_sink import PipeSink
 from understudy.servers.process import Ending, run_server
 
 LAST_WORDS_SECONDS = 0.3
 
 
-def run(beginning: Beginning, cli: Sequence[tuple[str, Any]]) -> int:
+def run(early: EarlyInput, cli: Sequence[tuple[str, Any]]) -> int:
     """Serve until the input ends or a signal comes. Returns the exit code."""
-    return run_server("MCP on standard input and output", partial(_serve, beginning, cli))
+    return run_server("MCP on standard input and output", partial(_serve, early, cli))
 
 
-async def _serve(beginning: Beginning, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
+async def _serve(early: EarlyInput, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
     engine = Engine(cli=cli)
     sink = PipeSink(asyncio.get_running_loop())
-    dispatcher = Dispatcher(engine, LOCAL, sink, beginning.handshake)
+    dispatcher = Dispatcher(engine, LOCAL, sink, early.handshake)
     await pipes.open_output(sink, ending)
     await pipes.open_input(
-        lambda line: dispatcher.receive(read_message(line)), sink, ending, already_read=beginning.read, at_end=beginning.ended
+        lambda line: dispatcher.receive(read_message(line)), sink, ending, already_read=early.unanswered, at_end=early.ended
     )
     code = await ending.wait()
     await engine.close()

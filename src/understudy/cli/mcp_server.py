@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from understudy.cli.greeting import greet_person
 from understudy.cli.settings import read_overrides
-from understudy.servers.mcp.first import serve
+from understudy.servers.mcp.start import serve
 
 
 def run(options: Namespace) -> int:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from understudy.servers.mcp.first import Beginning, answer_first
+from understudy.servers.mcp.early_initialize import EarlyInput, answer_early
 
 Json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -21,16 +21,16 @@ PARAMS = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"n
 PLAIN = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMS}
 
 
-def hear(sent: bytes) -> tuple[Beginning, bytes]:
-    """What was made of a beginning, and what was answered."""
+def hear(sent: bytes) -> tuple[EarlyInput, bytes]:
+    """What was made of a early, and what was answered."""
     heard, said = os.pipe()
     read, written = os.pipe()
     try:
         os.write(said, sent)
         os.close(said)
-        beginning = answer_first(heard, written)
+        early = answer_early(heard, written)
         os.close(written)
-        return beginning, os.read(read, 65536)
+        return early, os.read(read, 65536)
     finally:
         os.close(heard)
         os.close(read)
@@ -44,11 +44,11 @@ def test_a_plain_request_is_answered_whatever_its_id_and_its_client(
     client = {"name": name, "version": name}
     params: dict[str, Any] = {**more, **PARAMS, "clientInfo": client, "capabilities": {**more, "elicitation": {}}}
     line = json.dumps({**PLAIN, "id": request_id, "params": params}, ensure_ascii=ascii_only)
-    beginning, answer = hear(line.encode() + b"\nmore")
+    early, answer = hear(line.encode() + b"\nmore")
     assert json.loads(answer)["id"] == request_id
     assert json.loads(answer)["result"]["protocolVersion"] == "2025-06-18"
-    assert beginning.handshake is not None
-    assert (beginning.handshake.can_be_asked, beginning.read) == (True, b"more")
+    assert early.handshake is not None
+    assert (early.handshake.can_be_asked, early.unanswered) == (True, b"more")
 
 
 @given(st.binary(max_size=60) | Json.map(json.dumps).map(str.encode))
@@ -65,17 +65,17 @@ def test_a_plain_request_is_answered_whatever_its_id_and_its_client(
 @settings(deadline=None)
 def test_anything_else_is_left_to_the_server_as_it_came(line: bytes) -> None:
     sent = line.replace(b"\n", b" ") + b"\nmore"
-    beginning, answer = hear(sent)
-    assert (beginning.handshake, beginning.read, answer) == (None, sent, b"")
+    early, answer = hear(sent)
+    assert (early.handshake, early.unanswered, answer) == (None, sent, b"")
 
 
 ALONE = """
 import sys
-from understudy.servers.mcp.first import answer_first
+from understudy.servers.mcp.early_initialize import answer_early
 assert "json" not in sys.modules
-beginning = answer_first()
-assert beginning.handshake is None
-sys.stdout.buffer.write(beginning.read)
+early = answer_early()
+assert early.handshake is None
+sys.stdout.buffer.write(early.unanswered)
 """
 
 

@@ -1,0 +1,78 @@
+"""The start of `understudy mcp-server`: `initialize` is answered first, and everything else is loaded after that."""
+
+import os
+
+from understudy.servers.mcp.early_initialize import answer_early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def serve(cli: "Sequence[tuple[str, Any]]" = ()) -> int:
+    """An MCP server on standard input and output, until the input ends or a signal comes. The exit code."""
+    try:
+        _end_quietly_on_signals()
+        closed = _missing_stream()
+        if closed is not None:
+            return _refuse(f"standard {closed} is closed, but an MCP client talks to this server through it")
+        return _serve(cli)
+    except (KeyboardInterrupt, _Ended):
+        return 0
+
+
+def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
+    try:
+        early = answer_early()
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        return _refuse(f"standard input or output failed: {error.strerror}")
+    if early.ended and not early.unanswered.strip():
+        return 0
+    from understudy.servers.memory import hide_memory
+
+    hide_memory()
+    import gc
+
+    gc.disable()  # nothing of what is imported is ever garbage
+    from understudy.servers.mcp.stdio import run
+
+    gc.freeze()
+    gc.set_threshold(10_000, 5, 5)  # what a turn leaves behind is mostly freed without it
+    gc.enable()
+
+    return run(early, cli)
+
+
+class _Ended(BaseException):
+    """A signal asked us to end before the event loop could listen for it."""
+
+
+def _end_quietly_on_signals() -> None:
+    """Until the event loop does: a client may end us while we are still being loaded. By the part of `signal` in C."""
+    signals: Any = __import__("_signal")  # which has no stub
+
+    def end(number: int, frame: object) -> None:
+        raise _Ended
+
+    for number in (signals.SIGTERM, signals.SIGHUP):
+        signals.signal(number, end)
+
+
+def _missing_stream() -> str | None:
+    """Which of standard input and output is not open: what is opened next would be taken for it."""
+    for fd, name in enumerate(("input", "output", "error")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            if name != "error":
+                return name
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: messages go nowhere
+    return None
+
+
+def _refuse(reason: str) -> int:
+    os.write(2, f"understudy: {reason}\n".encode())
+    return 1
