@@ -83,6 +83,7 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "stringprep",
     "tempfile",
     "unicodedata",
+    "understudy.models.anthropic",
     "understudy.models.chat",
     "understudy.models.scripted",
     "understudy.policy",

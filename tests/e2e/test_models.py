@@ -18,7 +18,7 @@ def streamed(*items: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_encrypted_reasoning_is_carried_through_the_turn_and_the_next_one(tmp_path: Path) -> None:
-    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC-1"}
+    thought: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC-1"}
     command = {"type": "function_call", "id": "fc_1", "call_id": "call1", "name": "shell", "arguments": '{"command":["true"]}'}
     script = [streamed(thought, command), say("done"), say("again")]
     async with scene(script, tmp_path, wire="responses") as (model, client):

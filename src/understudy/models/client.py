@@ -55,7 +55,10 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
             url = request_url(provider, ResponsesWire.path)
             return HttpModel(provider, ResponsesWire(settings, str(url)), url, credentials, http, settings.model)
         case "anthropic":
-            raise ConfigError(f"model provider `{provider.id}` cannot be asked yet: its wire is not spoken")
+            from understudy.models.anthropic import AnthropicWire
+
+            url = request_url(provider, AnthropicWire.path)
+            return HttpModel(provider, AnthropicWire(settings), url, credentials, http, settings.model)
 
 
 def _open_scripted(settings: ModelSettings) -> Model:

@@ -10,7 +10,7 @@ import msgspec
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item
 
-ItemEncoder = Callable[[Item], bytes]  # empty: not sent at all
+ItemEncoder = Callable[[Any], bytes]  # empty: not sent at all
 ToolEncoder = Callable[[ToolSpec], dict[str, Any]]
 
 _encode = msgspec.json.Encoder().encode
@@ -20,14 +20,14 @@ CACHED_OFFERS = 16
 
 
 class EncodedHistory:
-    """The items of one conversation with what they were encoded to. A memo: it changes how fast, never what."""
+    """The items or turns of one conversation with what they were encoded to. A memo: it changes how fast, never what."""
 
     def __init__(self) -> None:
-        self._items: list[Item] = []
+        self._items: list[object] = []
         self._parts: list[bytes] = []
         self.size = 0
 
-    def encode(self, items: Sequence[Item], encoder: ItemEncoder) -> list[bytes]:
+    def encode(self, items: Sequence[object], encoder: ItemEncoder) -> list[bytes]:
         """The items, each with a comma before it. Not to be changed by the caller."""
         wanted = list(items)
         if wanted[: len(self._items)] != self._items:
@@ -54,7 +54,7 @@ class HistoryCache:
         self._histories: OrderedDict[tuple[str, str], EncodedHistory] = OrderedDict()
         self._size = 0
 
-    def encode(self, wire: str, conversation_id: str, items: Sequence[Item], encoder: ItemEncoder) -> list[bytes]:
+    def encode(self, wire: str, conversation_id: str, items: Sequence[object], encoder: ItemEncoder) -> list[bytes]:
         key = (wire, conversation_id)
         history = self._histories.pop(key, None) or EncodedHistory()
         self._size -= history.size
@@ -128,7 +128,7 @@ def _in_order(items: Sequence[Item]) -> bool:
     return open_call is None
 
 
-def _common(left: Sequence[Item], right: Sequence[Item]) -> int:
+def _common(left: Sequence[object], right: Sequence[object]) -> int:
     for index, (one, other) in enumerate(zip(left, right, strict=False)):
         if one is not other and one != other:
             return index

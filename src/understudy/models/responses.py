@@ -9,7 +9,7 @@ from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.responses_stream import ResponsesDecoder
-from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from understudy.protocol.items import ANSWER, FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 
 encode = msgspec.json.Encoder().encode
 
@@ -147,17 +147,17 @@ class _Form:
             case Reasoning():
                 return self._encode_reasoning(item)
             case FunctionCall() if item.call_id in self._custom:
-                fields = {"type": "custom_tool_call", "id": item.id, "name": item.name, "input": free_text(item.arguments)}
+                fields = {"type": "custom_tool_call", "id": own_id(item), "name": item.name, "input": free_text(item.arguments)}
                 return encode({**fields, "call_id": item.call_id})
             case FunctionCall():
-                fields = {"type": "function_call", "id": item.id, "name": item.name, "arguments": item.arguments}
+                fields = {"type": "function_call", "id": own_id(item), "name": item.name, "arguments": item.arguments}
                 return encode({**fields, "call_id": item.call_id})
             case FunctionCallOutput():
                 kind = "custom_tool_call_output" if item.call_id in self._custom else "function_call_output"
                 return encode({"type": kind, "call_id": item.call_id, "output": item.output})
 
     def _encode_reasoning(self, item: Reasoning) -> bytes:
-        if not self.reasons or (item.id is None and item.encrypted_content is None):
+        if not self.reasons or item.signature is not None or (item.id is None and item.encrypted_content is None):
             return b""  # from another wire: only a reader understands it
         if not self.store and item.encrypted_content is None:
             if not item.content:
@@ -165,6 +165,10 @@ class _Form:
             return encode({"type": "reasoning", "summary": item.summary, "content": item.content})
         fields = {"type": "reasoning", "id": item.id, "summary": item.summary, "encrypted_content": item.encrypted_content}
         return encode({**fields, "content": item.content} if item.content else fields)
+
+
+def own_id(call: FunctionCall) -> str | None:
+    return None if call.id is None or call.id.startswith(ANSWER) else call.id
 
 
 def free_text(arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Token counts, as either wire spells them."""
+"""Token counts, as each wire spells them. `input_tokens` is all that was sent, whether a cache had it or not."""
 
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ def read_usage(value: Any) -> Usage | None:
         return None
     cached = _details(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
     reasoning = _details(usage, ("completion_tokens_details", "output_tokens_details"), "reasoning_tokens")
+    if cached is None:
+        cached = _count(usage, "prompt_cache_hit_tokens")  # DeepSeek
     total = _count(usage, "total_tokens")
     return Usage(
         input_tokens=sent or 0,
@@ -26,6 +28,17 @@ def read_usage(value: Any) -> Usage | None:
         cached_input_tokens=cached,
         reasoning_output_tokens=reasoning,
     )
+
+
+def read_anthropic_usage(usage: dict[str, Any]) -> Usage | None:
+    """This provider counts apart what came from its cache and what went into it."""
+    sent, received = _count(usage, "input_tokens"), _count(usage, "output_tokens")
+    if sent is None and received is None:
+        return None
+    cached, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
+    total = (sent or 0) + (cached or 0) + (written or 0)
+    reasoning = _details(usage, ("output_tokens_details",), "thinking_tokens")
+    return Usage(total, received or 0, total + (received or 0), cached, reasoning, written)
 
 
 def _details(usage: dict[str, Any], keys: tuple[str, ...], name: str) -> int | None:

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+ANSWER = "answer:"  # begins the ids of items that name the answer they came in, for a wire that has to put answers together again
+
 
 class InputText(msgspec.Struct, frozen=True, gc=False, tag="input_text", tag_field="type"):
     text: str
@@ -45,6 +47,7 @@ class Reasoning(msgspec.Struct, frozen=True, gc=False, tag="reasoning", tag_fiel
     content: tuple[ReasoningText, ...] | None = None  # raw reasoning, where the model gives it
     encrypted_content: str | None = None
     id: str | None = None
+    signature: str | None = None  # Anthropic's, over the summary; empty: the thought was withheld, see `encrypted_content`
 
 
 class FunctionCall(msgspec.Struct, frozen=True, gc=False, tag="function_call", tag_field="type"):

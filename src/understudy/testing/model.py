@@ -1,4 +1,4 @@
-"""A model provider for tests: real HTTP on loopback, Chat Completions and Responses, answers from a script in their order."""
+"""A model provider for tests: real HTTP on loopback, the wires of OpenAI and Anthropic, answers from a script in their order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ScriptedModel:
 
     In place of a script there may be a function that answers each request; it is called as often as the model is asked. `url` is
     what a provider's `base_url` should be. `requests` holds the decoded bodies received so far, `received` their headers too.
-    Both wires are served at once: the path of a request tells which one it speaks.
+    All wires are served at once: the path of a request tells which one it speaks.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class ScriptedModel:
     async def _play(self, entry: Entry, request: ReceivedRequest, line: _Line) -> None:
         match entry:
             case Answer():
-                wire: Wire = "responses" if request.path.partition("?")[0].endswith("/responses") else "chat"
+                wire = _wire_of(request.path)
                 done = wire == "chat" and entry.ending == "whole"
                 await self._stream(spell(entry, wire), line, done=done, whole=entry.ending != "dropped")
             case Refusal():
@@ -189,7 +189,7 @@ class ScriptedModel:
                     await line.flush()
                     await line.wait_for(self._released)
                 case dict():
-                    line.event(json.dumps(step))
+                    line.event(json.dumps(step), named=step.get("type"))
                 case str():
                     line.event(step)
                 case _:
@@ -220,8 +220,9 @@ class _Line:
     def begin_stream(self) -> None:
         self._head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
 
-    def event(self, data: str) -> None:
-        text = f"data: {data}\n\n".encode()
+    def event(self, data: str, *, named: str | None = None) -> None:
+        """Anthropic's own client goes by the event's name; others by its data."""
+        text = (f"event: {named}\n" if named else "").encode() + f"data: {data}\n\n".encode()
         self._writer.write(b"%x\r\n%b\r\n" % (len(text), text))
 
     async def flush(self) -> None:
@@ -251,8 +252,19 @@ class _Line:
             raise _Gone
 
     def _head(self, status: int, headers: Mapping[str, str]) -> None:
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+        known = {int(code): code.phrase for code in HTTPStatus}
+        lines = [f"HTTP/1.1 {status} {known.get(status, 'Unknown')}", *(f"{name}: {value}" for name, value in headers.items())]
         self._writer.write("\r\n".join([*lines, "", ""]).encode())
+
+
+def _wire_of(path: str) -> Wire:
+    match path.partition("?")[0].rstrip("/").rpartition("/")[2]:
+        case "responses":
+            return "responses"
+        case "messages":
+            return "anthropic"
+        case _:
+            return "chat"
 
 
 async def _read_requests(reader: asyncio.StreamReader) -> AsyncIterator[ReceivedRequest]:

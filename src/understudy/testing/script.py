@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-Wire = Literal["chat", "responses"]
+Wire = Literal["chat", "responses", "anthropic"]
 
 
 class Hold:

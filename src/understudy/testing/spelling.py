@@ -10,7 +10,13 @@ from understudy.testing.script import Answer, Hold, Step, Text, Thought, ToolCal
 
 def spell(answer: Answer, wire: Wire) -> Iterator[Step]:
     """The events of an answer; what ends a whole stream (`[DONE]` on Chat) is the server's to add."""
-    return _spell_chat(answer) if wire == "chat" else _spell_responses(answer)
+    match wire:
+        case "chat":
+            return _spell_chat(answer)
+        case "responses":
+            return _spell_responses(answer)
+        case "anthropic":
+            return _spell_anthropic(answer)
 
 
 def _spell_chat(answer: Answer) -> Iterator[Step]:
@@ -74,3 +80,35 @@ def _spell_thought(index: int, text: str, raw: bool) -> Iterator[Step]:
     summary = [] if raw else [{"type": "summary_text", "text": text}]
     item = {"type": "reasoning", "id": f"rs_{index}", "summary": summary, "content": content}
     yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def _spell_anthropic(answer: Answer) -> Iterator[Step]:
+    tokens_in, tokens_out = answer.usage or (1, 1)
+    message: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": []}
+    ending = {"stop_reason": None, "stop_sequence": None}
+    yield {"type": "message_start", "message": {**message, **ending, "usage": {"input_tokens": tokens_in, "output_tokens": 1}}}
+    yield {"type": "ping"}
+    for index, part in enumerate(answer.parts):
+        yield from _spell_block(index, part)
+    if answer.ending == "whole":
+        reason = "tool_use" if any(isinstance(part, ToolCall) for part in answer.parts) else "end_turn"
+        yield {"type": "message_delta", "delta": {**ending, "stop_reason": reason}, "usage": {"output_tokens": tokens_out}}
+        yield {"type": "message_stop"}
+
+
+def _spell_block(index: int, part: Text | Thought | ToolCall) -> Iterator[Step]:
+    match part:
+        case Text(pieces):
+            begun: dict[str, Any] = {"type": "text", "text": ""}
+            said: list[Any] = [{"type": "text_delta", "text": piece} if isinstance(piece, str) else piece for piece in pieces]
+        case Thought(text):
+            begun = {"type": "thinking", "thinking": "", "signature": ""}
+            said = [{"type": "thinking_delta", "thinking": text}, {"type": "signature_delta", "signature": f"signature-{index}"}]
+        case ToolCall(name, arguments, call_id):
+            begun = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+            middle = len(arguments) // 2
+            said = [{"type": "input_json_delta", "partial_json": piece} for piece in (arguments[:middle], arguments[middle:])]
+    yield {"type": "content_block_start", "index": index, "content_block": begun}
+    for delta in said:
+        yield {"type": "content_block_delta", "index": index, "delta": delta} if isinstance(delta, dict) else delta
+    yield {"type": "content_block_stop", "index": index}

@@ -1,0 +1,205 @@
+"""The Anthropic Messages wire: requests from prompts. Its streams are read in `anthropic_stream`."""
+
+from typing import Any, cast
+
+import msgspec
+
+from understudy.models.anthropic_stream import AnthropicDecoder
+from understudy.models.anthropic_turns import NO_OUTPUT, Part, Turn, plain_id, turns_of
+from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions
+from understudy.models.families import EFFORTS, Family, family_of, output_limit
+from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
+from understudy.protocol.items import ContentPart, FunctionCall, FunctionCallOutput, InputImage, Message, Reasoning
+
+encode = msgspec.json.Encoder().encode
+
+VERSION = "2023-06-01"
+MARK = {"type": "ephemeral"}  # what stands before it is kept in the provider's cache
+BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384}  # tokens of thinking, for models that want a number
+LARGEST_BUDGET = 32768
+LEAST_OUTPUT = 1024
+NO_EYES = "(an image stood here; this model does not see images)"
+
+Block = dict[str, Any]
+
+
+class AnthropicWire:
+    path = "/messages"
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self._settings = settings
+        self._family = family_of(settings.model)
+        self._most_output = output_limit(settings.model)
+        self._less_output: dict[str, int] = {}  # for conversations that have nearly filled the window
+        self._refused: set[str] = set()  # parts of a request that the model or its server does not take
+        self._without_thinking: set[str] = set()  # conversations whose earlier thinking the model does not take back
+
+    def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
+        return [("anthropic-version", VERSION)]
+
+    def body(self, prompt: Prompt) -> list[bytes]:
+        """What changes from request to request comes last, so each begins with the bytes of the one before."""
+        leading, items = _leading_instructions(prompt)
+        with_thinking = prompt.conversation_id not in self._without_thinking
+        turns = turns_of(items, with_thinking=with_thinking)
+        encoder = _Encoder(self._family).encode_turn
+        history = HISTORIES.encode(f"anthropic {with_thinking:d}{self._family.eyes:d}", prompt.conversation_id, turns, encoder)
+        most = self._less_output.get(prompt.conversation_id, self._most_output)
+        head: dict[str, Any] = {"model": self._settings.model, "max_tokens": most, "stream": True, **self._thinking(most)}
+        if "cache_control" not in self._refused:
+            head["cache_control"] = MARK  # at the end of the history, wherever that is
+        if prompt.tools and not self._family.parallel:
+            head["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
+        parts = [encode(head)[:-1], *self._system(prompt.instructions, leading)]
+        if prompt.tools:
+            parts += [b',"tools":', TOOLS.encode(prompt.tools)]
+        return [*parts, b',"messages":[', history[0][1:], *history[1:], b"]}"]
+
+    def decoder(self) -> AnthropicDecoder:
+        return AnthropicDecoder()
+
+    def gives_way(self, prompt: Prompt, status: int, body: str) -> bool:
+        if status not in (400, 422):
+            return False
+        if self._gives_room(prompt, body):
+            return True
+        for name in ("output_config", "cache_control", "thinking"):
+            about_it = name in body or (name == "output_config" and "effort" in body)
+            if about_it and name not in self._refused and (name != "thinking" or _is_about_asking(body)):
+                self._refused.add(name)
+                return True
+        thinks = any(isinstance(item, Reasoning) and item.signature is not None for item in prompt.items)
+        if "thinking" in body and thinks and prompt.conversation_id not in self._without_thinking:
+            self._without_thinking.add(prompt.conversation_id)
+            return True
+        return False
+
+    def _gives_room(self, prompt: Prompt, body: str) -> bool:
+        """Where the model may write less than was asked for, or the window has less room for it."""
+        import re
+
+        if found := re.search(r"max_tokens: (\d+) > (\d+)", body):
+            most = int(found[2])
+            if LEAST_OUTPUT <= most < self._most_output:
+                self._most_output = most
+                return True
+        if found := re.search(r"exceed context limit: (\d+) \+ (\d+) > (\d+)", body):
+            room = int(found[3]) - int(found[1])
+            if LEAST_OUTPUT <= room < self._less_output.get(prompt.conversation_id, self._most_output):
+                self._less_output[prompt.conversation_id] = room
+                return True
+        return False
+
+    def _system(self, instructions: str, leading: list[str]) -> list[bytes]:
+        mark = b"" if "cache_control" in self._refused else b',"cache_control":{"type":"ephemeral"}'
+        texts = [encode_instructions(instructions or " "), *map(encode, leading)]
+        return [b',"system":[', b"},".join([b'{"type":"text","text":' + text for text in texts]), mark, b"}]"]
+
+    def _thinking(self, most: int) -> dict[str, Any]:
+        settings, family = self._settings, self._family
+        wanted = settings.supports_reasoning_summaries
+        if wanted is False or (wanted is None and family.reasoning == "no") or "thinking" in self._refused:
+            return {}
+        effort = settings.reasoning_effort or "medium"
+        if effort == "none":
+            return {"thinking": {"type": "disabled"}} if family.reasoning == "adaptive" else {}
+        shown = "omitted" if settings.reasoning_summary == "none" else "summarized"
+        if family.reasoning == "adaptive":
+            asked: dict[str, Any] = {"thinking": {"type": "adaptive", "display": shown}}
+            if "output_config" not in self._refused and effort in EFFORTS:
+                asked["output_config"] = {"effort": family.effort(effort)}
+            return asked
+        budget = min(BUDGETS.get(effort, LARGEST_BUDGET), most - LEAST_OUTPUT)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= BUDGETS["minimal"] else {}
+
+
+def _is_about_asking(body: str) -> bool:
+    """Whether the model does not know thinking as it was asked for, rather than some thought of earlier."""
+    return any(word in body for word in ("thinking.type", "thinking.display", "not support", "Extra inputs", "budget_tokens"))
+
+
+def _leading_instructions(prompt: Prompt) -> tuple[list[str], list[Any]]:
+    """Instructions before the first word of anybody belong to the system prompt: the API knows no other role for them."""
+    items = list(prompt.items)
+    count = 0
+    for item in items:
+        if not isinstance(item, Message) or item.role not in ("developer", "system"):
+            break
+        count += 1
+    texts = [item.text() for item in items[:count] if isinstance(item, Message)]
+    return [text for text in texts if text.strip()], items[count:]
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+
+
+TOOLS = ToolCache(_tool)
+
+
+class _Encoder:
+    def __init__(self, family: Family) -> None:
+        self._eyes = family.eyes
+
+    def encode_turn(self, turn: Turn) -> bytes:
+        content = [block for part in turn.parts for block in self._blocks(part)]
+        return encode({"role": turn.role, "content": content or [_text("(empty)")]})
+
+    def _blocks(self, part: Part) -> list[Block]:
+        match part.item:
+            case None if part.call:
+                return [_result(part.call, part.text)]
+            case None:
+                return [_text(part.text)]
+            case Message():
+                return self._content(part.item)
+            case Reasoning():
+                return [_thought(part.item)]
+            case FunctionCall():
+                call = {"type": "tool_use", "id": part.call, "name": plain_id(part.item.name)}
+                return [{**call, "input": _arguments(part.item.arguments)}]
+            case FunctionCallOutput() if not part.call:  # its call is not in the history any more
+                return [_text(part.item.output)] if part.item.output.strip() else []
+            case FunctionCallOutput():
+                return [_result(part.call, part.item.output)]
+
+    def _content(self, message: Message) -> list[Block]:
+        blocks = [block for piece in message.content if (block := self._piece(piece)) is not None]
+        if message.role in ("developer", "system"):  # in the middle of a conversation
+            return [_text(f"<developer_instructions>{message.text()}</developer_instructions>")]
+        return blocks
+
+    def _piece(self, piece: ContentPart) -> Block | None:
+        if not isinstance(piece, InputImage):
+            return _text(piece.text) if piece.text.strip() else None  # blank ones are refused
+        return _image(piece.image_url) if self._eyes else _text(NO_EYES)
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _result(call: str, output: str) -> Block:
+    return {"type": "tool_result", "tool_use_id": call, "content": output or NO_OUTPUT}
+
+
+def _thought(item: Reasoning) -> Block:
+    if not item.signature:
+        return {"type": "redacted_thinking", "data": item.encrypted_content or ""}
+    return {"type": "thinking", "thinking": "".join(part.text for part in item.summary), "signature": item.signature}
+
+
+def _arguments(text: str) -> Any:
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        value = None
+    return cast(Any, value) if isinstance(value, dict) else {"input": text}
+
+
+def _image(url: str) -> Block:
+    head, comma, data = url.partition(",")
+    if url.startswith("data:") and comma and head.endswith(";base64"):
+        kind = head.removeprefix("data:").removesuffix(";base64").partition(";")[0]
+        return {"type": "image", "source": {"type": "base64", "media_type": kind or "image/png", "data": data}}
+    return {"type": "image", "source": {"type": "url", "url": url}}
