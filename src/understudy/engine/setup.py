@@ -74,10 +74,7 @@ def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSe
         settings=_settings_later(config, provider, env),
         stream_retries=provider.stream_max_retries,
         show_raw_reasoning=config.show_raw_agent_reasoning,
-        wire=config.wire,
-        events=config.events,
-        hide_reasoning=config.hide_agent_reasoning,
-        thread_in_text=config.thread_in_text,
+        config=config,
         cost_of=_cost_later(config),
     )
 

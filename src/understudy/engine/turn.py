@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.config.model import EventMethods, Wire
+from understudy.config.model import Config
 from understudy.engine.approvals import Approvals
 from understudy.engine.retelling import Retelling, cut_off
 from understudy.engine.tail import Tail
@@ -58,10 +58,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     settings: Callable[[], ToolSettings]  # made when a tool is first called
     stream_retries: int
     show_raw_reasoning: bool
-    wire: Wire  # how events look to clients
-    events: EventMethods  # under which methods they are sent
-    hide_reasoning: bool = False  # clients are not shown it
-    thread_in_text: bool = True  # a result ends with a line that names its session
+    config: Config  # what it was made from; front ends find in it how they are to show things
     pins: Pins | None = None  # the places it works on, for the log
     cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
 

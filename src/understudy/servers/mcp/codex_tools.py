@@ -63,7 +63,7 @@ def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
 
 def _begin(call: Call, conversation: Conversation, prompt: str) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
-    viewer = CallReader(call, conversation, presentation_from(conversation.setup()), _progress(call))
+    viewer = CallReader(call, conversation, presentation_from(conversation.setup().config), _progress(call))
     viewer.attach()
     try:
         sent = call.client.engine.send(conversation, Message("user", (InputText(prompt),)))

@@ -2,9 +2,8 @@
 
 import msgspec
 
-from understudy.config.model import EventMethods, Wire
+from understudy.config.model import Config, EventMethods, Wire
 from understudy.engine.conversation import Conversation
-from understudy.engine.turn import TurnSetup
 from understudy.errors import AgentError
 from understudy.servers.codec import Codec, SeedCodec
 
@@ -28,10 +27,10 @@ class Presentation(msgspec.Struct, frozen=True, gc=False):
 def presentation_of(conversation: Conversation) -> Presentation:
     """As its configuration has it. What cannot be configured any more (its folder is gone) can still be shown."""
     try:
-        return presentation_from(conversation.setup())
+        return presentation_from(conversation.setup().config)
     except AgentError:
         return Presentation()
 
 
-def presentation_from(setup: TurnSetup) -> Presentation:
-    return Presentation(setup.wire, setup.events, setup.hide_reasoning, setup.thread_in_text)
+def presentation_from(config: Config) -> Presentation:
+    return Presentation(config.wire, config.events, config.hide_agent_reasoning, config.thread_in_text)
