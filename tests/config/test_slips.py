@@ -105,12 +105,6 @@ def test_a_key_without_effect_warns_with_the_reason(key: str) -> None:
         assert slip.word.startswith("has no effect: ")
 
 
-def test_an_argument_without_effect_warns_too(home: Path) -> None:
-    assert warnings(home, "", compact_prompt="short") == (
-        "the argument `compact-prompt` has no effect: long conversations are not summarised yet",
-    )
-
-
 def test_whatever_is_written_in_its_right_place_is_no_slip() -> None:
     def tree_of(known: Any) -> Any:
         return {("mine" if name == "*" else name): tree_of(beneath) for name, beneath in known.items()} if known else "x"

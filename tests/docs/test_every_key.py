@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,21 @@ async def _(stage: Stage) -> None:
     assert (await stage.turn([say("x")], wire="responses")).body["reasoning"] is None
     body = (await stage.turn([say("x")], wire="responses", model_supports_reasoning_summaries=True)).body
     assert body["reasoning"] == {"effort": "medium", "summary": "auto"}
+
+
+@shows("model_context_window")
+async def _(stage: Stage) -> None:
+    for window, requests in ((10_000, 3), (10_010, 2)):
+        script = [replace(call("shell", command=["true"]), usage=(8990, 10)), *[say("x")] * (requests - 1)]
+        assert len((await stage.turn(script, model_context_window=window)).received) == requests
+
+
+@shows("model_auto_compact_token_limit", "compact_prompt")
+async def _(stage: Stage) -> None:
+    script = [replace(call("shell", command=["true"]), usage=(490, 10)), say("THE SUM"), say("x")]
+    seen = await stage.turn(script, model_auto_compact_token_limit=500, compact_prompt="Be brief.")
+    assert seen.received[1].body["messages"][-1] == {"role": "user", "content": "Be brief."}
+    assert "THE SUM" in str(seen.received[2].body)
 
 
 @shows("disable_response_storage")

@@ -13,6 +13,8 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
+    Compacted,
+    CompactionStarted,
     Entry,
     ItemReceived,
     Noticed,
@@ -20,6 +22,7 @@ from understudy.protocol.records import (
     Overrides,
     Record,
     RequestSent,
+    Shortened,
     ToolAnswered,
     TurnEnded,
     TurnStarted,
@@ -65,7 +68,10 @@ class Story:
         self._message(turn)
         self._add(TurnStarted(turn), turn)
         for _ in range(self.random.randint(1, 3)):
-            self._add(RequestSent(tuple(self.state.waiting)), turn)
+            if self._chance() < 0.15:
+                self._compact(turn)
+            context = (Message("user", (InputText(f"place {self.random.randint(1, 3)}"),)),) if self._chance() < 0.3 else ()
+            self._add(RequestSent(tuple(self.state.waiting), context), turn)
             self._step(turn)
             if self._chance() < 0.2:
                 self._message(turn)
@@ -76,6 +82,18 @@ class Story:
         reason: Reason = self.random.choice(REASONS)
         cut = "half an ans" if reason == "interrupted" and self._chance() < 0.5 else None
         self._add(TurnEnded(reason, self.state.answer, cut, asked_for=reason == "interrupted"), turn)
+
+    def _compact(self, turn: str) -> None:
+        self._add(CompactionStarted("limit", 100), turn)
+        sources = self.state.history.sources
+        if self._chance() < 0.3 or not sources:
+            return
+        kept = tuple(seq for seq in dict.fromkeys(sources) if self.random.random() < 0.5)
+        shortened = tuple(Shortened(seq, self.random.randint(0, 4)) for seq in kept if self.random.random() < 0.3)
+        if self._chance() < 0.3:
+            self._add(Compacted("trimmed", 100, 50, shortened=shortened), turn)
+        else:
+            self._add(Compacted("summary", 100, 50, "sum", "note", kept, kept[-1] if kept else 0, shortened), turn)
 
     def _step(self, turn: str) -> None:
         kind = self.random.choice(["text", "call", "asked", "notice"])

@@ -13,7 +13,7 @@ from understudy.protocol.records import Entry, Noticed, Overrides, Record, TurnE
 
 
 def contents(state: State) -> dict[str, Any]:
-    return dict(vars(state))
+    return {**vars(state), "history": vars(state.history)}
 
 
 def test_every_kind_of_record_has_its_place_in_the_fold() -> None:

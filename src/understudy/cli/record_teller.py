@@ -15,6 +15,8 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
+    Compacted,
+    CompactionStarted,
     Delta,
     DiffChanged,
     ItemReceived,
@@ -74,11 +76,15 @@ class RecordTeller:
                 teller.plan([(step.step, step.status) for step in plan], explanation)
             case Noticed(message=message):
                 teller.notice(message)
+            case Compacted() as compacted:
+                teller.notice("\n\n".join(part for part in (compacted.describe(), compacted.summary) if part))
             case TurnEnded(reason="completed"):
                 pass
             case TurnEnded(message=message):
                 teller.failure(message or "the turn failed")
-            case Opened() | TurnStarted() | RequestSent() | TokensCounted() | DiffChanged() | ApprovalDecided():
+            case (
+                Opened() | TurnStarted() | RequestSent() | TokensCounted() | DiffChanged() | ApprovalDecided() | CompactionStarted()
+            ):
                 pass
 
     def tell_delta(self, delta: Delta) -> None:

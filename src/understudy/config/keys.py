@@ -21,13 +21,13 @@ _MCP_SERVER = _names("""
     startup_timeout_sec startup_timeout_ms tool_timeout_sec enabled_tools disabled_tools
 """)
 _USED = _names("""
-    model model_provider model_context_window model_reasoning_effort model_reasoning_summary
+    model model_provider model_context_window model_auto_compact_token_limit model_reasoning_effort model_reasoning_summary
     model_supports_reasoning_summaries model_verbosity approval_policy sandbox_mode disable_response_storage
     notify project_doc_max_bytes profile hide_agent_reasoning show_raw_agent_reasoning openai_base_url
     experimental_instructions_file developer_instructions compact_prompt
 """)
 PASSED_OVER = _names("""
-    model_max_output_tokens model_auto_compact_token_limit model_catalog_json model_instructions_file
+    model_max_output_tokens model_catalog_json model_instructions_file
     file_opener tui chatgpt_base_url experimental_resume experimental_use_exec_command_tool instructions
     preferred_auth_method internal_originator responses_originator_header_internal_override
     disable_paste_burst features permissions default_permissions web_search approvals_reviewer review_model
@@ -64,9 +64,6 @@ KNOWN_KEYS: Tree = {**TOP_KEYS, "profiles": {"*": TOP_KEYS}}
 WITHOUT_EFFECT = {
     "mcp_servers": "tools of other MCP servers are not offered yet",
     "notify": "no program is started at the end of a turn yet",
-    "compact_prompt": "long conversations are not summarised yet",
-    "model_context_window": "long conversations are not summarised yet",
-    "model_auto_compact_token_limit": "long conversations are not summarised yet",
     "model_max_output_tokens": "the provider's own limit holds",
     "model_instructions_file": "use `experimental_instructions_file`",
     "instructions": "use `experimental_instructions_file` or an AGENTS.md file",

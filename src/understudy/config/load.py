@@ -15,7 +15,6 @@ import msgspec
 
 from understudy.config.file import ConfigFile, read_config_file
 from understudy.config.home import expand, state_dir
-from understudy.config.keys import WITHOUT_EFFECT
 from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
 from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.project import ProjectLayer, project_files, read_project_layer
@@ -56,7 +55,7 @@ def load_config(
     settings = [*assignments(cli, "`-c`"), *assignments((overrides.config or {}).items(), "the `config` argument")]
     laid_over = apply(file.tree, settings)
     profile = _choose_profile(overrides, laid_over, file)
-    warnings = _judge_keys(overrides, settings, profile, file)
+    warnings = _judge_keys(settings, profile, file)
     cwd = _find_cwd(overrides.cwd, server_cwd, env)
     project: ProjectLayer | None = None
     try:
@@ -158,7 +157,7 @@ def _holds(tree: Tree, key: str) -> bool:
         return False
 
 
-def _judge_keys(overrides: Overrides, settings: Sequence[Assignment], profile: _Profile, file: ConfigFile) -> tuple[str, ...]:
+def _judge_keys(settings: Sequence[Assignment], profile: _Profile, file: ConfigFile) -> tuple[str, ...]:
     """What the user should know about keys that do not count. Raises `ConfigError` where one of them guards something."""
     found = [(slip, str(file.path)) for slip in file.slips]
     for setting in settings:
@@ -168,10 +167,7 @@ def _judge_keys(overrides: Overrides, settings: Sequence[Assignment], profile: _
             raise ConfigError(
                 f"`{slip.key}` in {where} {slip.word}\nIt guards what the agent may do, so nothing runs until this is corrected."
             )
-    warnings = [f"`{slip.key}` in {where} {slip.word}" for slip, where in found]
-    if overrides.compact_prompt is not None:
-        warnings.append(f"the argument `compact-prompt` has no effect: {WITHOUT_EFFECT['compact_prompt']}")
-    return tuple(warnings)
+    return tuple(f"`{slip.key}` in {where} {slip.word}" for slip, where in found)
 
 
 def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]) -> Config:
@@ -191,7 +187,8 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         model_reasoning_summary=read.choice("model_reasoning_summary", _SUMMARIES) or "auto",
         model_supports_reasoning_summaries=read.flag("model_supports_reasoning_summaries"),
         model_verbosity=read.choice("model_verbosity", _VERBOSITIES),
-        model_context_window=read.count("model_context_window"),
+        model_context_window=_read_tokens(read, "model_context_window"),
+        model_auto_compact_token_limit=_read_tokens(read, "model_auto_compact_token_limit"),
         approval_policy=overrides.approval_policy
         or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
         sandbox=read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env),
@@ -226,6 +223,13 @@ def _read_command_seconds(read: Reader) -> int:
         complaint = f"invalid value: integer `{seconds}`"
         raise read.mismatch(key, complaint, f"a whole number of seconds from 1 to {MOST_COMMAND_SECONDS}")
     return seconds
+
+
+def _read_tokens(read: Reader, key: str) -> int | None:
+    tokens = read.count(key)
+    if tokens == 0:
+        raise read.mismatch(key, "invalid value: integer `0`", "a number of tokens, 1 or more")
+    return tokens
 
 
 def _first(value: T | None, otherwise: T) -> T:

@@ -63,6 +63,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model_supports_reasoning_summaries: bool | None
     model_verbosity: str | None
     model_context_window: int | None
+    model_auto_compact_token_limit: int | None
     approval_policy: ApprovalPolicy
     sandbox: SandboxSettings
     shell_environment: ShellEnvironment

@@ -7,6 +7,7 @@ go through the same `apply`.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+from understudy.engine.history import History
 from understudy.engine.ledger import Ledger
 from understudy.errors import StoreError
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
@@ -15,6 +16,8 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
+    Compacted,
+    CompactionStarted,
     DiffChanged,
     Entry,
     ItemReceived,
@@ -38,6 +41,7 @@ from understudy.store.log import Status, Summary
 
 TITLE_LENGTH = 80
 NO_TITLE = "New conversation"
+MOST_FILES = 200  # changed files that are remembered, the last ones
 
 Question = CommandApprovalAsked | PatchApprovalAsked
 
@@ -51,11 +55,13 @@ class State:
         self.overrides = Overrides()
         self.pins: Pins | None = None  # the places it began with, or was given since
         self.model = ""
-        self.items: list[Item] = []
+        self.history = History()  # what the model is sent
         self.waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
         self.turn: str | None = None
         self.usage: Usage | None = None  # of the whole conversation
-        self.requests = 0  # model requests so far
+        self.context_tokens: int | None = None  # by the provider's last count; None: it has not counted since a compaction
+        self.plan: PlanUpdated | None = None
+        self.changed_files: dict[str, None] = {}  # by patches that were applied, the last one at the end
         self.submissions = 0  # numbers given out so far; "0" was the configuration
         self.calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
         self.running: dict[str, CommandStarted | PatchStarted] = {}  # begun, no outcome yet
@@ -71,6 +77,16 @@ class State:
         self.message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
         self.turn_messages: dict[str, str] = {}  # the message that began each turn
         self._messages_of_turn: list[str] = []  # accepted in it, or read
+        self._accepted_by: dict[str, int] = {}  # the record of each message that waits
+
+    @property
+    def items(self) -> list[Item]:
+        return self.history.items
+
+    @property
+    def requests(self) -> int:
+        """To the model, so far."""
+        return self.history.requests
 
     def apply(self, entry: Entry) -> None:
         seq = self.head = entry.seq
@@ -82,7 +98,7 @@ class State:
 
     def _item_received(self, entry: Entry, record: ItemReceived) -> None:
         item = record.item
-        self.items.append(item)
+        self.history.add(item, entry.seq)
         if isinstance(item, FunctionCall):
             self.calls[item.call_id] = item
         elif isinstance(item, Message):
@@ -91,21 +107,22 @@ class State:
 
     def _tool_answered(self, entry: Entry, record: ToolAnswered) -> None:
         output = record.output
-        self.items.append(output)
+        self.history.add(output, entry.seq)
         for known in (self.calls, self.running, self.outcomes, self.questions):
             known.pop(output.call_id, None)
 
     def _request_sent(self, entry: Entry, record: RequestSent) -> None:
         self.answer = None
-        self.requests += 1
+        self.history.begin_request(record.context, entry.seq)
         for message_id in record.consumed:
             self._messages_of_turn.append(message_id)
             message = self.waiting.pop(message_id, None)
             if message is not None:
-                self.items.append(message.message)
+                self.history.add_from_user(message.message, self._accepted_by.pop(message_id, entry.seq))
 
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         self.waiting[record.message_id] = record
+        self._accepted_by[record.message_id] = entry.seq
         self.submissions += 1
         self.message_count += 1
         self.message_ends[record.message_id] = entry.seq
@@ -125,8 +142,20 @@ class State:
         self.running[record.call_id] = record
 
     def _ended(self, entry: Entry, record: CommandEnded | PatchEnded) -> None:
-        self.running.pop(record.call_id, None)
+        begun = self.running.pop(record.call_id, None)
         self.outcomes[record.call_id] = record
+        if isinstance(begun, PatchStarted) and isinstance(record, PatchEnded) and record.success:
+            self._note_changed(begun)
+
+    def _note_changed(self, patch: PatchStarted) -> None:
+        for path in patch.changes:
+            self.changed_files.pop(path, None)
+            self.changed_files[path] = None
+        for path in list(self.changed_files)[:-MOST_FILES]:
+            del self.changed_files[path]
+
+    def _planned(self, entry: Entry, record: PlanUpdated) -> None:
+        self.plan = record
 
     def _asked(self, entry: Entry, record: Question) -> None:
         self.questions[record.call_id] = record
@@ -145,12 +174,20 @@ class State:
 
     def _counted(self, entry: Entry, record: TokensCounted) -> None:
         self.usage = record.total or record.usage
+        self.context_tokens = record.usage.total_tokens
+
+    def _compaction_started(self, entry: Entry, record: CompactionStarted) -> None:
+        self.history.requests += 1
+
+    def _compacted(self, entry: Entry, record: Compacted) -> None:
+        self.history.compact(record, entry.seq)
+        self.context_tokens = None
 
     def _turn_ended(self, entry: Entry, record: TurnEnded) -> None:
         self.turn = None
         self.submissions += int(record.asked_for)
         if record.unfinished:
-            self.items.append(Message("assistant", (OutputText(record.unfinished),)))
+            self.history.add(Message("assistant", (OutputText(record.unfinished),)), entry.seq)
         for message_id in self._messages_of_turn:
             self.message_ends[message_id] = entry.seq
         self._messages_of_turn = []
@@ -178,7 +215,9 @@ class State:
         ApprovalDecided: _decided,
         Opened: _opened,
         TokensCounted: _counted,
-        PlanUpdated: _nothing,
+        PlanUpdated: _planned,
+        CompactionStarted: _compaction_started,
+        Compacted: _compacted,
         DiffChanged: _nothing,
         Noticed: _nothing,
     }

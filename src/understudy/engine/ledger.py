@@ -16,6 +16,7 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
+    CompactionStarted,
     Entry,
     PatchApprovalAsked,
     PatchEnded,
@@ -160,7 +161,7 @@ class Ledger:
     def _tool_answered(self, entry: Entry, record: ToolAnswered) -> None:
         self._answered(entry, record.output.call_id)
 
-    def _request_sent(self, entry: Entry, record: RequestSent) -> None:
+    def _request_sent(self, entry: Entry, record: RequestSent | CompactionStarted) -> None:
         for tally in self._tallies(entry.turn):
             tally.requests += 1
 
@@ -202,6 +203,7 @@ class Ledger:
         TurnStarted: _turn_started,
         TurnEnded: _turn_ended,
         RequestSent: _request_sent,
+        CompactionStarted: _request_sent,
         TokensCounted: _counted,
         CommandApprovalAsked: _asked,
         PatchApprovalAsked: _asked,

@@ -12,9 +12,11 @@ from understudy.config.docs import environment_context, user_instructions, user_
 from understudy.config.instructions import default_instructions
 from understudy.config.model import Config
 from understudy.config.places import places_of
+from understudy.engine.room import ContextLimits
 from understudy.engine.turn import TurnSetup
 from understudy.models.auth import Credentials
 from understudy.models.client import open_model
+from understudy.models.families import family_of
 from understudy.models.http import HttpClient
 from understudy.models.prompt import ModelSettings
 from understudy.models.providers import SCRIPTED, Provider, find_provider
@@ -76,6 +78,7 @@ def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSe
         show_raw_reasoning=config.show_raw_agent_reasoning,
         config=config,
         cost_of=_cost_later(config),
+        limits=_context_limits(config),
     )
 
 
@@ -93,6 +96,11 @@ def _cost_later(config: Config) -> Callable[[Usage], float | None]:
         return None if found is None else found.cost(usage)
 
     return cost_of
+
+
+def _context_limits(config: Config) -> ContextLimits:
+    window = config.model_context_window or family_of(config.model).window
+    return ContextLimits(window, config.model_auto_compact_token_limit, config.compact_prompt or "")
 
 
 def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:

@@ -12,14 +12,15 @@ import msgspec
 from understudy.config.model import Config
 from understudy.engine.approvals import Approvals
 from understudy.engine.retelling import Retelling, cut_off
+from understudy.engine.room import ContextLimits, Prefix, is_full, tokens_if_short
 from understudy.engine.tail import Tail
-from understudy.errors import AgentError, ModelUnavailable, StreamLost, ToolError
+from understudy.errors import AgentError, ModelRefused, ModelUnavailable, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
 from understudy.protocol.encodable import encode
-from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, Usage
+from understudy.protocol.items import FunctionCall, FunctionCallOutput, Message, Reasoning, Usage
 from understudy.protocol.records import (
     Delta,
     ItemReceived,
@@ -37,6 +38,7 @@ from understudy.tools.host import Answer, Question, RunsCommands, ToolSettings
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
+    from understudy.engine.making_room import MakingRoom
     from understudy.tools.patch.turn_diff import TurnDiff
 
 AT_ONCE = 256  # events of a model that are handled before others get their turn: about a millisecond's work
@@ -52,7 +54,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
 
     model: Model
     instructions: str
-    preamble: tuple[Item, ...]  # context that goes before the history in every request
+    preamble: tuple[Message, ...]  # context that goes before the history
     find_tool: Callable[[str], Tool | None]
     offered: tuple[ToolSpec, ...]
     settings: Callable[[], ToolSettings]  # made when a tool is first called
@@ -61,6 +63,7 @@ class TurnSetup(msgspec.Struct, frozen=True):
     config: Config  # what it was made from; front ends find in it how they are to show things
     pins: Pins | None = None  # the places it works on, for the log
     cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
+    limits: ContextLimits = ContextLimits()
 
 
 class Turn:
@@ -85,6 +88,8 @@ class Turn:
         self._text = Retelling()
         self._reasoning = Retelling()
         self._raw_reasoning = Retelling()
+        self._prefix = Prefix(setup.instructions, setup.offered, setup.preamble)
+        self._making_room: MakingRoom | None = None
 
     @property
     def settings(self) -> ToolSettings:
@@ -111,35 +116,58 @@ class Turn:
 
     async def _ask_model(self) -> bool:
         """One answer of the model, however often it has to be asked. True when it called a tool."""
-        self.record(RequestSent(tuple(self._tail.state.waiting)))
+        state = self._tail.state
+        if (used := tokens_if_short(state, self._setup.limits, self._prefix)) is not None:
+            await self._room().before_request(state, used)
         attempt = 0
+        was_full = False
         while True:
-            sent = len(self._tail.state.items)
+            self.record(RequestSent(tuple(state.waiting), self._new_context()))
+            sent = len(state.items)
             try:
                 await self._read_answer()
                 return self._called_since(sent)  # calls of a broken attempt were part of what this one was sent
             except (StreamLost, ModelUnavailable) as error:
                 attempt += 1
-                if attempt > self._setup.stream_retries:
+                await self.pause_before_retry(error, attempt)
+            except ModelRefused as error:
+                if was_full or not is_full(error) or not await self._room().when_full(state):
                     raise
-                lost = isinstance(error, StreamLost)
-                delay = error.retry_after if lost and error.retry_after is not None else backoff(attempt)
-                retry = f"retrying {attempt}/{self._setup.stream_retries} in {format_delay(delay)}…"
-                self.record(Noticed(f"stream error: {error if lost else error.brief}; {retry}"))
-                await asyncio.sleep(delay)
-                for retelling in (self._text, self._reasoning, self._raw_reasoning):
-                    retelling.begin_again()
-                self.record(RequestSent(tuple(self._tail.state.waiting)))
+                was_full = True
+            for retelling in (self._text, self._reasoning, self._raw_reasoning):
+                retelling.begin_again()
+
+    async def pause_before_retry(self, error: StreamLost | ModelUnavailable, attempt: int) -> None:
+        """Raises the error once it was tried often enough."""
+        if attempt > self._setup.stream_retries:
+            raise error
+        lost = isinstance(error, StreamLost)
+        delay = error.retry_after if lost and error.retry_after is not None else backoff(attempt)
+        retry = f"retrying {attempt}/{self._setup.stream_retries} in {format_delay(delay)}…"
+        self.record(Noticed(f"stream error: {error if lost else error.brief}; {retry}"))
+        await asyncio.sleep(delay)
+
+    def _new_context(self) -> tuple[Message, ...]:
+        """What the model is told of its place, unless it has been told just that."""
+        preamble = self._setup.preamble
+        return () if preamble == self._tail.state.history.context else preamble
+
+    def _room(self) -> "MakingRoom":
+        if self._making_room is None:
+            from understudy.engine.making_room import MakingRoom  # most turns have room
+
+            self._making_room = MakingRoom(self, self._setup, self._prefix, self._tail.conversation_id)
+        return self._making_room
 
     def _called_since(self, length: int) -> bool:
         return any(isinstance(item, FunctionCallOutput) for item in self._tail.state.items[length:])
 
     async def _read_answer(self) -> None:
         state = self._tail.state
-        items = (*self._setup.preamble, *state.items)
+        items = (*state.history.prefix, *state.items)
         prompt = Prompt(self._setup.instructions, items, self._setup.offered, self._tail.conversation_id, state.requests - 1)
         async with self._setup.model.stream(prompt) as answer:
-            while events := await self._listen(answer):
+            while events := await self.listen(answer):
                 for start in range(0, len(events), AT_ONCE):
                     if start:
                         await asyncio.sleep(0)  # thousands may come at once; a ping is answered between them
@@ -150,7 +178,7 @@ class Turn:
                             return
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")
 
-    async def _listen(self, answer: ModelAnswer) -> list[ModelEvent]:
+    async def listen(self, answer: ModelAnswer) -> list[ModelEvent]:
         self.listens = True
         try:
             return await answer.batch()
@@ -171,10 +199,13 @@ class Turn:
             case Completed(usage=usage):
                 self._withdraw_unfinished()
                 if usage is not None:
-                    before = self._tail.state.usage
-                    self.record(TokensCounted(usage, usage if before is None else before.plus(usage), self._setup.cost_of(usage)))
+                    self.count(usage)
                 return True
         return False
+
+    def count(self, usage: Usage) -> None:
+        before = self._tail.state.usage
+        self.record(TokensCounted(usage, usage if before is None else before.plus(usage), self._setup.cost_of(usage)))
 
     def _hear_text(self, delta: TextDelta) -> None:
         more = self._text.hear(delta.text)

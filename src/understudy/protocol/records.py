@@ -71,6 +71,7 @@ class RequestSent(msgspec.Struct, frozen=True, gc=False, tag="request_sent", omi
     """A model request begins, and with it the named messages enter the history."""
 
     consumed: tuple[str, ...] = ()
+    context: tuple[Message, ...] = ()  # what the model is told of its place, where that is new; empty: as before
 
 
 class ItemReceived(msgspec.Struct, frozen=True, gc=False, tag="item", omit_defaults=True):
@@ -168,6 +169,39 @@ class TokensCounted(msgspec.Struct, frozen=True, gc=False, tag="tokens_counted")
     cost_usd: float | None = None  # of this answer, by the price that held then; None: not known
 
 
+class CompactionStarted(msgspec.Struct, frozen=True, gc=False, tag="compaction_started"):
+    """Intent: the model is asked for a summary. Where no `Compacted` follows, the history is as it was."""
+
+    reason: Literal["limit", "full", "asked"]  # the provider counted that many tokens, refused any more, or somebody wants it
+    tokens: int  # in use, by the provider's count or our estimate
+
+
+class Shortened(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    seq: int  # the record that the item is from
+    characters: int  # of its text that are still sent
+
+
+class Compacted(msgspec.Struct, frozen=True, gc=False, tag="compacted", omit_defaults=True):
+    """From here on the model is sent less of what was before. The records before it stay, and so does what they are shown as."""
+
+    kind: Literal["summary", "trimmed"]  # trimmed: no model has summed up what is no longer sent
+    tokens_before: int
+    tokens_after: int  # an estimate
+    summary: str = ""  # the model's own words
+    note: str = ""  # what goes before them: why something is missing, the plan, running commands, changed files
+    kept: tuple[int, ...] | None = None  # records whose items are still sent; None: all
+    recent: int = 0  # the first of them that comes after note and summary; 0: none does
+    shortened: tuple[Shortened, ...] = ()
+    total: Usage | None = None  # of all answers of the conversation so far
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        how = "the model summed up what was before" if self.kind == "summary" else "old outputs are no longer sent"
+        if self.kind == "trimmed" and self.kept is not None:
+            how = "the oldest part of it is no longer sent"
+        return f"context compacted: {how} ({self.tokens_before} tokens before, about {self.tokens_after} after)"
+
+
 class DiffChanged(msgspec.Struct, frozen=True, gc=False, tag="diff_changed"):
     unified_diff: str
 
@@ -203,6 +237,8 @@ Record = (
     | ApprovalDecided
     | PlanUpdated
     | TokensCounted
+    | CompactionStarted
+    | Compacted
     | DiffChanged
     | Noticed
     | TurnEnded

@@ -15,6 +15,8 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
+    Compacted,
+    CompactionStarted,
     Delta,
     DiffChanged,
     ItemReceived,
@@ -39,7 +41,7 @@ from understudy.protocol.records import (
 _encode = msgspec.json.Encoder().encode
 
 
-_SILENT = frozenset({UserMessage, RequestSent, ToolAnswered, ApprovalDecided})
+_SILENT = frozenset({UserMessage, RequestSent, ToolAnswered, ApprovalDecided, CompactionStarted})
 
 
 class Encoded(NamedTuple):
@@ -128,6 +130,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             )
         case Noticed(message=message):
             return (events.BackgroundEvent(message),)
+        case Compacted() as compacted:
+            return (events.BackgroundEvent(compacted.describe()),)
         case CommandApprovalAsked() as asked:
             return (events.ExecApprovalRequest(asked.call_id, asked.command, asked.cwd, shown_reason(asked.reason)),)
         case PatchApprovalAsked() as asked:
@@ -143,7 +147,7 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.PlanUpdate(plan.explanation, steps),)
         case Opened() as opened:
             return (events.SessionConfigured(opened.conversation_id, opened.model),)
-        case UserMessage() | RequestSent() | ToolAnswered() | ApprovalDecided():
+        case UserMessage() | RequestSent() | ToolAnswered() | ApprovalDecided() | CompactionStarted():
             return ()
 
 

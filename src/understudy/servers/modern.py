@@ -16,6 +16,7 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
+    Compacted,
     Entry,
     ItemReceived,
     Opened,
@@ -118,7 +119,10 @@ class ModernCodec:
                 texts = [part.text for part in content if not isinstance(part, InputImage) and part.text]
                 return [{"type": "agent_message", "message": text, "phase": None, "memory_citation": None} for text in texts]
             case TokensCounted() as counted:
-                return [_token_count(counted)]
+                return [_token_count(counted.usage, counted.total)]
+            case Compacted() as compacted:  # the count comes first, as in the recordings
+                left = Usage(0, 0, compacted.tokens_after)
+                return [_token_count(left, compacted.total or Usage(0, 0, 0)), {"type": "context_compacted"}]
             case CommandStarted() as started:
                 self._remember(started, turn)
                 message = {"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn}
@@ -238,10 +242,10 @@ def _turn_ended(ended: TurnEnded, turn: str, at: float) -> list[dict[str, Any]]:
     return [{"type": "error", **error}, complete | {"error": error}]
 
 
-def _token_count(counted: TokensCounted) -> dict[str, Any]:
+def _token_count(last: Usage, total: Usage | None) -> dict[str, Any]:
     info = {
-        "total_token_usage": _usage(counted.total or counted.usage),
-        "last_token_usage": _usage(counted.usage),
+        "total_token_usage": _usage(total or last),
+        "last_token_usage": _usage(last),
         "model_context_window": None,
     }
     return {"type": "token_count", "info": info, "rate_limits": None}

@@ -11,6 +11,8 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
+    Compacted,
+    CompactionStarted,
     ItemReceived,
     Noticed,
     PatchApprovalAsked,
@@ -86,6 +88,10 @@ def describe(record: Record) -> str | None:
             return f"plan: {_short(current)}" if current else "plan updated"
         case Noticed(message=message):
             return _short(message)
+        case CompactionStarted():
+            return "summing up the conversation"
+        case Compacted() as compacted:
+            return _short(compacted.describe())
         case _:
             return None
 

@@ -1,0 +1,176 @@
+"""What to leave out of a history that is too long: a pure plan, made from sizes. `making_room` carries it out.
+
+The sizes are estimates (`sizes`). The provider's own count decides whether something has to go at all.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Literal
+
+import msgspec
+
+from understudy.engine.fold import State
+from understudy.engine.sizes import BYTES_PER_TOKEN, ITEM_TOKENS, text_tokens, tokens_of
+from understudy.protocol.items import FunctionCallOutput, Item, Message
+from understudy.protocol.records import CommandStarted, Compacted, Shortened
+
+LEAST_SAVED = 64  # tokens; an output shorter than this stays
+CLEAR = 0.9  # of the limit: where dropping outputs gets below this, it suffices
+
+NOT_SUMMED_UP = "Earlier parts of this conversation were left out to make room, and could not be summed up."
+SUMMED_UP = "Earlier parts of this conversation were left out to make room. This is what you noted down of them before."
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """Tokens that may be kept, by our estimate."""
+
+    users: int  # what people wrote before the recent part
+    exchange: int  # the last exchange, if it can stay whole
+    recent: int  # else so much of its end
+    summary: int
+
+    @classmethod
+    def of(cls, capacity: int, prefix: int, ratio: float) -> "Budget":
+        """`capacity`: tokens at which compaction begins. `ratio`: of the provider's count to our estimate."""
+        free = max(capacity - prefix, capacity // 4) / ratio
+        return cls(
+            users=_share(free, 0.20, 20_000),
+            exchange=_share(free, 0.40, 40_000),
+            recent=_share(free, 0.25, 20_000),
+            summary=_share(free, 0.15, 8_000),
+        )
+
+
+def _share(free: float, part: float, most: int, least: int = 1_500) -> int:
+    return max(min(int(free * part), most), least)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What stays of a history: the records that brought it, where the recent part begins, and what is cut."""
+
+    sources: tuple[int, ...]
+    recent: int
+    shortened: tuple[Shortened, ...]
+    tokens: int
+
+
+def plan_trim(state: State, budget: Budget) -> tuple[tuple[Shortened, ...], int]:
+    """The outputs before the recent part, and how many tokens are saved without them."""
+    history = state.history
+    start = _recent_start(state, budget)
+    dropped: list[Shortened] = []
+    saved = 0
+    for item, source in zip(history.items[:start], history.sources, strict=False):
+        if isinstance(item, FunctionCallOutput) and (tokens := tokens_of(item)) >= LEAST_SAVED:
+            dropped.append(Shortened(source, 0))
+            saved += tokens - 2 * ITEM_TOKENS - ITEM_TOKENS
+    return tuple(dropped), saved
+
+
+def plan_kept(state: State, budget: Budget) -> Kept:
+    """What people wrote, the newest first and the very first always, and the recent part with its calls and outputs."""
+    history = state.history
+    start = _recent_start(state, budget)
+    words = [index for index in range(start) if history.sources[index] in history.from_users]
+    kept, cut = _plan_users(history.items, history.sources, words, budget.users)
+    recent = [index for index in range(start, len(history.items)) if not _is_ours(state, index)]
+    cut += _plan_outputs(history.items, history.sources, recent, budget.exchange)
+    sources = tuple(dict.fromkeys(history.sources[index] for index in (*kept, *recent)))
+    limits = {each.seq: each.characters for each in cut}
+    tokens = sum(
+        min(tokens_of(history.items[index]), limits.get(history.sources[index], 1 << 60) // BYTES_PER_TOKEN + 3 * ITEM_TOKENS)
+        for index in (*kept, *recent)
+    )
+    return Kept(sources, history.sources[recent[0]] if recent else 0, tuple(cut), tokens)
+
+
+def _recent_start(state: State, budget: Budget) -> int:
+    """Where the recent part begins: with the last exchange that was answered, if it is small enough to stay whole, else with as
+    many of its last steps as fit, and at least one. A step is a request's messages, the answer, and the outputs of its calls.
+    """
+    history = state.history
+    starts = [i for i, step in enumerate(history.steps) if i == 0 or step != history.steps[i - 1]]
+    if not starts:
+        return 0
+    from_here = [*accumulate(tokens_of(item) for item in reversed(history.items))][::-1]  # tokens of an item and all after it
+    answered = False
+    for start, end in zip(reversed(starts), reversed([*starts[1:], len(from_here)]), strict=True):
+        answered = answered or any(not _is_given(item) for item in history.items[start:end])
+        if answered and any(history.sources[index] in history.from_users for index in range(start, end)):
+            if from_here[start] <= budget.exchange:
+                return start
+            break
+    fitting = [start for start in starts if from_here[start] <= budget.recent]
+    return fitting[0] if fitting else starts[-1]
+
+
+def _is_given(item: Item) -> bool:
+    """Given to the model, not said by it."""
+    return isinstance(item, FunctionCallOutput) or (isinstance(item, Message) and item.role != "assistant")
+
+
+def _is_ours(state: State, index: int) -> bool:
+    """A note of an earlier compaction, or news of the context: the new note and the prefix say it again."""
+    item = state.history.items[index]
+    return isinstance(item, Message) and item.role != "assistant" and state.history.sources[index] not in state.history.from_users
+
+
+def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int], budget: int) -> tuple[list[int], list[Shortened]]:
+    if not words:
+        return [], []
+    first, later = words[0], words[1:]
+    kept: list[int] = []
+    cut: list[Shortened] = []
+
+    def keep(index: int, room: int) -> int:
+        """Returns what is left of the room."""
+        tokens = tokens_of(items[index])
+        if tokens <= room:
+            kept.append(index)
+        elif room >= LEAST_SAVED:
+            kept.append(index)
+            cut.append(Shortened(sources[index], room * BYTES_PER_TOKEN))
+        return room - tokens
+
+    goal = min(tokens_of(items[first]), budget if not later else budget // 4)
+    keep(first, max(goal, LEAST_SAVED))
+    room = budget - goal
+    for index in reversed(later):
+        room = keep(index, room)
+        if room < LEAST_SAVED:
+            break
+    return sorted(kept), cut
+
+
+def _plan_outputs(items: Sequence[Item], sources: Sequence[int], recent: list[int], budget: int) -> list[Shortened]:
+    """A last step that is itself too large keeps its calls, and an equal share of each output."""
+    over = sum(tokens_of(items[index]) for index in recent) - budget
+    outputs = [index for index in recent if isinstance(items[index], FunctionCallOutput)]
+    if over <= 0 or not outputs:
+        return []
+    share = max(budget // len(outputs), LEAST_SAVED) * BYTES_PER_TOKEN
+    return [Shortened(sources[index], share) for index in outputs if tokens_of(items[index]) * BYTES_PER_TOKEN > share]
+
+
+def note_of(state: State, heading: str) -> str:
+    """What the log knows for certain, so that it does not depend on what a model wrote down."""
+    parts = [heading]
+    if state.plan is not None and state.plan.plan:
+        steps = "\n".join(f"- [{step.status}] {step.step}" for step in state.plan.plan)
+        parts.append(f"Your plan, as you last set it:\n{steps}")
+    running = [begun for begun in state.running.values() if isinstance(begun, CommandStarted)]
+    if running:
+        commands = "\n".join(f"- {' '.join(begun.command)} (call {begun.call_id})" for begun in running)
+        parts.append(f"Commands that are still running:\n{commands}")
+    if state.changed_files:
+        files = "\n".join(f"- {path}" for path in state.changed_files)
+        parts.append(f"Files you have changed with patches so far:\n{files}")
+    return "\n\n".join(parts)
+
+
+def compacted(
+    kind: Literal["summary", "trimmed"], state: State, kept: Kept, summary: str, note: str, before: int, prefix: int
+) -> Compacted:
+    """The record that leaves out all but what is kept, with note and summary in its place. `prefix`: tokens before the history."""
+    after = prefix + kept.tokens + text_tokens(note) + text_tokens(summary) + ITEM_TOKENS
+    return Compacted(kind, before, after, summary, note, kept.sources, kept.recent, kept.shortened, state.usage)

@@ -1,0 +1,93 @@
+"""What a model is sent of a conversation: each item, the record it came from, and what a compaction leaves of them.
+
+`prefix` goes before the items in every request. Between two compactions requests only grow at their end, so that a provider can
+use its cache: what changes of the prefix is told behind the items, and takes its place in front with the next compaction.
+"""
+
+import msgspec
+
+from understudy.protocol.items import FunctionCallOutput, InputText, Item, Message, OutputText
+from understudy.protocol.records import Compacted
+
+
+class History:
+    def __init__(self) -> None:
+        self.prefix: tuple[Message, ...] = ()
+        self.context: tuple[Message, ...] = ()  # what the model has been told last of what the prefix tells
+        self.items: list[Item] = []
+        self.sources: list[int] = []  # of each item, the record that it came from
+        self.steps: list[int] = []  # of each item, the request with which it was first sent, or which it answers
+        self.from_users: set[int] = set()  # sources of what people wrote
+        self.requests = 0
+        self.compactions = 0
+        self.summary = ""  # the last one
+        self._may_change_prefix = True
+
+    def begin_request(self, context: tuple[Message, ...], seq: int) -> None:
+        self.requests += 1
+        if context and self._may_change_prefix:
+            self.prefix = self.context = context
+        elif context:
+            told, self.context = self.context, context
+            for message in context:
+                if message not in told:
+                    self.add(message, seq)
+        self._may_change_prefix = False
+
+    def add(self, item: Item, seq: int) -> None:
+        self.items.append(item)
+        self.sources.append(seq)
+        self.steps.append(self.requests)
+
+    def add_from_user(self, message: Message, seq: int) -> None:
+        self.from_users.add(seq)
+        self.add(message, seq)
+
+    def compact(self, record: Compacted, seq: int) -> None:
+        kept = set(self.sources if record.kept is None else record.kept)
+        limits = {each.seq: each.characters for each in record.shortened}
+        before = list(zip(self.items, self.sources, self.steps, strict=True))
+        self.items, self.sources, self.steps = [], [], []
+        noted = not (record.note or record.summary)
+        for item, source, step in before:
+            if source not in kept:
+                continue
+            if not noted and source == record.recent:
+                self._add_note(record, seq)
+                noted = True
+            self.items.append(shortened(item, limits[source]) if source in limits else item)
+            self.sources.append(source)
+            self.steps.append(step)
+        if not noted:
+            self._add_note(record, seq)
+        self.from_users &= kept
+        self.compactions += 1
+        self.summary = record.summary or self.summary
+        self._may_change_prefix = True
+
+    def _add_note(self, record: Compacted, seq: int) -> None:
+        text = "\n\n".join(part for part in (record.note, record.summary) if part)
+        self.add(Message("user", (InputText(text),)), seq)
+
+
+def shortened(item: Item, characters: int) -> Item:
+    """The item with at most so many characters of its text, from both ends, and a mark where some are missing."""
+    match item:
+        case FunctionCallOutput():
+            return msgspec.structs.replace(item, output=shortened_text(item.output, characters, "output"))
+        case Message():
+            text = shortened_text(item.text(), characters, "message")
+            return msgspec.structs.replace(item, content=(OutputText(text) if item.role == "assistant" else InputText(text),))
+        case _:
+            return item
+
+
+def shortened_text(text: str, characters: int, what: str) -> str:
+    left_out = len(text) - characters
+    if left_out <= 0:
+        return text
+    if characters <= 0:
+        return f"[this {what}, {len(text)} characters long, was left out to make room]"
+    half = characters // 2
+    mark = f"[... {left_out} characters of this {what} were left out to make room ...]"
+    return f"{text[: characters - half]}\n{mark}\n{text[len(text) - half :]}"

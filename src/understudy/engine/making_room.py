@@ -1,0 +1,191 @@
+"""Making room in a model's context: old outputs go first, and where that is not enough the model sums up what was before.
+
+Nothing is lost by any of it: the log keeps every record, and a summary that fails or is cut short leaves the history as it was.
+"""
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from understudy.config.instructions import default_compact_prompt
+from understudy.engine.compaction import (
+    CLEAR,
+    NOT_SUMMED_UP,
+    SUMMED_UP,
+    Budget,
+    Kept,
+    compacted,
+    note_of,
+    plan_kept,
+    plan_trim,
+)
+from understudy.engine.fold import State
+from understudy.engine.history import shortened, shortened_text
+from understudy.engine.room import Prefix, is_full
+from understudy.engine.sizes import BYTES_PER_TOKEN, all_tokens
+from understudy.errors import ModelError, ModelUnavailable, StreamLost
+from understudy.models.events import Answer, Completed, ItemDone, ModelEvent
+from understudy.models.prompt import Prompt
+from understudy.protocol.items import FunctionCallOutput, InputText, Item, Message, Usage
+from understudy.protocol.records import Compacted, CompactionStarted, Noticed, Record, Shortened
+
+if TYPE_CHECKING:
+    from understudy.engine.turn import TurnSetup
+
+GROWTH = 8  # a context that stayed above its limit is summed up again within a turn once it has grown by this part of the limit
+SMALLER_TRIES = 3  # at a summary whose own request does not fit
+MOST_RATIO = 3.0  # of the provider's count to our estimate
+
+
+Reason = Literal["limit", "full", "asked"]
+
+
+class SummaryFailed(Exception):
+    """With a reason for people."""
+
+
+class AsksModel(Protocol):
+    """What this needs of its turn."""
+
+    def record(self, *records: Record) -> None: ...
+
+    def count(self, usage: Usage) -> None: ...
+
+    async def listen(self, answer: Answer) -> list[ModelEvent]: ...
+
+    async def pause_before_retry(self, error: StreamLost | ModelUnavailable, attempt: int) -> None:
+        """Raises the error once it was tried often enough."""
+        ...
+
+
+class MakingRoom:
+    """For one turn."""
+
+    def __init__(self, turn: AsksModel, setup: "TurnSetup", prefix: Prefix, conversation_id: str) -> None:
+        self._turn = turn
+        self._setup = setup
+        self._prefix = prefix
+        self._conversation_id = conversation_id
+        self._summed_up_at = 0  # tokens in use when this turn last asked for a summary
+
+    async def before_request(self, state: State, used: int) -> None:
+        """The next request would be too long, by the count of the last one."""
+        limit = self._setup.limits.limit
+        budget = self._budget(state, used)
+        dropped, saved = plan_trim(state, budget)
+        if dropped and used - saved <= limit * CLEAR:
+            self._trim(state, dropped, used, saved)
+            return
+        if self._summed_up_at and used < self._summed_up_at + limit // GROWTH:
+            return  # the last summary has not helped, or has failed: the next one would not be better
+        self._summed_up_at = used
+        try:
+            summary = await self._summarise(state, "limit", used, (list(state.items), self._without_outputs(state)))
+        except SummaryFailed as failure:
+            self._turn.record(Noticed(f"the conversation could not be summed up: {failure}; it goes on as it is"))
+            if dropped:
+                self._trim(state, dropped, used, saved)
+        else:
+            self._shorten(state, budget, summary, used)
+
+    async def when_full(self, state: State) -> bool:
+        """The provider refused a request for its length. False when there is nothing that could be left out."""
+        used = max(state.context_tokens or 0, self._prefix.tokens() + all_tokens(state.items))
+        budget = self._budget(state, used, full=True)
+        kept = plan_kept(state, budget)
+        if len(kept.sources) == len(set(state.history.sources)) and not kept.shortened:
+            return False
+        self._summed_up_at = used
+        try:
+            summary = await self._summarise(state, "full", used, self._smaller_and_smaller(state))
+        except SummaryFailed as failure:
+            told = f"the context is full, and could not be summed up: {failure}; the oldest part of it is left out"
+            self._turn.record(Noticed(told))
+            earlier = state.history.summary
+            note = note_of(state, SUMMED_UP if earlier else NOT_SUMMED_UP)
+            self._turn.record(compacted("trimmed", state, kept, earlier, note, used, self._prefix.tokens()))
+        else:
+            self._shorten(state, budget, summary, used)
+        return True
+
+    async def when_asked(self, state: State) -> None:
+        """Somebody wants a summary now. Raises `SummaryFailed`."""
+        used = state.context_tokens or self._prefix.tokens() + all_tokens(state.items)
+        summary = await self._summarise(state, "asked", used, (list(state.items), *self._smaller_and_smaller(state)))
+        self._shorten(state, self._budget(state, used), summary, used)
+
+    # -- what goes
+
+    def _budget(self, state: State, used: int, *, full: bool = False) -> Budget:
+        prefix = self._prefix.tokens()
+        guess = prefix + all_tokens(state.items)
+        limit = self._setup.limits.limit
+        capacity = min(limit, guess) if full else limit  # a window that is full has proved to be smaller than it was thought to be
+        return Budget.of(capacity, prefix, min(max(used / max(guess, 1), 1.0), MOST_RATIO))
+
+    def _trim(self, state: State, dropped: tuple[Shortened, ...], used: int, saved: int) -> None:
+        self._turn.record(Compacted("trimmed", used, max(used - saved, 0), shortened=dropped, total=state.usage))
+
+    def _shorten(self, state: State, budget: Budget, summary: str, used: int) -> None:
+        kept: Kept = plan_kept(state, budget)
+        words = shortened_text(summary, budget.summary * BYTES_PER_TOKEN, "summary")
+        note = note_of(state, SUMMED_UP)
+        self._turn.record(compacted("summary", state, kept, words, note, used, self._prefix.tokens()))
+
+    def _without_outputs(self, state: State) -> list[Item]:
+        """For a request that asks for a summary: what the outputs said is the first thing to do without."""
+        return [shortened(item, 0) if isinstance(item, FunctionCallOutput) else item for item in state.items]
+
+    def _smaller_and_smaller(self, state: State) -> tuple[list[Item], ...]:
+        """Histories to be summed up, where even asking for it is too long: without outputs, and then only the end of it."""
+        history = state.history
+        without = self._without_outputs(state)
+        starts = [i for i, step in enumerate(history.steps) if i == 0 or step != history.steps[i - 1]]
+        tries = [without]
+        for part in range(1, SMALLER_TRIES):
+            start = starts[len(starts) - max(len(starts) >> part, 1)] if starts else 0
+            tries.append(without[start:])
+        return tuple(tries)
+
+    # -- the summary
+
+    async def _summarise(self, state: State, reason: Reason, used: int, tries: tuple[list[Item], ...]) -> str:
+        """Of the first of these histories that fits. Raises `SummaryFailed`."""
+        for items in tries:
+            try:
+                return await self._ask(state, reason, used, items)
+            except ModelError as error:
+                if not is_full(error):
+                    raise SummaryFailed(str(error).partition("\n")[0]) from None
+        raise SummaryFailed("the provider takes no request of this length")
+
+    async def _ask(self, state: State, reason: Reason, used: int, items: list[Item]) -> str:
+        attempt = 0
+        while True:
+            self._turn.record(CompactionStarted(reason, used))
+            question = Message("user", (InputText(self._setup.limits.prompt or default_compact_prompt()),))
+            sent = (*(state.history.prefix or self._setup.preamble), *items, question)
+            prompt = Prompt(self._setup.instructions, sent, (), self._conversation_id, state.requests - 1)
+            try:
+                said = await self._read(prompt)
+            except (StreamLost, ModelUnavailable) as error:
+                attempt += 1
+                await self._turn.pause_before_retry(error, attempt)
+                continue
+            if not said.strip():
+                raise SummaryFailed("the model answered with nothing")
+            return said.strip()
+
+    async def _read(self, prompt: Prompt) -> str:
+        said: list[str] = []
+        async with self._setup.model.stream(prompt) as answer:
+            while events := await self._turn.listen(answer):
+                for event in events:
+                    match event:
+                        case ItemDone(item=Message() as message):
+                            said.append(message.text())
+                        case Completed(usage=usage):
+                            if usage is not None:
+                                self._turn.count(usage)
+                            return "\n\n".join(said)
+                        case _:
+                            pass  # deltas of what comes whole; calls, which were not asked for
+        raise StreamLost("stream disconnected before completion: stream closed before response.completed")

@@ -1,0 +1,73 @@
+"""Whether a model's context has room for the next request. What is done where it has none: `making_room`."""
+
+import msgspec
+
+from understudy.engine.fold import State
+from understudy.engine.sizes import all_tokens, text_tokens
+from understudy.errors import ModelError, ModelRefused
+from understudy.models.families import DEFAULT_WINDOW
+from understudy.models.prompt import ToolSpec
+from understudy.protocol.items import FunctionCallOutput, Item
+
+DEFAULT_SHARE = 0.9  # of the window: where compaction begins unless the user says otherwise
+CONTEXT_FULL = "context_length_exceeded"
+
+
+class ContextLimits(msgspec.Struct, frozen=True):
+    """Of one model, in tokens."""
+
+    window: int | None = None  # None: not known
+    compact_at: int | None = None  # None: the default share of the window
+    prompt: str = ""  # asks for a summary; empty: in our own words
+
+    @property
+    def limit(self) -> int:
+        return self.compact_at if self.compact_at is not None else int((self.window or DEFAULT_WINDOW) * DEFAULT_SHARE)
+
+
+def tokens_if_short(state: State, limits: ContextLimits, prefix: "Prefix") -> int | None:
+    """The tokens in use, where the next request should be preceded by a compaction; else None."""
+    used, window = state.context_tokens, limits.window
+    if used is not None and used >= limits.limit:
+        return used
+    if window is None:
+        return None
+    if used is None:  # a provider that does not count, or has not yet: only a guess, so it must be close to the window
+        guess = prefix.tokens() + all_tokens(state.items) + _waiting_tokens(state)
+        return guess if guess >= window * DEFAULT_SHARE and len(state.items) > 1 else None
+    return used if used + _uncounted_tokens(state) >= window else None
+
+
+def _uncounted_tokens(state: State) -> int:
+    """Of what has come since the last answer: outputs of its calls, and messages."""
+    outputs = 0
+    for item, step in zip(reversed(state.items), reversed(state.history.steps), strict=True):
+        if step != state.requests:
+            break
+        outputs += text_tokens(item.output) if isinstance(item, FunctionCallOutput) else 0
+    return outputs + _waiting_tokens(state)
+
+
+def _waiting_tokens(state: State) -> int:
+    return all_tokens(message.message for message in state.waiting.values())
+
+
+class Prefix:
+    """What goes before the history in every request. Measured when that is asked for."""
+
+    def __init__(self, instructions: str, offered: tuple[ToolSpec, ...], preamble: tuple[Item, ...]) -> None:
+        self._instructions = instructions
+        self._offered = offered
+        self._preamble = preamble
+        self._tokens: int | None = None
+
+    def tokens(self) -> int:
+        if self._tokens is None:
+            tools = text_tokens(msgspec.json.encode(self._offered).decode())
+            self._tokens = text_tokens(self._instructions) + tools + all_tokens(self._preamble)
+        return self._tokens
+
+
+def is_full(error: ModelError) -> bool:
+    """Whether the provider refused because the context is too long."""
+    return isinstance(error, ModelRefused) and (CONTEXT_FULL in error.codes or CONTEXT_FULL in str(error))
