@@ -25,8 +25,8 @@ from understudy.testing import McpProcess
 from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
-RUN = {"sh", "console", "python", "json", "toml", "js"}
-TRIED_ELSEWHERE = {"testing.md"}  # its Python, in test_testing_page.py
+RUN = {"sh", "console", "python", "json", "toml", "js", "diff"}
+TRIED_ELSEWHERE = {"testing.md", "CONTRIBUTING.md"}  # in test_testing_page.py and in tests/contributing
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,

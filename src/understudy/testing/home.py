@@ -13,7 +13,7 @@ from understudy.testing.model import ScriptedModel
 from understudy.testing.script import Wire
 
 SERVER_COMMAND = (sys.executable, "-m", "understudy", "mcp-server")
-_KEPT = ("PATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START")
+_KEPT = ("PATH", "PYTHONPATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START")  # with the second, the server is the package that we are
 
 
 def provider_settings(model: ScriptedModel | str, wire: Wire = "chat") -> dict[str, Any]:
