@@ -16,6 +16,7 @@ from tests.soak.truth import check_log
 from tests.support.failing_log import FailingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
+from understudy.config.home import state_dir
 from understudy.protocol.records import RequestSent, UserMessage
 from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
@@ -197,7 +198,7 @@ async def play_with_failure(
     log: list[FailingLog] = []
 
     def open_log(place: Path, loop: asyncio.AbstractEventLoop) -> FailingLog:
-        log.append(FailingLog(place, loop, number, length))
+        log.append(FailingLog(state_dir(place), loop, number, length))
         return log[0]
 
     async with AsyncExitStack() as stack:

@@ -15,6 +15,7 @@ from tests.store.records import claimed
 from tests.support.losing_log import LosingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
+from understudy.config.home import state_dir
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import CommandEnded, Entry, TurnEnded
 from understudy.store.answered import answered
@@ -27,8 +28,8 @@ LOST = "the claim on conversation {} was lost, so its turn was stopped; send aga
 async def a_server(folder: Path) -> AsyncGenerator[tuple[ServerHere, LosingLog]]:
     logs: list[LosingLog] = []
 
-    def open_log(place: Path, loop: asyncio.AbstractEventLoop) -> LosingLog:
-        logs.append(LosingLog(place, loop))
+    def open_log(home: Path, loop: asyncio.AbstractEventLoop) -> LosingLog:
+        logs.append(LosingLog(state_dir(home), loop))
         return logs[0]
 
     async with ObligingModel() as model, ServerHere(model.url, cwd=folder, home=folder / "home", open_log=open_log) as server:

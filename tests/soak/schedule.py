@@ -342,7 +342,7 @@ class Schedule:
     def _check(self) -> None:
         truth = Truth(self._home)
         try:
-            assert truth.log.check() == "ok"
+            assert answered(truth.log.check()) == "ok"
             known = set(truth.conversations())
             assert set(self.told.conversations) <= known, "a conversation that was acknowledged is lost"
             for conversation, message in self.told.messages:

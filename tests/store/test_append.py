@@ -108,7 +108,7 @@ async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
         log.append(opened(name), lambda _: None)
     assert log.close() is True
     again = open_log(tmp_path)
-    assert again.count() == 100
+    assert answered(again.count()) == 100
     again.close()
 
 
@@ -173,7 +173,7 @@ async def test_a_record_too_large_to_be_written_as_it_is_comes_back_the_same(tmp
     large = Entry(2, 1, "1", 2.0, Noticed("words " * 500_000))
     await append(log, Batch(name, 1, 1, (large,), SUMMARY))
     assert answered(log.read(name, 1)) == [large]
-    assert log.size() < 1_000_000
+    assert answered(log.size()) < 1_000_000
     log.close()
 
 
@@ -192,7 +192,7 @@ async def test_a_long_batch_is_there_as_a_whole_or_not_at_all(tmp_path: Path, co
     assert [type(outcome) for outcome in outcomes] == [Fenced]
     assert position_of(log, name) == Position(1, count + 1)
     assert position_of(log, other) == Position(1, 2)
-    assert log.check() == "ok"
+    assert answered(log.check()) == "ok"
     log.close()
 
 

@@ -42,7 +42,7 @@ async def test_after_a_crash_all_that_was_committed_is_there(tmp_path: Path) -> 
     found = open_log(tmp_path / "crashed")
     assert position_of(found, name) == position_of(found, second) == Position(1, 51)
     assert [entry.seq for entry in answered(found.read(name))] == list(range(1, 52))
-    assert found.check() == "ok"
+    assert answered(found.check()) == "ok"
     found.close()
 
 
@@ -51,7 +51,7 @@ async def test_a_store_that_is_only_read_gets_no_room(tmp_path: Path) -> None:
     await append(log, opened(new_id()))
     log.close()
     reader = open_log(tmp_path / "state")
-    assert reader.count() == 1
+    assert answered(reader.count()) == 1
     await asyncio.to_thread(reader.finish)
     assert sum(path.stat().st_size for path in (tmp_path / "state").glob("*-wal")) == 0
     reader.close()

@@ -47,7 +47,7 @@ async def test_a_full_disk_refuses_one_batch_and_takes_the_next_once_there_is_ro
     await append(log, opened(other))  # a small one still fits
     (small_disk / "ballast").unlink()
     await append(log, noticed(name, 1, 2))
-    assert log.check() == "ok"
+    assert answered(log.check()) == "ok"
     log.close()
 
 
@@ -114,7 +114,7 @@ async def test_a_backup_taken_while_others_write_is_whole(tmp_path: Path) -> Non
     task = asyncio.create_task(write())
     other = SqliteLog(tmp_path / "state")
     await asyncio.sleep(0)
-    await asyncio.to_thread(other.backup, tmp_path / "backup.db")
+    await asyncio.to_thread(lambda: answered(other.backup(tmp_path / "backup.db")))
     writing = False
     async with asyncio.timeout(20):
         await task
@@ -122,23 +122,23 @@ async def test_a_backup_taken_while_others_write_is_whole(tmp_path: Path) -> Non
     (tmp_path / "copy").mkdir()
     os.rename(tmp_path / "backup.db", tmp_path / "copy" / "conversations.db")
     copy = open_log(tmp_path / "copy")
-    assert copy.check() == "ok"
-    assert copy.count() == 20
+    assert answered(copy.check()) == "ok"
+    assert answered(copy.count()) == 20
     position = position_of(copy, names[0])
     assert position is not None
     assert [entry.seq for entry in answered(copy.read(names[0]))] == list(range(1, position.last_seq + 1))
     with pytest.raises(StoreError, match="File exists"):
-        other.backup(tmp_path / "copy" / "conversations.db")
+        answered(other.backup(tmp_path / "copy" / "conversations.db"))
     for each in (log, other, copy):
         each.close()
 
 
 async def test_size_and_count_are_told(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    assert log.count() == 0
+    assert answered(log.count()) == 0
     await append(log, opened(new_id()))
-    assert log.count() == 1
-    assert log.size() >= sum(path.stat().st_size for path in tmp_path.glob("conversations.db"))
+    assert answered(log.count()) == 1
+    assert answered(log.size()) >= sum(path.stat().st_size for path in tmp_path.glob("conversations.db"))
     log.close()
 
 

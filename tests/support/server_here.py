@@ -15,7 +15,8 @@ from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.pipe_sink import PipeSink
-from understudy.store.sqlite import SqliteLog
+from understudy.store.log import Store
+from understudy.store.opening import open_store
 from understudy.testing import McpProcess, provider_settings
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -60,7 +61,7 @@ class ServerHere(McpProcess):
         cwd: Path,
         home: Path,
         config: Mapping[str, Any] | None = None,
-        open_log: Callable[[Path, asyncio.AbstractEventLoop], SqliteLog] = SqliteLog,
+        open_log: Callable[[Path, asyncio.AbstractEventLoop], Store] = open_store,
         can_be_asked: bool = True,
     ) -> None:
         super().__init__(model_url, cwd=cwd, home=home, check_frames=False)

@@ -8,9 +8,12 @@ from pathlib import Path
 
 from understudy.cli.ending import ending_tidily
 from understudy.cli.output_file import is_stdout, new_file, refuse_unless_writable
-from understudy.cli.stored import open_store, store_exists, store_folder
+from understudy.cli.stored import home, open_stored
 from understudy.cli.terminal import one_line
+from understudy.config.home import state_dir
 from understudy.errors import BadRequest
+from understudy.store.answered import answered
+from understudy.store.opening import store_exists
 
 
 def run(options: Namespace) -> int:
@@ -19,23 +22,23 @@ def run(options: Namespace) -> int:
         refuse_unless_writable(target, may_replace=False)
     elif sys.stdout.isatty():
         raise BadRequest("a backup is not for a terminal: name a file, or send it into a pipe")
-    if not store_exists():
-        raise BadRequest(f"there are no conversations in {store_folder()} yet")
+    if not store_exists(home()):
+        raise BadRequest(f"there are no conversations in {state_dir(home())} yet")
     if is_stdout(options.file):
         return _to_stdout()
-    with open_store() as log, new_file(target, may_replace=False) as part:
-        log.backup(part)
-        count = log.count()
+    with open_stored() as log, new_file(target, may_replace=False) as part:
+        answered(log.backup(part))
+        count = answered(log.count())
     print(f"{count} conversation{'' if count == 1 else 's'} saved to {one_line(str(target))}")
-    print(f"To restore, put it in the place of {log.path} while no server runs.", file=sys.stderr)
+    print(f"To restore, put it in the place of {log.place} while no server runs.", file=sys.stderr)
     return 0
 
 
 def _to_stdout() -> int:
     with ending_tidily(), tempfile.TemporaryDirectory(prefix="understudy-backup-") as folder:
-        copy = Path(folder, "conversations.db")
-        with open_store() as log:
-            log.backup(copy)
+        copy = Path(folder, "copy")
+        with open_stored() as log:
+            answered(log.backup(copy))
         with open(copy, "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
     return 0

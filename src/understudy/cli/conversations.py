@@ -3,17 +3,16 @@
 import json
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
-from understudy.cli.stored import find, open_store, rfc3339, status_of, store_exists, store_folder, write
+from understudy.cli.stored import find, home, open_stored, rfc3339, status_of, write
+from understudy.config.home import state_dir
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.sandbox.cell import trees
 from understudy.store.answered import answered
-from understudy.store.log import Holder, Listed, Status
-from understudy.store.lookup import all_ids
-from understudy.store.sqlite import SqliteLog
+from understudy.store.log import Holder, Listed, Status, Store
+from understudy.store.opening import store_exists
 
 PAGE = 200
 
@@ -21,7 +20,7 @@ PAGE = 200
 def run(options: Namespace) -> int:
     if options.action == "list":
         return _list(options)
-    with open_store() as log:
+    with open_stored() as log:
         chosen = [find(log, spelled) for spelled in options.ids]
         for listed in {listed.conversation_id: listed for listed in chosen}.values():
             match options.action:
@@ -40,10 +39,10 @@ def run(options: Namespace) -> int:
 def _list(options: Namespace) -> int:
     rows: list[tuple[Listed, Status]] = []
     ids: list[ConversationId] = []
-    if store_exists():
-        with open_store() as log:
+    if store_exists(home()):
+        with open_stored() as log:
             rows = [(listed, status_of(log, listed)) for listed in _read(log, options.limit, options.archived)]
-        ids = all_ids(store_folder() / "conversations.db")
+            ids = list(answered(log.ids()))
     if options.json:
         print(json.dumps([_as_json(listed, status) for listed, status in rows], indent=2))
     elif not rows:
@@ -55,7 +54,7 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-def _read(log: SqliteLog, limit: int, archived: bool) -> list[Listed]:
+def _read(log: Store, limit: int, archived: bool) -> list[Listed]:
     rows: list[Listed] = []
     cursor: str | None = None
     while limit == 0 or len(rows) < limit:
@@ -87,7 +86,7 @@ def _as_json(listed: Listed, status: Status) -> dict[str, Any]:
 # -- deleting
 
 
-def _delete(log: SqliteLog, listed: Listed, *, sure: bool) -> None:
+def _delete(log: Store, listed: Listed, *, sure: bool) -> None:
     if not sure and not _confirmed(listed):
         print(f"kept {listed.conversation_id}")
         return
@@ -98,7 +97,7 @@ def _delete(log: SqliteLog, listed: Listed, *, sure: bool) -> None:
         write(lambda done: log.delete(listed.conversation_id, done))
     finally:
         claim.release()
-    folder = Path(log.path.parent, "tmp")
+    folder = state_dir(home()) / "tmp"
     trees.set_aside(str(folder / listed.conversation_id))
     trees.remove_set_aside(str(folder))
     print(f"deleted {listed.conversation_id}")

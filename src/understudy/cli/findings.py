@@ -14,7 +14,7 @@ from understudy.cli.finding import Finding
 from understudy.cli.model_findings import examine_model
 from understudy.cli.sandbox_findings import examine_sandbox
 from understudy.cli.store_findings import examine_store
-from understudy.config.home import find_home, state_dir
+from understudy.config.home import find_home
 from understudy.errors import ConfigError
 
 
@@ -30,7 +30,7 @@ def examine(options: Namespace) -> list[Finding]:
         found += examine_model(config, online=options.online)
     found += examine_sandbox(config)
     try:
-        found += examine_store(state_dir(home), full=options.full)
+        found += examine_store(home, full=options.full)
     except OSError as error:
         text = f"{error.filename}: {error.strerror}; make it yours, or set CODEX_HOME to a folder of your own"
         found.append(Finding("Conversations", "folder", "broken", text))

@@ -13,6 +13,7 @@ from understudy.engine.engine import Engine
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Overrides
+from understudy.store.answered import answered
 from understudy.store.lookup import find_id
 
 
@@ -28,7 +29,7 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
     flags = dict(read_overrides(options))
     engine = Engine()
     try:
-        conversation = engine.find(find_id(engine.log.path, options.id))
+        conversation = engine.find(answered(find_id(engine.log, options.id)))
         can_ask = options.prompt != "-" and sys.stdin.isatty()
         viewer: Viewer = (JsonViewer if options.json else PersonViewer)(conversation, can_ask=can_ask)
         conversation.tail.broadcast.followers.append(viewer)

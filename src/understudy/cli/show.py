@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from understudy.cli.event_lines import event_lines
 from understudy.cli.spending import spent_line
-from understudy.cli.stored import find, open_store, rfc3339, status_of
+from understudy.cli.stored import find, open_stored, rfc3339, status_of
 from understudy.engine.fold import path_to
 from understudy.protocol.records import Entry
 from understudy.store.answered import answered
@@ -16,7 +16,7 @@ EVERY_LINE = 1_000_000_000
 
 
 def run(options: Namespace) -> int:
-    with open_store() as log:
+    with open_stored() as log:
         listed = find(log, options.id)
         entries = answered(log.read(listed.conversation_id))
         status = status_of(log, listed)

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from understudy.cli.finding import Finding
+from understudy.config.home import state_dir
 from understudy.errors import StoreError
+from understudy.store.answered import answered
+from understudy.store.log import Store
+from understudy.store.opening import open_store, open_to_others, store_exists, store_place
 from understudy.store.place import refuse_network_file_system
-from understudy.store.sqlite import SqliteLog
-from understudy.store.verify import verify_records
 
 SECTION = "Conversations"
 LITTLE_ROOM = 200 * 1024 * 1024
@@ -17,17 +19,17 @@ LITTLE_NODES = 1000
 SAMPLE = 20_000  # records that are read unless all are to be
 
 
-def examine_store(folder: Path, *, full: bool) -> Iterator[Finding]:
+def examine_store(home: Path, *, full: bool) -> Iterator[Finding]:
     """A store that is not there yet is not made."""
-    database = folder / "conversations.db"
+    folder = state_dir(home)
     yield from _place(folder)
-    if not database.exists():
-        yield Finding(SECTION, "store", "info", f"{database}, which is made with the first conversation")
+    if not store_exists(home):
+        yield Finding(SECTION, "store", "info", f"{store_place(home)}, which is made with the first conversation")
         yield _retention()
         return
-    yield from _permissions(folder)
+    yield from _permissions(home, folder)
     try:
-        log = SqliteLog(folder)
+        log = open_store(home)
     except StoreError as error:
         yield Finding(SECTION, "store", "broken", str(error))
         return
@@ -57,15 +59,11 @@ def _place(folder: Path) -> Iterator[Finding]:
         yield Finding(SECTION, "disk", "warning", f"only {space.f_favail} files can still be made in {there}: remove some there")
 
 
-def _permissions(folder: Path) -> Iterator[Finding]:
-    open_to_others = [
-        f"{path} (mode {mode:o}, expected {expected:o})"
-        for path, expected in ((folder, 0o700), *((file, 0o600) for file in sorted(folder.glob("conversations.db*"))))
-        if (mode := path.stat().st_mode & 0o777) & ~expected
-    ]
-    if open_to_others:
+def _permissions(home: Path, folder: Path) -> Iterator[Finding]:
+    exposed = open_to_others(home)
+    if exposed:
         text = f"others may read conversations: chmod -R go= {folder}"
-        yield Finding(SECTION, "permissions", "warning", text, tuple(open_to_others))
+        yield Finding(SECTION, "permissions", "warning", text, exposed)
     else:
         yield Finding(SECTION, "permissions", "ok", "readable by you only")
     owner = folder.stat().st_uid
@@ -73,28 +71,28 @@ def _permissions(folder: Path) -> Iterator[Finding]:
         yield Finding(SECTION, "owner", "warning", f"{folder} belongs to user {owner}, and you are {os.geteuid()}")
 
 
-def _content(log: SqliteLog, folder: Path, *, full: bool) -> Iterator[Finding]:
-    count = log.count()
-    size = f"{count} conversation{'' if count == 1 else 's'}, {_size(log.size())} in {log.path}"
+def _content(log: Store, folder: Path, *, full: bool) -> Iterator[Finding]:
+    count = answered(log.count())
+    size = f"{count} conversation{'' if count == 1 else 's'}, {_size(answered(log.size()))} in {log.place}"
     yield Finding(SECTION, "store", "ok", size)
-    damage = log.check()
+    damage = answered(log.check())
     if damage == "ok":
         yield Finding(SECTION, "integrity", "ok", "checked, no damage")
     else:
         text = "damaged; put a backup in its place, or export what can still be read"
         yield Finding(SECTION, "integrity", "broken", text, tuple(damage.split("\n")))
-    yield from _records(log.path, full=full)
+    yield from _records(log, full=full)
     private = sum(_folder_size(path) for path in (folder / "tmp").glob("*"))
     if private:
         yield Finding(SECTION, "temporary files", "info", f"{_size(private)} in {folder / 'tmp'}, removed with their conversations")
 
 
-def _records(path: Path, *, full: bool) -> Iterator[Finding]:
-    verified = verify_records(path, None if full else SAMPLE)
+def _records(log: Store, *, full: bool) -> Iterator[Finding]:
+    verified = answered(log.verify(None if full else SAMPLE))
     if verified.problems:
         text = (
-            f"damage in {verified.damaged} conversation{'' if verified.damaged == 1 else 's'}; put a backup in the place of {path} "
-            "while no server runs, or `understudy conversations delete` what is damaged"
+            f"damage in {verified.damaged} conversation{'' if verified.damaged == 1 else 's'}; put a backup in the place of "
+            f"{log.place} while no server runs, or `understudy conversations delete` what is damaged"
         )
         yield Finding(SECTION, "records", "broken", text, verified.problems)
     elif verified.records < verified.total:

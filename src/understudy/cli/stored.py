@@ -7,44 +7,40 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from understudy.config.home import find_home, state_dir
+from understudy.config.home import find_home
 from understudy.errors import StoreError, UnknownConversation
 from understudy.store.answered import answered
-from understudy.store.log import LATEST, Committed, Listed, Status
+from understudy.store.log import LATEST, Committed, Listed, Status, Store
 from understudy.store.lookup import find_id
-from understudy.store.sqlite import SqliteLog
+from understudy.store.opening import open_store
 
 DISK_SECONDS = 30.0
 
 
-def store_folder() -> Path:
+def home() -> Path:
     """Raises `ConfigError` where CODEX_HOME names no folder."""
-    return state_dir(find_home(os.environ))
-
-
-def store_exists() -> bool:
-    return (store_folder() / "conversations.db").exists()
+    return find_home(os.environ)
 
 
 @contextmanager
-def open_store() -> Generator[SqliteLog]:
+def open_stored() -> Generator[Store]:
     """Raises `StoreError`."""
-    log = SqliteLog(store_folder())
+    log = open_store(home())
     try:
         yield log
     finally:
         log.close()
 
 
-def find(log: SqliteLog, spelled: str) -> Listed:
+def find(log: Store, spelled: str) -> Listed:
     """By id or the beginning of one. Raises `UnknownConversation` or `BadRequest`."""
-    listed = answered(log.find(find_id(log.path, spelled)))
+    listed = answered(log.find(answered(find_id(log, spelled))))
     if listed is None:
         raise UnknownConversation(f"no conversation {spelled}")
     return listed
 
 
-def status_of(log: SqliteLog, listed: Listed) -> Status:
+def status_of(log: Store, listed: Listed) -> Status:
     """What holds now: a turn whose process is gone is not running, whatever its last record says."""
     status = listed.summary.status
     if status == "idle" or answered(log.holder(listed.conversation_id)) is not None:

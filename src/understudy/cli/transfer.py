@@ -8,15 +8,14 @@ from argparse import Namespace
 from pathlib import Path
 
 from understudy.cli.output_file import is_stdout, new_file
-from understudy.cli.stored import find, open_store, write
+from understudy.cli.stored import find, open_stored, write
 from understudy.engine.fold import State, path_to
 from understudy.errors import BadRequest
 from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.ids import ConversationId
 from understudy.store.answered import answered
-from understudy.store.log import Batch
+from understudy.store.log import Batch, Store
 from understudy.store.rollout import is_rollout, read_rollout
-from understudy.store.sqlite import SqliteLog
 from understudy.store.transfer import Imported, Line, export_lines, in_folder, is_export, read_export, with_id, without_permissions
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -32,7 +31,7 @@ def run(options: Namespace) -> int:
 
 
 def _export(options: Namespace) -> int:
-    with open_store() as log:
+    with open_stored() as log:
         listed = find(log, options.id)
         entries = answered(log.read(listed.conversation_id))
     lines = export_lines(listed, entries)
@@ -72,7 +71,7 @@ def _import_file(name: str, options: Namespace) -> None:
     if options.new_id:
         imported = with_id(imported, ConversationId(str(uuid.uuid4())))
     state = State.of(path_to(imported.entries))
-    with open_store() as log:
+    with open_stored() as log:
         _store(log, imported, state)
     _report(imported, state, as_json=options.json)
 
@@ -127,7 +126,7 @@ def _read(name: str) -> bytes:
         raise BadRequest(f"cannot read {name}: {error.strerror}") from None
 
 
-def _store(log: SqliteLog, imported: Imported, state: State) -> None:
+def _store(log: Store, imported: Imported, state: State) -> None:
     if answered(log.find(imported.conversation_id)) is not None:
         raise BadRequest(f"conversation {imported.conversation_id} is already here; --new-id imports it under another id")
     batch = Batch(imported.conversation_id, 1, 0, imported.entries, state.summary(), creates=True)

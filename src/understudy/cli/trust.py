@@ -5,9 +5,8 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from understudy.cli.stored import store_folder
 from understudy.cli.terminal import one_line
-from understudy.config.home import find_home
+from understudy.config.home import find_home, state_dir
 from understudy.config.own_files import OWN_FILES
 from understudy.config.project import read_project_layer
 from understudy.config.trust import TrustStore
@@ -15,7 +14,7 @@ from understudy.errors import BadRequest
 
 
 def run(options: Namespace) -> int:
-    store = TrustStore(store_folder() / "trust.json")
+    store = TrustStore(state_dir(find_home(os.environ)) / "trust.json")
     if options.list:
         for folder in store.folders():
             standing = store.standing(Path(folder))

@@ -25,8 +25,8 @@ from understudy.protocol.items import Message
 from understudy.protocol.records import Overrides, Pins
 from understudy.protocol.uuids import new_uuid
 from understudy.store.answered import answered
-from understudy.store.log import Listed, Page, Status
-from understudy.store.sqlite import SqliteLog
+from understudy.store.log import Listed, Page, Status, Store
+from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
     from understudy.engine.unkept import Unkept
@@ -44,7 +44,7 @@ class Engine:
         *,
         cli: Sequence[tuple[str, Any]] = (),
         env: Mapping[str, str] | None = None,
-        open_log: Callable[[Path, asyncio.AbstractEventLoop], SqliteLog] = SqliteLog,
+        open_log: Callable[[Path, asyncio.AbstractEventLoop], Store] = open_store,
     ) -> None:
         self._home: Path | None = None
         self._env = dict(os.environ if env is None else env)
@@ -57,7 +57,7 @@ class Engine:
         self._holding = Holding(self._loop)
         self._warming: asyncio.TimerHandle | None = None
         self._open_log = open_log
-        self._log: SqliteLog | None = None
+        self._log: Store | None = None
         self._unkept: Unkept | None = None
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
@@ -72,9 +72,9 @@ class Engine:
         return self._home
 
     @property
-    def log(self) -> SqliteLog:
+    def log(self) -> Store:
         if self._log is None:
-            self._log = self._open_log(state_dir(self.home), self._loop)
+            self._log = self._open_log(self.home, self._loop)
         return self._log
 
     # -- conversations

@@ -9,9 +9,8 @@ from pathlib import Path
 from understudy.protocol.ids import ConversationId
 from understudy.sandbox.cell import trees
 from understudy.store.locks import ByteLocks
-from understudy.store.log import Page
+from understudy.store.log import Page, Store
 from understudy.store.memory import MARK, MemoryLog
-from understudy.store.sqlite import SqliteLog
 
 PREFIX = f"understudy-unkept-{os.getuid()}-"
 LOCK = "lock"
@@ -31,7 +30,7 @@ class Unkept:
             self._lock.try_lock(0)
         return self._folder / conversation_id
 
-    async def list(self, limit: int, cursor: str | None, stored: SqliteLog) -> Page:
+    async def list(self, limit: int, cursor: str | None, stored: Store) -> Page:
         """Those in memory, then those in the store; a page that has both is ordered by the last activity."""
         if cursor is not None and not cursor.startswith(MARK):
             return await stored.list(limit, cursor)
@@ -40,7 +39,7 @@ class Unkept:
         if page.next_cursor is not None or limit <= 0:
             return page
         if rest == 0:
-            return Page(page.rows, f"{MARK}{self.log.count()}" if stored.count() else None)
+            return Page(page.rows, f"{MARK}{self.log.count()}" if await stored.count() else None)
         others = await stored.list(rest)
         both = sorted((*page.rows, *others.rows), key=lambda row: row.updated_at, reverse=True)
         return Page(tuple(both), others.next_cursor)

@@ -1,4 +1,4 @@
-"""Bytes of a file that one process at a time can hold: claims on conversations are such, by their number.
+"""Bytes of a file that one process at a time can hold.
 
 The kernel drops the lock when the process dies, however it dies. The descriptor is not inheritable, so no child
 keeps a conversation locked.

@@ -6,6 +6,7 @@ every append must match, so that a process that was overtaken cannot write.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -241,4 +242,52 @@ class EventLog(Protocol):
         Only a hint: it may come late, twice, without reason or not at all, so the caller looks after a second anyway. Returns what
         ends it.
         """
+        ...
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What reading everything found."""
+
+    records: int  # those looked at
+    total: int
+    problems: tuple[str, ...]  # each names its conversation; at most so many
+    damaged: int  # conversations
+
+
+class Store(EventLog, Protocol):
+    """An event log of which this process has the whole: opened by `open_store`, looked after, and closed."""
+
+    @property
+    def place(self) -> str:
+        """Where conversations are kept, for people."""
+        ...
+
+    async def ids(self, beginning: str = "", limit: int | None = None) -> Sequence[ConversationId]:
+        """Those of all conversations that begin so, in order."""
+        ...
+
+    async def count(self) -> int: ...
+
+    async def size(self) -> int:
+        """In bytes."""
+        ...
+
+    async def check(self) -> str:
+        """The database's own check: `ok`, or what is damaged."""
+        ...
+
+    async def verify(self, most: int | None) -> Verified:
+        """Read every record of the newest conversations, until so many have been read."""
+        ...
+
+    async def backup(self, target: Path) -> None:
+        """A whole, consistent copy, while others write, into a new file or an empty one."""
+        ...
+
+    def finish(self, timeout: float = 5.0) -> bool:
+        """Write what is queued, and take no more. False when that took too long."""
+        ...
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """The same, and give up all claims."""
         ...

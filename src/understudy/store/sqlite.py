@@ -1,32 +1,44 @@
 """The event log on SQLite: one file, a write-ahead log, one writer thread, readers anywhere."""
 
 import asyncio
-import base64
-import errno
 import logging
-import math
 import os
 import sqlite3
-import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from understudy.errors import BadRequest, StoreError
+from understudy.errors import StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Record
 from understudy.store import writing
 from understudy.store.bell import Bell
 from understudy.store.claims import Claims, SqliteClaim
+from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
 from understudy.store.decoding import decoding, unpacked
 from understudy.store.hints import Hints
-from understudy.store.log import LATEST, Batch, Committed, Holder, Letter, LetterOp, Listed, Page, Partial, Position, Summary, Told
-from understudy.store.place import StillThere, prepare_folder, refuse_network_file_system
+from understudy.store.log import (
+    LATEST,
+    Batch,
+    Committed,
+    Holder,
+    Letter,
+    LetterOp,
+    Listed,
+    Page,
+    Partial,
+    Position,
+    Summary,
+    Told,
+    Verified,
+)
+from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_network_file_system
+from understudy.store.queries import Queries
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
 from understudy.store.writing import Row
@@ -43,14 +55,7 @@ _decode_partial = decoding(lambda: msgspec.json.Decoder(Partial).decode)
 _decode_op = decoding(lambda: msgspec.json.Decoder(LetterOp).decode)
 
 
-class _Cursor(msgspec.Struct, frozen=True, array_like=True):
-    as_of: float  # when the first page was read: later pages leave out what changed since
-    updated_at: float
-    number: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-
-
 _POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
-_FIRST_PAGE = _Cursor(math.inf, math.inf, 0)
 _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
@@ -68,7 +73,7 @@ class SqliteLog:
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop | None = None) -> None:
         prepare_folder(folder)
         refuse_network_file_system(folder)
-        self.path = folder / "conversations.db"
+        self.path = folder / DATABASE
         self._loop = loop
         with self._explained(), ExitStack() as opened:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -76,16 +81,17 @@ class SqliteLog:
             _use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection, str(self.path))
-            self._reader = opened.enter_context(closing(self._connect()))
-            self._reader.execute("PRAGMA query_only = 1")
+            reader = opened.enter_context(closing(self._connect()))
+            reader.execute("PRAGMA query_only = 1")
             self._bell = opened.enter_context(closing(Bell(folder / "bell")))
             self._claims = Claims(folder, self._bell.look_again)  # whoever takes a claim asks the bell what others did
             opened.pop_all()  # nothing can fail any more
         self._heard = b""
         self._generation = 0
         self._hints = Hints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
-        self._there = StillThere(self.path)
-        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, self._there.find_gone)
+        there = StillThere(self.path)
+        self._queries = Queries(reader, str(self.path), there.find_gone)
+        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, there.find_gone)
 
     def finish(self, timeout: float = 5.0) -> bool:
         """Write what is queued, and take no more. False when the disk did not keep up."""
@@ -94,7 +100,7 @@ class SqliteLog:
     def close(self, timeout: float = 5.0) -> bool:
         flushed = self.finish(timeout)
         self._hints.close()
-        self._reader.close()
+        self._queries.close()
         self._claims.close()
         if flushed:  # else the writer is still at it
             self._bell.close()
@@ -163,7 +169,7 @@ class SqliteLog:
         as_of = self._changes()
         if known is not None and known.as_of == as_of:
             return known
-        row = self._row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number_of(conversation_id), conversation_id)
+        row = self._queries.row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number_of(conversation_id), conversation_id)
         return Position(row[0], row[1], bool(row[2]), as_of) if row else Position(0, 0, False, as_of)
 
     async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
@@ -192,11 +198,11 @@ class SqliteLog:
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
         as_of = self._changes()
         wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids])
-        rows = self._rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
+        rows = self._queries.rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
         return {ConversationId(row[3]): Position(row[0], row[1], bool(row[2]), as_of) for row in rows}
 
     async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
-        rows = self._rows(
+        rows = self._queries.rows(
             "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
             number_of(conversation_id),
             after,
@@ -215,8 +221,10 @@ class SqliteLog:
 
     async def partial(self, conversation_id: ConversationId) -> Partial | None:
         number = number_of(conversation_id)
-        rows = self._rows("SELECT data FROM said WHERE conversation = ? ORDER BY number", number)
-        rows = rows or self._rows("SELECT data FROM partials WHERE conversation = ?", number)  # an older build runs the turn
+        rows = self._queries.rows("SELECT data FROM said WHERE conversation = ? ORDER BY number", number)
+        rows = rows or self._queries.rows(
+            "SELECT data FROM partials WHERE conversation = ?", number
+        )  # an older build runs the turn
         try:
             return Partial.of([_decode_partial(unpacked(row[0])) for row in rows]) if rows else None
         except UNREADABLE as error:  # the finished item is in the log, or will never be
@@ -227,7 +235,7 @@ class SqliteLog:
         claim, as_of = self._claims.held(number_of(conversation_id)), self._changes()
         if claim is not None and claim.empty_as_of == as_of:
             return ()
-        rows = self._rows("SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", number_of(conversation_id))
+        rows = self._queries.rows("SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", number_of(conversation_id))
         if claim is not None and not rows:
             claim.empty_as_of = as_of
         letters: list[Letter] = []
@@ -239,14 +247,16 @@ class SqliteLog:
         return letters
 
     async def find(self, conversation_id: ConversationId) -> Listed | None:
-        row = self._row("SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", conversation_id)
+        row = self._queries.row(
+            "SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", conversation_id
+        )
         return self._listed(*row) if row else None
 
     async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
-        place = _read_cursor(cursor) if cursor is not None else _FIRST_PAGE
+        place = read_cursor(cursor)
         if limit <= 0:
             return Page((), None)
-        rows = self._rows(
+        rows = self._queries.rows(
             "SELECT id, created_at, updated_at, summary, archived, number FROM conversations WHERE archived = ?"
             " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
             int(archived),
@@ -259,8 +269,8 @@ class SqliteLog:
         if len(rows) <= limit:
             return Page(listed, None)
         last = rows[limit - 1]
-        as_of = max(time.time(), _finite(rows[0][2])) if cursor is None else place.as_of  # a clock may have been ahead
-        return Page(listed, _write_cursor(_Cursor(as_of, _finite(last[2]), last[5])))
+        as_of = max(time.time(), finite(rows[0][2])) if cursor is None else place.as_of  # a clock may have been ahead
+        return Page(listed, write_cursor(Cursor(as_of, finite(last[2]), last[5])))
 
     def _listed(self, conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int) -> Listed:
         try:
@@ -270,54 +280,39 @@ class SqliteLog:
             decoded = _DAMAGED
         return Listed(ConversationId(conversation_id), _time(created_at), _time(updated_at), decoded, bool(archived))
 
-    def check(self) -> str:
-        """SQLite's own integrity check: `ok`, or what is damaged."""
-        return "\n".join(str(row[0]) for row in self._rows("PRAGMA integrity_check(20)"))
+    # -- looking after it
 
-    def backup(self, target: Path) -> None:
-        """A whole, consistent copy, while others write, into a new file or an empty one."""
-        with self._explained():
-            os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            if os.path.getsize(target):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-            copy = sqlite3.connect(target)
-            try:
-                self._reader.backup(copy, pages=256)
-            finally:
-                copy.close()
+    @property
+    def place(self) -> str:
+        return str(self.path)
 
-    def count(self) -> int:
-        return int(self._rows("SELECT count(*) FROM conversations")[0][0])
+    async def ids(self, beginning: str = "", limit: int | None = None) -> Sequence[ConversationId]:
+        rows = self._queries.rows(
+            "SELECT id FROM conversations WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
+            beginning,
+            beginning + "g",  # comes after all that can stand in an id
+            -1 if limit is None else limit,
+        )
+        return [ConversationId(row[0]) for row in rows]
 
-    def size(self) -> int:
-        """Bytes on disk, the write-ahead log included."""
+    async def count(self) -> int:
+        return int(self._queries.rows("SELECT count(*) FROM conversations")[0][0])
+
+    async def size(self) -> int:
+        """With the write-ahead log."""
         return sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*"))
 
-    def _row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
-        return next(iter(self._rows(query, *values)), None)
+    async def check(self) -> str:
+        return "\n".join(str(row[0]) for row in self._queries.rows("PRAGMA integrity_check(20)"))
 
-    def _rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
-        try:
-            return self._reader.execute(query, values).fetchall()
-        except sqlite3.OperationalError as error:
-            if "Could not decode" not in str(error):
-                raise self._explain(error) from error
-        except sqlite3.Error as error:
-            raise self._explain(error) from error
-        return self._damaged_rows(query, *values)
+    async def verify(self, most: int | None) -> Verified:
+        from understudy.store.verify import verify_records  # only here
 
-    def _explain(self, error: sqlite3.Error) -> StoreError:
-        return self._there.find_gone() or explain(error, str(self.path))
+        return verify_records(self.path, most)
 
-    def _damaged_rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
-        """One of them holds text that is not UTF-8: it must not hide the others."""
-        self._reader.text_factory = _decode_damaged
-        try:
-            return self._reader.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise explain(error, str(self.path)) from error
-        finally:
-            self._reader.text_factory = str
+    async def backup(self, target: Path) -> None:
+        with self._explained():
+            self._queries.copy_to(str(target))
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -337,15 +332,6 @@ def _time(stored: Any) -> float:
     return min(max(stored, 0.0), LATEST) if isinstance(stored, int | float) else 0.0
 
 
-def _finite(stored: float) -> float:
-    """What a cursor can hold."""
-    return min(max(stored, -sys.float_info.max), sys.float_info.max)
-
-
-def _decode_damaged(text: bytes) -> str:
-    return text.decode(errors="backslashreplace")
-
-
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
     """SQLite does not wait here by itself: two processes that open a new store at once would be in each other's way."""
     give_up = time.monotonic() + BUSY_SECONDS
@@ -358,14 +344,3 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             time.sleep(0.002)
         else:
             return
-
-
-def _write_cursor(cursor: _Cursor) -> str:
-    return base64.urlsafe_b64encode(_encode(cursor)).decode().rstrip("=")
-
-
-def _read_cursor(text: str) -> _Cursor:
-    try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Cursor)
-    except (ValueError, msgspec.MsgspecError):
-        raise BadRequest("invalid cursor") from None

@@ -2,25 +2,16 @@
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from understudy.protocol.records import Opened, Record
 from understudy.store.decoding import unpacked
-from understudy.store.log import Summary
+from understudy.store.log import Summary, Verified
 from understudy.store.writer import explain
 
 MOST_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    records: int  # those looked at
-    total: int
-    problems: tuple[str, ...]  # each names its conversation; at most so many
-    damaged: int  # conversations
 
 
 def verify_records(path: Path, most: int | None) -> Verified:

@@ -1,0 +1,63 @@
+"""Reading from SQLite, with errors in words for people."""
+
+import errno
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from understudy.errors import StoreError
+from understudy.store.writer import explain
+
+
+class Queries:
+    """Owns the connection that reads. `find_gone` gives the reason where the files were deleted or replaced."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, find_gone: Callable[[], StoreError | None]) -> None:
+        self._connection = connection
+        self._path = path
+        self._find_gone = find_gone
+
+    def row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
+        return next(iter(self.rows(query, *values)), None)
+
+    def rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if "Could not decode" not in str(error):
+                raise self.explain(error) from error
+        except sqlite3.Error as error:
+            raise self.explain(error) from error
+        return self._damaged_rows(query, *values)
+
+    def explain(self, error: sqlite3.Error) -> StoreError:
+        return self._find_gone() or explain(error, self._path)
+
+    def _damaged_rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
+        """One of them holds text that is not UTF-8: it must not hide the others."""
+        self._connection.text_factory = _decode_damaged
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise explain(error, self._path) from error
+        finally:
+            self._connection.text_factory = str
+
+    def copy_to(self, target: str) -> None:
+        """Raises `sqlite3.Error` or `OSError`."""
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        if os.path.getsize(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        copy = sqlite3.connect(target)
+        try:
+            self._connection.backup(copy, pages=256)
+        finally:
+            copy.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _decode_damaged(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
