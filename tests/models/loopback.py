@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from understudy.errors import ModelError
 from understudy.models.auth import Credentials
-from understudy.models.client import open_model
 from understudy.models.events import Model, ModelEvent
 from understudy.models.http import HttpClient
+from understudy.models.http_model import open_model
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.providers import Provider, WireApi, built_in_provider
 from understudy.protocol.items import InputText, Item, Message, OutputText, Usage

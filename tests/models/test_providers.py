@@ -9,7 +9,7 @@ import pytest
 from tests.models.loopback import built_in, delta, loopback, opened, stream
 from understudy.config.providers import BUILT_IN, OPENAI_URL
 from understudy.errors import ConfigError
-from understudy.models.client import request_url
+from understudy.models.http_model import request_url
 from understudy.models.providers import Provider, find_provider, provider_from_table
 
 

@@ -12,9 +12,9 @@ import pytest
 from tests.models.loopback import BOUND, Opened, built_in, prompt, said, user
 from understudy.errors import ConfigError, ModelRefused, StreamLost
 from understudy.models.auth import Credentials
-from understudy.models.client import open_model
 from understudy.models.events import Completed, ItemDone, Model
 from understudy.models.http import HttpClient
+from understudy.models.http_model import open_model
 from understudy.models.prompt import ModelSettings, Prompt
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Reasoning, ReasoningText, SummaryText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta

@@ -15,9 +15,9 @@ from understudy.config.places import places_of
 from understudy.engine.room import ContextLimits
 from understudy.engine.turn import TurnSetup
 from understudy.models.auth import Credentials
-from understudy.models.client import open_model
 from understudy.models.families import family_of
 from understudy.models.http import HttpClient
+from understudy.models.http_model import open_model
 from understudy.models.prompt import ModelSettings
 from understudy.models.providers import SCRIPTED, Provider, find_provider
 from understudy.places.places import Places

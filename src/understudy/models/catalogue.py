@@ -8,10 +8,10 @@ import msgspec
 from understudy import __version__
 from understudy.errors import ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials, key_header, redacted, secrets_of
-from understudy.models.client import request_url
 from understudy.models.faults import clipped, fault_in_body
 from understudy.models.hints import Hints, with_hint
 from understudy.models.http import HttpClient, HttpFailure
+from understudy.models.http_model import request_url
 from understudy.models.mending import read_mended
 from understudy.models.prices import MILLION, Price
 from understudy.models.providers import Provider

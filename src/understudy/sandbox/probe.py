@@ -135,7 +135,7 @@ def describe_rungs() -> tuple[Rung, ...]:
         return (make_rung("seatbelt", "" if os.path.exists("/usr/bin/sandbox-exec") else "there is no /usr/bin/sandbox-exec"),)
     if sys.platform != "linux":
         return ()
-    from understudy.sandbox.client import probe_helper
+    from understudy.sandbox.helper import probe_helper
 
     try:
         probed = probe_helper()

@@ -12,8 +12,8 @@ from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
 from understudy.sandbox.cell.guards import Room
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, Plan
-from understudy.sandbox.client import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.direct import run_directly
+from understudy.sandbox.helper import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.planning import (
     contained_plan,
     impossible,

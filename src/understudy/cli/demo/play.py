@@ -16,7 +16,7 @@ from typing import Any
 from rich.text import Text
 
 from understudy.cli.answers import HINT, prompt, read_answer
-from understudy.cli.demo.client import Direction, Exchange, McpClient, ServerFailed
+from understudy.cli.demo.mcp_client import Direction, Exchange, McpClient, ServerFailed
 from understudy.cli.demo.stage import Stage
 from understudy.cli.demo.wire import WireLines
 from understudy.cli.ending import ending_tidily

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from understudy.cli.demo.client import Exchange, McpClient
+from understudy.cli.demo.mcp_client import Exchange, McpClient
 
 _HERE = Path(__file__).parent
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM", "UNDERSTUDY_SANDBOX_RUNG", "UNDERSTUDY_LOG")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from understudy.cli.demo.client import Direction, McpClient
+from understudy.cli.demo.mcp_client import Direction, McpClient
 from understudy.cli.terminal import one_line
 
 LONGEST_TEXT = 60
