@@ -33,7 +33,7 @@ class Connection:
         found: list[Any] = []
         while size := int(await self.reader.readuntil(b"\r\n"), 16):
             chunk = await self.reader.readexactly(size + 2)
-            data = chunk.decode().removeprefix("data: ").strip()
+            data = chunk.decode().rpartition("data: ")[2].strip()
             found.append(data if data == "[DONE]" else json.loads(data))
         await self.reader.readexactly(2)
         return found
