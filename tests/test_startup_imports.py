@@ -45,9 +45,12 @@ os.write(2, "\\n".join(sys.modules).encode() + b"\\0")
 
 HEAVY = {"aiohttp", "anyio", "argparse", "email", "http", "httpx", "mcp", "multiprocessing", "pydantic", "rich", "urllib.request"}
 
-# The real program, until it asks a model for the first time.
+# The real program, until it asks a model for the first time. Its input does not end before that.
 PROGRAM_THAT_ASKS = """
 import os, sys
+taken, given = os.pipe()
+os.write(given, os.read(0, 65536))
+os.dup2(taken, 0)
 def hear(event, arguments):
     if event == "socket.connect":
         os.write(2, "\\n".join(sys.modules).encode() + b"\\0")
@@ -75,14 +78,10 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "concurrent.futures.process",
     "dataclasses",
     "difflib",
-    "encodings.idna",
     "hashlib",
-    "json",
     "random",
     "shutil",
-    "stringprep",
     "tempfile",
-    "unicodedata",
     "understudy.models.anthropic",
     "understudy.models.chat",
     "understudy.models.scripted",
@@ -96,7 +95,9 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
 }
 
 # A newcomer is added here on purpose, or it is moved off the way to the first answer.
-STANDARD_LIBRARY = frozenset(["json"])  # the part of it in C
+STANDARD_LIBRARY = frozenset(["json", "signal"]) | frozenset(  # and what those need
+    ["collections", "copyreg", "enum", "functools", "keyword", "operator", "re", "reprlib", "types"]
+)
 MCP = {"servers", "servers.mcp", "servers.mcp.start", "servers.mcp.early_initialize", "servers.mcp.handshake"}
 OURS = {"understudy"} | {f"understudy.{name}" for name in {"cli", "cli.main"} | MCP}
 

@@ -1,18 +1,7 @@
-"""How JSON lies in the store, and its decoders, made when first used: knowing every kind of record takes a millisecond."""
-
-from collections.abc import Callable
-from functools import cache
-from typing import TypeVar
-
-T = TypeVar("T")
+"""How JSON lies in the store: large pieces of it are compressed."""
 
 PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
 PACKED_PIECE = 16 * 1024  # and a piece of the text so far
-
-
-def decoding(make: Callable[[], Callable[[bytes], T]]) -> Callable[[bytes], T]:
-    made = cache(make)
-    return lambda data: made()(data)
 
 
 def packed(data: bytes, least: int) -> bytes:

@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from understudy.store import writing
 from understudy.store.bell import Bell
 from understudy.store.claims import Claims, SqliteClaim
 from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
-from understudy.store.decoding import decoding, unpacked
+from understudy.store.decoding import unpacked
 from understudy.store.hints import Hints
 from understudy.store.log import (
     LATEST,
@@ -49,17 +48,16 @@ BUSY_SECONDS = 5.0
 UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # what a damaged row gives; bad UTF-8 is a `ValueError`
 
 _encode = msgspec.json.Encoder().encode
-_decode_record = decoding(lambda: msgspec.json.Decoder(Record).decode)
-_decode_summary = decoding(lambda: msgspec.json.Decoder(Summary).decode)
-_decode_partial = decoding(lambda: msgspec.json.Decoder(Partial).decode)
-_decode_op = decoding(lambda: msgspec.json.Decoder(LetterOp).decode)
+_decode_record = msgspec.json.Decoder(Record).decode
+_decode_summary = msgspec.json.Decoder(Summary).decode
+_decode_partial = msgspec.json.Decoder(Partial).decode
+_decode_op = msgspec.json.Decoder(LetterOp).decode
 
 
 _POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
 _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
-@lru_cache(4096)
 def number_of(conversation_id: str) -> int:
     """63 bits of the UUID: key of the rows, and the byte of the lock file."""
     return int(conversation_id.replace("-", "")[:16], 16) >> 1

@@ -6,7 +6,6 @@ calls is what a commit costs them both. The triggers do what would otherwise be 
 
 import sqlite3
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 
 import msgspec
@@ -93,7 +92,6 @@ def _was_raised(error: Exception, word: str) -> bool:
     return getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_TRIGGER" and str(error) == word
 
 
-@lru_cache(AT_ONCE)
 def _insert(count: int) -> str:
     return "INSERT INTO writing VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * count)
 

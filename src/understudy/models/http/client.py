@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.models.http.connect import open_connection
@@ -138,7 +137,6 @@ class HttpClient:
             self._sweeper = loop.call_later(KEEP_SECONDS / 4, self._sweep)
 
 
-@cache
 def _most_kept() -> int:
     """Where few files may be open, connections that nobody uses must leave enough for the store and for commands."""
     import resource  # not on the way to the first answer

@@ -141,29 +141,11 @@ async def _dial_one(address: Address, port: int) -> socket.socket:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes; a dead peer should be noticed
-        await _connect(sock, (host, port))
+        await asyncio.get_running_loop().sock_connect(sock, (host, port))
     except BaseException:
         sock.close()
         raise
     return sock
-
-
-async def _connect(sock: socket.socket, address: tuple[str, int]) -> None:
-    """As the loop's `sock_connect`, which loads the tables of international names, with uvloop, though the address is a number."""
-    try:
-        sock.connect(address)
-        return
-    except (BlockingIOError, InterruptedError):
-        pass
-    loop = asyncio.get_running_loop()
-    writable: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(sock, lambda: writable.done() or writable.set_result(None))
-    try:
-        await writable
-    finally:
-        loop.remove_writer(sock)
-    if error := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-        raise OSError(error, os.strerror(error))
 
 
 async def _resolve(host: str, port: int) -> Sequence[Address]:

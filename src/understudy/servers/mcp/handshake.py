@@ -1,4 +1,4 @@
-"""`initialize`: what a client says of itself, and the answer. Given before anything is imported, `typing` included."""
+"""`initialize`: what a client says of itself, and the answer. Given before the server is imported, so it needs little itself."""
 
 from understudy import __version__
 

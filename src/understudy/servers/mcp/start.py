@@ -1,6 +1,7 @@
 """The start of `understudy mcp-server`: `initialize` is answered first, and everything else is loaded after that."""
 
 import os
+import signal
 
 from understudy.servers.mcp.early_initialize import answer_early
 
@@ -51,14 +52,13 @@ class _Ended(BaseException):
 
 
 def _end_quietly_on_signals() -> None:
-    """Until the event loop does: a client may end us while we are still being loaded. By the part of `signal` in C."""
-    signals: Any = __import__("_signal")  # which has no stub
+    """Until the event loop does: a client may end us while we are still being loaded."""
 
     def end(number: int, frame: object) -> None:
         raise _Ended
 
-    for number in (signals.SIGTERM, signals.SIGHUP):
-        signals.signal(number, end)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
 
 
 def _missing_stream() -> str | None:
