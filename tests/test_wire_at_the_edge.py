@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.servers.mcp.tools import TOOLS
+from understudy.servers.mcp.tool_table import TOOLS
 
 PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
 BELOW = ("store", "policy", "places", "sandbox", "models", "tools", "engine")

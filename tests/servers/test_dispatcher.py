@@ -19,7 +19,7 @@ from understudy.servers.lines import read_message
 from understudy.servers.mcp import results
 from understudy.servers.mcp.call import LATER, Call, Handler
 from understudy.servers.mcp.dispatcher import Dispatcher
-from understudy.servers.mcp.tools import TOOLS, Tool
+from understudy.servers.mcp.tool_table import TOOLS, ClientTool
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 
 METHODS = ["initialize", "ping", "tools/list", "logging/setLevel", "tools/call", "resources/list", "", "notifications/cancelled"]
@@ -53,8 +53,8 @@ tool_params = st.fixed_dictionaries({"name": st.sampled_from(NAMES), "arguments"
 request_ids = st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5)
 
 
-def table(**handlers: Handler) -> Mapping[str, Tool]:
-    return {name: Tool({"name": name}, lambda handler=handler: handler, results.STATUS) for name, handler in handlers.items()}
+def table(**handlers: Handler) -> Mapping[str, ClientTool]:
+    return {name: ClientTool({"name": name}, lambda handler=handler: handler, results.STATUS) for name, handler in handlers.items()}
 
 
 # -- exactly one answer

@@ -21,7 +21,7 @@ from understudy.protocol.jsonrpc import RequestId
 from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
-from understudy.servers.mcp.tools import TOOLS, Tool
+from understudy.servers.mcp.tool_table import TOOLS, ClientTool
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import provider_settings
 from understudy.testing.waiting import WAIT_SECONDS, Watched
@@ -70,7 +70,7 @@ class Connection:
     """One client, in the name of one caller."""
 
     def __init__(
-        self, engine: Engine, caller: Caller = LOCAL, *, can_be_asked: bool = True, tools: Mapping[str, Tool] = TOOLS
+        self, engine: Engine, caller: Caller = LOCAL, *, can_be_asked: bool = True, tools: Mapping[str, ClientTool] = TOOLS
     ) -> None:
         self.sink = KeepingSink()
         self.dispatcher = Dispatcher(engine, caller, self.sink, Handshake("2025-06-18", can_be_asked), tools)

@@ -18,7 +18,7 @@ from understudy.servers.mcp.call import Call, ClientContext, Handler
 from understudy.servers.mcp.handshake import Handshake, negotiate, server_result
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.results import SESSION
-from understudy.servers.mcp.tools import TOOLS, Tool
+from understudy.servers.mcp.tool_table import TOOLS, ClientTool
 from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Dispatcher:
         caller: Caller,
         sink: Sink,
         handshake: Handshake | None = None,
-        tools: Mapping[str, Tool] = TOOLS,
+        tools: Mapping[str, ClientTool] = TOOLS,
     ) -> None:
         self._sink = sink
         self._tools = tools
