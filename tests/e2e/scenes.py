@@ -10,6 +10,8 @@ from typing import Any
 
 from tests.golden.matchers import AtLeast
 from understudy.testing import Call, McpProcess, Script, ScriptedModel
+from understudy.testing import text_of as text_of
+from understudy.testing import thread_of as thread_of
 
 FORBIDDING: dict[str, Any] = {"approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
 ANSWERS_NO_QUESTION: dict[str, Any] = {}  # the capabilities of a client that cannot be asked
@@ -23,14 +25,6 @@ async def scene(script: Script, cwd: Path, **options: Any) -> AsyncGenerator[tup
 
 def kinds(events: list[dict[str, Any]], *left_out: str) -> list[str]:
     return [event["type"] for event in events if event["type"] not in left_out]
-
-
-def text_of(result: Mapping[str, Any]) -> str:
-    return str(result["content"][0]["text"])
-
-
-def thread_of(result: Mapping[str, Any]) -> str:
-    return str(result["structuredContent"]["threadId"])
 
 
 ANY_REPORT = AtLeast({"files": [], "commands": [], "tests": []})  # of a turn, whatever it did

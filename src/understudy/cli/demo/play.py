@@ -137,7 +137,7 @@ class _Demo:
         if result.get("isError"):
             raise ServerFailed(f"{tool}: {result['content'][0]['text']}")
         thread = result["structuredContent"]["threadId"]
-        self._teller.aside(f"← the answer, from session {thread}")
+        self._teller.aside(f"← the answer, from conversation {thread}")
         return thread
 
     def _attach(self, client: McpClient, thread: str) -> None:
