@@ -19,9 +19,9 @@ from understudy.engine.compaction import (
 )
 from understudy.engine.fold import State
 from understudy.engine.history import shortened, shortened_text
-from understudy.engine.room import Prefix, is_full
+from understudy.engine.room import Prefix
 from understudy.engine.sizes import BYTES_PER_TOKEN, all_tokens
-from understudy.errors import ModelError, ModelUnavailable, StreamLost
+from understudy.errors import ContextFull, ModelError, ModelUnavailable, StreamLost
 from understudy.models.events import Answer, Completed, ItemDone, ModelEvent
 from understudy.models.prompt import Prompt
 from understudy.protocol.items import FunctionCallOutput, InputText, Item, Message, Usage
@@ -46,6 +46,8 @@ class AsksModel(Protocol):
     """What this needs of its turn."""
 
     def record(self, *records: Record) -> None: ...
+
+    async def committed(self) -> None: ...
 
     def count(self, usage: Usage) -> None: ...
 
@@ -152,15 +154,17 @@ class MakingRoom:
         for items in tries:
             try:
                 return await self._ask(state, reason, used, items)
+            except ContextFull:
+                continue
             except ModelError as error:
-                if not is_full(error):
-                    raise SummaryFailed(str(error).partition("\n")[0]) from None
+                raise SummaryFailed(str(error).partition("\n")[0]) from None
         raise SummaryFailed("the provider takes no request of this length")
 
     async def _ask(self, state: State, reason: Reason, used: int, items: list[Item]) -> str:
         attempt = 0
         while True:
             self._turn.record(CompactionStarted(reason, used))
+            await self._turn.committed()  # a summary takes long: the prompt that waits for it must outlive a crash meanwhile
             question = Message("user", (InputText(self._setup.limits.prompt or default_compact_prompt()),))
             sent = (*(state.history.prefix or self._setup.preamble), *items, question)
             prompt = Prompt(self._setup.instructions, sent, (), self._conversation_id, state.requests - 1)

@@ -4,13 +4,11 @@ import msgspec
 
 from understudy.engine.fold import State
 from understudy.engine.sizes import all_tokens, text_tokens
-from understudy.errors import ModelError, ModelRefused
 from understudy.models.families import DEFAULT_WINDOW
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.items import FunctionCallOutput, Item
 
 DEFAULT_SHARE = 0.9  # of the window: where compaction begins unless the user says otherwise
-CONTEXT_FULL = "context_length_exceeded"
 
 
 class ContextLimits(msgspec.Struct, frozen=True):
@@ -66,8 +64,3 @@ class Prefix:
             tools = text_tokens(msgspec.json.encode(self._offered).decode())
             self._tokens = text_tokens(self._instructions) + tools + all_tokens(self._preamble)
         return self._tokens
-
-
-def is_full(error: ModelError) -> bool:
-    """Whether the provider refused because the context is too long."""
-    return isinstance(error, ModelRefused) and (CONTEXT_FULL in error.codes or CONTEXT_FULL in str(error))

@@ -12,9 +12,9 @@ import msgspec
 from understudy.config.model import Config
 from understudy.engine.approvals import Approvals
 from understudy.engine.retelling import Retelling, cut_off
-from understudy.engine.room import ContextLimits, Prefix, is_full, tokens_if_short
+from understudy.engine.room import ContextLimits, Prefix, tokens_if_short
 from understudy.engine.tail import Tail
-from understudy.errors import AgentError, ModelRefused, ModelUnavailable, StreamLost, ToolError
+from understudy.errors import AgentError, ContextFull, ModelUnavailable, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
@@ -130,8 +130,8 @@ class Turn:
             except (StreamLost, ModelUnavailable) as error:
                 attempt += 1
                 await self.pause_before_retry(error, attempt)
-            except ModelRefused as error:
-                if was_full or not is_full(error) or not await self._room().when_full(state):
+            except ContextFull:
+                if was_full or not await self._room().when_full(state):
                     raise
                 was_full = True
             for retelling in (self._text, self._reasoning, self._raw_reasoning):
