@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,18 +10,33 @@ from typing import Any
 def shown(request: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Who said what, in order: messages, calls and outputs, without the instructions and the context that go before them."""
     if "messages" in request:
-        told = [one for message in request["messages"][1:] for one in _chat(message)]
+        told = [one for message in request["messages"] if message["role"] != "system" for one in _chat(message)]
     else:
         told = [_item(item) for item in request["input"]]
     return [one for one in told if not one[1].startswith("<")]
 
 
 def _chat(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if isinstance(message["content"], list):
+        blocks: list[Mapping[str, Any]] = message["content"]
+        return [_block(message["role"], block) for block in blocks]
     if message["role"] == "tool":
         return [("output", message["content"])]
     if message.get("tool_calls"):
         return [("call", call["function"]["arguments"]) for call in message["tool_calls"]]
     return [(message["role"], message["content"])]
+
+
+def _block(role: str, block: Mapping[str, Any]) -> tuple[str, str]:
+    """Of Anthropic's messages."""
+    match block["type"]:
+        case "tool_use":
+            return "call", json.dumps(block["input"])
+        case "tool_result":
+            content = block["content"]
+            return "output", content if isinstance(content, str) else "".join(part["text"] for part in content)
+        case _:
+            return role, block["text"]
 
 
 def _item(item: Mapping[str, Any]) -> tuple[str, str]:

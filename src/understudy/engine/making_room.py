@@ -167,7 +167,8 @@ class MakingRoom:
             await self._turn.committed()  # a summary takes long: the prompt that waits for it must outlive a crash meanwhile
             question = Message("user", (InputText(self._setup.limits.prompt or default_compact_prompt()),))
             sent = (*(state.history.prefix or self._setup.preamble), *items, question)
-            prompt = Prompt(self._setup.instructions, sent, (), self._conversation_id, state.requests - 1)
+            asked = (self._setup.instructions, sent, self._setup.offered, self._conversation_id, state.requests - 1)
+            prompt = Prompt(*asked, may_call=False)
             try:
                 said = await self._read(prompt)
             except (StreamLost, ModelUnavailable) as error:

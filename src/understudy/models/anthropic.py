@@ -48,7 +48,9 @@ class AnthropicWire:
         head: dict[str, Any] = {"model": self._settings.model, "max_tokens": most, "stream": True, **self._thinking(most)}
         if "cache_control" not in self._refused:
             head["cache_control"] = MARK  # at the end of the history, wherever that is
-        if prompt.tools and not self._family.parallel:
+        if prompt.tools and not prompt.may_call:  # they have to be named where the history has calls
+            head["tool_choice"] = {"type": "none"}
+        elif prompt.tools and not self._family.parallel:
             head["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         parts = [encode(head)[:-1], *self._system(prompt.instructions, leading)]
         if prompt.tools:

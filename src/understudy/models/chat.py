@@ -34,7 +34,7 @@ class ChatWire:
         parts = [b'{"model":', encode(self._settings.model), b',"messages":[', *system, *history, b'],"stream":true']
         if self._asks_usage:
             parts.append(b',"stream_options":{"include_usage":true}')
-        if prompt.tools:
+        if prompt.tools and prompt.may_call:
             parts += [b',"tools":', TOOLS.encode(prompt.tools)]
         parts.append(b"}")
         return parts

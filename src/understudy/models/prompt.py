@@ -23,6 +23,7 @@ class Prompt(msgspec.Struct, frozen=True):
     tools: Sequence[ToolSpec]
     conversation_id: str
     request_index: int | None = None  # requests this conversation has made before; only the scripted model wants to know
+    may_call: bool = True  # False: an answer in words is wanted
 
 
 class ModelSettings(msgspec.Struct, frozen=True):

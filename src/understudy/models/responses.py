@@ -54,7 +54,7 @@ class ResponsesWire:
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
         head = (b'{"model":', encode(settings.model), b',"instructions":', encode_instructions(prompt.instructions), b',"input":[')
-        tools = (GRAMMAR_TOOLS if self._writes_grammar else TOOLS).encode(prompt.tools)
+        tools = (GRAMMAR_TOOLS if self._writes_grammar else TOOLS).encode(prompt.tools if prompt.may_call else ())
         return [*head, *items, b'],"tools":', tools, b",", encode(rest)[1:]]
 
     def decoder(self) -> ResponsesDecoder:
