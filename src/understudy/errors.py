@@ -3,6 +3,7 @@
 AgentError                     anything we raise on purpose; its text is written for the person or model that reads it
 ├── BadRequest                 the caller's arguments are wrong
 │   ├── UnknownConversation
+│   ├── NotAllowed             the caller may not do that to this conversation
 │   └── InvalidArguments
 ├── ConfigError                config.toml, a profile or an override is wrong
 ├── ModelError                 the model could not answer
@@ -69,6 +70,10 @@ class BadRequest(AgentError):
 
 class UnknownConversation(BadRequest):
     kind = "unknown_conversation"
+
+
+class NotAllowed(BadRequest):
+    kind = "not_allowed"
 
 
 class InvalidArguments(BadRequest):

@@ -16,7 +16,7 @@ ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 
 async def test_a_plain_turn(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [say("Hello", usage=(10, 3))]) as play:
-        assert play.send("hi") == "begins"
+        assert await play.send("hi") == "begins"
         await play.over()
         assert play.records() == [
             "0 opened",
@@ -36,7 +36,7 @@ async def test_a_plain_turn(tmp_path: Path) -> None:
 async def test_tokens_are_summed_over_the_turns(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [say("a", usage=(10, 3)), say("b", usage=(20, 4)), say("c", usage=(5, 1))]) as play:
         for number, text in enumerate(("1", "2", "3"), start=1):
-            play.send(text)
+            await play.send(text)
             await play.over(number)
         counts = [line for line in play.records() if "counts" in line]
         assert counts == ["1 counts 10+3, in all 10+3", "2 counts 20+4, in all 30+7", "3 counts 5+1, in all 35+8"]
@@ -45,7 +45,7 @@ async def test_tokens_are_summed_over_the_turns(tmp_path: Path) -> None:
 
 async def test_a_command_is_on_record_before_and_after_it_ran(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [say("look") + call("shell", command=["echo", "hi"]), say("done")]) as play:
-        play.send("go")
+        await play.send("go")
         await play.over()
         assert play.records()[3:] == [
             "1 asks with ['go']",
@@ -63,10 +63,10 @@ async def test_a_command_is_on_record_before_and_after_it_ran(tmp_path: Path) ->
 
 async def test_a_message_that_comes_while_the_model_speaks_is_read_once_before_the_turn_ends(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [deltas(["one", HOLD]), say("two")]) as play:
-        play.send("first")
+        await play.send("first")
         await play.seen("1 … one")
-        assert play.send("second") == "joins"
-        assert play.send("third") == "joins"
+        assert await play.send("second") == "joins"
+        assert await play.send("third") == "joins"
         play.model.release()
         await play.over()
         assert [line for line in play.records() if "asks" in line] == ["1 asks with ['first']", "1 asks with ['second', 'third']"]
@@ -77,12 +77,12 @@ async def test_a_message_that_comes_while_the_model_speaks_is_read_once_before_t
 async def test_what_is_sent_after_an_interrupt_begins_a_turn_of_its_own(tmp_path: Path) -> None:
     sleeper = call("shell", command=["sleep", "60"], timeout=100_000)
     async with Playbook(tmp_path, [sleeper, say("next")]) as play:
-        play.send("go")
+        await play.send("go")
         await play.seen("1 runs call1 sleep 60")
         interrupted = play.interrupt()
         stopping = asyncio.ensure_future(interrupted)
         await asyncio.sleep(0)
-        assert play.send("instead") == "waits"
+        assert await play.send("instead") == "waits"
         assert await stopping == "over"
         await play.over(2)
         lines = play.records()
@@ -99,11 +99,11 @@ async def test_what_is_sent_after_an_interrupt_begins_a_turn_of_its_own(tmp_path
 
 async def test_an_interrupt_while_the_model_speaks_keeps_what_it_said(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [deltas(["half an ", "ans", HOLD]), say("whole")]) as play:
-        play.send("go")
+        await play.send("go")
         await play.seen("1 … ans")
         assert await play.interrupt() == "over"
         assert play.records()[-1] == "1 ended interrupted: Turn interrupted"
-        assert play.send("again") == "begins"
+        assert await play.send("again") == "begins"
         await play.over(2)
         assert play.asked_of_the_model()[1] == ["user go", "assistant half an ans", "user again"]
         assert play.shown[-1] == "3 ended completed: whole", "the interrupt took a number of its own"
@@ -111,13 +111,13 @@ async def test_an_interrupt_while_the_model_speaks_keeps_what_it_said(tmp_path: 
 
 async def test_a_question_is_answered_once_and_a_second_answer_is_noted_as_late(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [call("shell", command=["touch", "made"]), deltas(["ok", HOLD])], **ASKING) as play:
-        play.send("go")
+        await play.send("go")
         await play.seen("1 wonders call1")
         assert not (tmp_path / "made").exists()
-        assert play.decide("call1", "approved") is True
-        assert play.decide("call1", "denied") is False
+        assert await play.decide("call1", "approved") is True
+        assert await play.decide("call1", "denied") is False
         await play.seen("1 … ok")
-        assert play.decide("nobody", "approved") is False
+        assert await play.decide("nobody", "approved") is False
         play.model.release()
         await play.over()
         decided = [line for line in play.records() if "decided" in line]
@@ -130,13 +130,13 @@ async def test_an_approval_for_the_session_is_asked_for_once_and_one_for_this_ti
     script = [touch, say("1"), touch, say("2"), touch, say("3")]
     async with Playbook(tmp_path, script, **ASKING) as play:
         for turn, decision in ((1, "approved"), (2, "approved_for_session")):
-            play.send("go")
+            await play.send("go")
             await play._watched.until(  # pyright: ignore[reportPrivateUsage]
                 lambda turn=turn: sum("wonders" in line for line in play.shown) >= turn or None, "a question"
             )
-            play.decide("call1", decision)  # pyright: ignore[reportArgumentType]
+            await play.decide("call1", decision)  # pyright: ignore[reportArgumentType]
             await play.over(turn)
-        play.send("go")
+        await play.send("go")
         await play.over(3)
         assert sum("wonders" in line for line in play.records()) == 2
         assert sum(" ran call1 to 0" in line for line in play.records()) == 3
@@ -144,10 +144,10 @@ async def test_an_approval_for_the_session_is_asked_for_once_and_one_for_this_ti
 
 async def test_ending_the_turn_instead_of_answering_ends_it_and_what_is_sent_then_begins_another(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [call("shell", command=["touch", "made"]), say("next")], **ASKING) as play:
-        play.send("go")
+        await play.send("go")
         await play.seen("1 wonders call1")
-        assert play.decide("call1", "abort") is True
-        assert play.send("instead") == "waits"
+        assert await play.decide("call1", "abort") is True
+        assert await play.send("instead") == "waits"
         await play.over(2)
         lines = play.records()
         assert "1 answers call1 badly" in lines
@@ -159,11 +159,11 @@ async def test_ending_the_turn_instead_of_answering_ends_it_and_what_is_sent_the
 
 async def test_a_turn_that_fails_says_why_and_the_next_one_works(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [status(400, "no such model"), say("well")]) as play:
-        play.send("one")
+        await play.send("one")
         await play.over()
         assert play.records()[-1].startswith("1 ended failed: ")
         assert "no such model" in play.records()[-1]
-        play.send("two")
+        await play.send("two")
         await play.over(2)
         assert play.asked_of_the_model()[1] == ["user one", "user two"]
 
@@ -171,7 +171,7 @@ async def test_a_turn_that_fails_says_why_and_the_next_one_works(tmp_path: Path)
 async def test_going_back_leaves_the_other_path_out_of_what_the_model_reads(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [say("a"), say("b"), say("c"), say("d")]) as play:
         for number, (text, after) in enumerate((("1", None), ("2", None), ("3", "1"), ("4", None)), start=1):
-            play.send(text, after=after)
+            await play.send(text, after=after)
             await play.over(number)
         assert play.asked_of_the_model()[2] == ["user 1", "assistant a", "user 3"]
         assert play.asked_of_the_model()[3] == ["user 1", "assistant a", "user 3", "assistant c", "user 4"]
@@ -183,22 +183,22 @@ async def test_going_back_leaves_the_other_path_out_of_what_the_model_reads(tmp_
 
 async def test_going_back_while_a_turn_runs_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [say("a"), hang()]) as play:
-        play.send("1")
+        await play.send("1")
         await play.over()
-        play.send("2")
+        await play.send("2")
         await play.model.next_request(2)
         with pytest.raises(BadRequest, match="a turn is running"):
-            play.send("3", after="1")
+            await play.send("3", after="1")
         assert await play.interrupt() == "over"
         assert not any("user 3" in line or "?" in line for line in play.records())
 
 
 async def test_deleting_ends_the_turn_and_refuses_what_comes_afterwards(tmp_path: Path) -> None:
     async with Playbook(tmp_path, [hang()]) as play:
-        play.send("1")
+        await play.send("1")
         await play.model.next_request(1)
         await play.delete()
         assert play.records() == []
         assert play.told == ["the conversation was deleted"]
         with pytest.raises(UnknownConversation):
-            play.send("2")
+            await play.send("2")

@@ -11,6 +11,7 @@ import pytest
 
 from understudy.engine import engine as engine_module
 from understudy.engine.engine import Engine
+from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Overrides
@@ -34,14 +35,15 @@ def no_collector() -> Iterator[None]:
 
 
 async def a_turn(engine: Engine) -> ConversationId:
-    conversation = engine.create(Overrides())
-    engine.send(conversation, Message("user", (InputText("hello"),)))
+    handle = await engine.create(LOCAL, Overrides())
+    await handle.submit(handle.message(Message("user", (InputText("hello"),))))
+    conversation = handle._conversation  # pyright: ignore[reportPrivateUsage]
     over = asyncio.Event()
     async with asyncio.timeout(20):
-        await conversation.ended()
+        await conversation.running.ended()
         conversation.tail.when_committed(over.set)
         await over.wait()
-    return conversation.id
+    return handle.id
 
 
 @pytest.mark.usefixtures("no_collector")
@@ -49,7 +51,7 @@ async def test_a_conversation_beyond_those_that_are_kept_is_freed_at_once(engine
     monkeypatch.setattr(engine_module, "MOST_IDLE", 3)
     kept: list[weakref.ref[object]] = []
     for _ in range(5):
-        conversation = engine.find(await a_turn(engine))
-        kept.append(weakref.ref(conversation))
-        del conversation
+        handle = await engine.find(LOCAL, await a_turn(engine))
+        kept.append(weakref.ref(handle._conversation))  # pyright: ignore[reportPrivateUsage]
+        del handle
     assert [one() is not None for one in kept] == [False, False, True, True, True]

@@ -12,7 +12,9 @@ import pytest
 from tests.e2e.scenes import answered, failed, kinds, session_of, text_of, thread_of
 from tests.e2e.talking import create, send
 from tests.support.server_here import ServerHere
+from understudy.engine.conversation import Conversation
 from understudy.errors import StoreError
+from understudy.protocol.callers import LOCAL
 from understudy.servers.mcp import progress
 from understudy.testing import HOLD, Call, Script, ScriptedModel, call, deltas, hang, say
 
@@ -23,6 +25,12 @@ ASKING: dict[str, Any] = {"approval_policy": "untrusted"}
 async def scene(script: Script, folder: Path, **options: Any) -> AsyncGenerator[tuple[ScriptedModel, ServerHere]]:
     async with ScriptedModel(script) as model, ServerHere(model.url, cwd=folder, home=folder / "home", **options) as server:
         yield model, server
+
+
+async def the_conversation(server: ServerHere) -> Conversation:
+    [listed] = (await server.engine.list(1)).rows
+    handle = await server.engine.find(LOCAL, listed.conversation_id)
+    return handle._conversation  # pyright: ignore[reportPrivateUsage]
 
 
 def answers(server: ServerHere, call_: Call) -> list[dict[str, Any]]:
@@ -79,8 +87,8 @@ async def test_a_message_by_the_other_door_is_no_business_of_a_finished_call(tmp
         await server.call_tool("conversationInterrupt", conversation_id=thread)
         assert len(server.events(first)) == seen
         assert len(answers(server, first)) == 1
-        conversation = server.engine.find(server.engine.list(1).rows[0].conversation_id)
-        assert conversation.callers == []
+        conversation = await the_conversation(server)
+        assert conversation.waiting == []
 
 
 async def test_a_failed_turn_is_a_failed_result_with_the_reason(tmp_path: Path) -> None:
@@ -98,14 +106,14 @@ async def test_whoever_is_told_that_the_log_failed_is_told_once(tmp_path: Path) 
         call_ = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
         await model.next_request(1)
         thread = await session_of(server, call_)
-        conversation = server.engine.find(server.engine.list(1).rows[0].conversation_id)
+        conversation = await the_conversation(server)
         for follower in tuple(conversation.tail.broadcast.followers):
             follower.fail(StoreError("the disk is full"))
             follower.fail(StoreError("and again"))
         result = await call_
         assert result == failed("the disk is full", thread)
         assert len(answers(server, call_)) == 1
-        assert (conversation.tail.broadcast.followers, conversation.callers) == ([], [])
+        assert (conversation.tail.broadcast.followers, conversation.waiting) == ([], [])
 
 
 @pytest.mark.parametrize("can_be_asked", [True, False])

@@ -9,12 +9,13 @@ from typing import Any, cast
 import pytest
 
 from tests.e2e.scenes import answered, text_of, told_to_model
-from tests.servers.test_calls import ASKING, scene
+from tests.servers.test_calls import ASKING, scene, the_conversation
 from tests.support.watching import Watching
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import Message
+from understudy.protocol.ops import Decide
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, RequestSent, TurnEnded, TurnStarted, UserMessage
 from understudy.servers.mcp.asking import CANNOT_BE_ASKED, NOT_READABLE
 from understudy.servers.mcp.calls import WHAT_TO_DO
@@ -158,13 +159,13 @@ async def test_where_somebody_else_can_be_asked_the_call_waits_for_them(tmp_path
     async with scene(script, tmp_path, config=ASKING, can_be_asked=False) as (model, server):
         turn = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
         await server.event("agent_message_delta", turn)
-        conversation = server.engine.find(server.engine.list(1).rows[0].conversation_id)
+        conversation = await the_conversation(server)
         conversation.tail.broadcast.followers.append(Person())
         model.release()
         await server.event("exec_approval_request", turn)
         await server.request("ping")
         assert not turn.done
-        assert conversation.decide("call1", "approved", "client")
+        assert (await conversation.submit(Decide("call1", "approved", "client"))).effective
         async with asyncio.timeout(WAIT_SECONDS):
             assert_told(await turn)
     assert (tmp_path / "made").exists()

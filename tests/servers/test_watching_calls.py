@@ -80,8 +80,8 @@ async def test_a_turn_from_its_beginning_to_its_answer(watching: Watching) -> No
         "7 answered: Hello",
     ]
     assert watching.answered == [7]
-    assert not call.attached
-    assert watching.conversation.callers == []
+    assert not call.following.live
+    assert watching.conversation.waiting == []
 
 
 async def test_the_result_is_exactly_this(watching: Watching) -> None:
@@ -108,9 +108,9 @@ async def test_an_answer_without_words_is_empty_and_a_failure_without_words_says
 async def test_a_second_answer_is_never_sent(watching: Watching) -> None:
     call = watching.sent(7, "1")
     await watching.record(user("7"), TurnStarted("1"), asks("7"))
-    call.fail(StoreError("the disk is full"))
+    call.failed(StoreError("the disk is full"))
     assert watching.said()[-1] == "7 fails: the disk is full"
-    call.fail(StoreError("the disk is still full"))
+    call.failed(StoreError("the disk is still full"))
     call.answer_failure("cancelled")
     await watching.record(says("Hello"), ended("Hello"))
     assert watching.said() == []
@@ -247,7 +247,7 @@ async def test_a_call_that_joined_shows_the_turn_it_began_after_all(watching: Wa
 async def test_a_question_is_put_once_and_withdrawn_when_another_has_answered(watching: Watching) -> None:
     call = watching.sent(7, "1")
     await watching.record(user("7"), TurnStarted("1"), asks("7"), MAY_I)
-    call.taken_up()
+    call.following.taken_over()
     assert watching.said() == ["7 turn 1: task_started", "7 turn 1: exec_approval_request", "7 asks about c1 of turn 1"]
     await watching.record(decided(effective=False))
     assert watching.said() == [], "an answer that came too late closes nothing"
@@ -275,7 +275,7 @@ async def test_a_call_that_joined_asks_nothing_until_the_turn_is_taken_up_here(w
     joined = watching.sent(2, "1", joined=True)
     await watching.record(user("1"), TurnStarted("1"), asks("1"), MAY_I, user("2"))
     assert watching.said() == []
-    joined.taken_up()
+    joined.following.taken_over()
     assert watching.said() == ["2 asks about c1 of turn 1"]
     await watching.record(decided(), Noticed("going on"), asks("2"), ended("done"))
     assert watching.said() == [
@@ -316,7 +316,7 @@ async def test_events_are_sent_as_the_client_or_the_configuration_wants(watching
         ("no", Presentation(events="none")),
     ):
         call = watching.sent(request_id, "1", presentation=presentation)
-        assert call.attached
+        assert call.following.live
     await watching.record(TurnStarted("1"))
     assert watching.said() == [
         "both turn 1: task_started",

@@ -24,7 +24,7 @@ async def watching(tmp_path: Path) -> AsyncGenerator[Watching]:
 async def test_a_stream_begins_with_all_that_was_and_goes_on_with_what_comes(watching: Watching) -> None:
     await watching.record(user("1"), TurnStarted("1"), asks("1"))
     await watching.delta(TextDelta("Hel"))
-    watching.stream("s")
+    await watching.stream("s")
     assert watching.said() == ["snapshot of task_started agent_message_delta Hel"]
     await watching.delta(TextDelta("lo"))
     await watching.record(says("Hello"), ended("Hello"))
@@ -37,7 +37,7 @@ async def test_a_stream_begins_with_all_that_was_and_goes_on_with_what_comes(wat
 
 async def test_after_a_number_only_what_is_later_is_told_and_each_event_says_where_it_stands(watching: Watching) -> None:
     await watching.record(user("1"), TurnStarted("1"), asks("1"), says("one"))  # 2 to 5, behind the first record
-    watching.stream("s", after=3)
+    await watching.stream("s", after=3)
     [snapshot] = watching.frames()
     told = [(event["_meta"], event["msg"]["type"]) for event in snapshot["params"]["initial_state"]["events"]]
     assert told == [({"conversationId": watching.thread, "seq": 5, "messageId": "m1"}, "agent_message")]
@@ -48,15 +48,15 @@ async def test_after_a_number_only_what_is_later_is_told_and_each_event_says_whe
 async def test_text_that_was_cut_off_is_in_the_snapshot(watching: Watching) -> None:
     await watching.record(user("1"), TurnStarted("1"), asks("1"))
     await watching.record(TurnEnded("interrupted", "Turn interrupted", unfinished="half a sen"))
-    watching.stream("s")
+    await watching.stream("s")
     assert watching.said() == ["snapshot of task_started agent_message_delta half a sen error Turn interrupted task_complete"]
 
 
 async def test_a_question_is_put_once_to_a_client_that_calls_and_streams(watching: Watching) -> None:
     watching.sent(7, "1")
-    watching.stream("s")
+    await watching.stream("s")
     await watching.record(user("7"), TurnStarted("1"), asks("7"), MAY_I)
-    watching.stream("t")
+    await watching.stream("t")
     said = watching.said()
     assert [line for line in said if " asks " in line] == ["7 asks about c1 of turn 1"]
     await watching.record(decided())
@@ -65,17 +65,17 @@ async def test_a_question_is_put_once_to_a_client_that_calls_and_streams(watchin
 
 async def test_a_stream_asks_what_is_open_when_it_comes_and_withdraws_what_was_settled_elsewhere(watching: Watching) -> None:
     await watching.record(user("1"), TurnStarted("1"), asks("1"), MAY_I)
-    first = watching.stream("s")
+    first = await watching.stream("s")
     assert watching.said() == ["snapshot of task_started exec_approval_request", "s asks about c1 of turn 1"]
-    first.detach()
+    first.stop()
     await watching.record(decided(effective=False), decided())
     assert watching.said() == []
-    watching.stream("t", after=6)
+    await watching.stream("t", after=6)
     assert watching.said() == ["snapshot of", "withdraws c1"]
 
 
 async def test_a_question_is_withdrawn_when_the_model_was_told_without_an_answer(watching: Watching) -> None:
-    watching.stream("s")
+    await watching.stream("s")
     await watching.record(user("1"), TurnStarted("1"), asks("1"), MAY_I)
     watching.said()
     await watching.record(ToolAnswered(FunctionCallOutput("c2", "another")), ToolAnswered(FunctionCallOutput("c1", "aborted")))
@@ -84,7 +84,7 @@ async def test_a_question_is_withdrawn_when_the_model_was_told_without_an_answer
 
 async def test_a_client_that_cannot_be_asked_only_watches(tmp_path: Path) -> None:
     async with Watching(tmp_path, can_be_asked=False) as watching:
-        stream = watching.stream("s")
+        stream = await watching.stream("s")
         assert not stream.can_answer
         await watching.record(user("1"), TurnStarted("1"), asks("1"), MAY_I)
         assert [line for line in watching.said() if "asks" in line] == []
@@ -92,23 +92,23 @@ async def test_a_client_that_cannot_be_asked_only_watches(tmp_path: Path) -> Non
 
 
 async def test_a_stream_that_is_over_says_why_once_and_nothing_more(watching: Watching) -> None:
-    stream = watching.stream("s")
+    stream = await watching.stream("s")
     watching.said()
-    stream.fail(StoreError("the disk is full"))
+    stream.failed(StoreError("the disk is full"))
     stream.disconnect("again")
     [frame] = watching.frames()
     assert (frame["method"], frame["params"]["reason"]) == ("notifications/stream_disconnected", "the disk is full")
     assert frame["params"]["_meta"] == {"conversationId": watching.thread, "requestId": "s"}
     await watching.record(Noticed("later"))
     assert watching.said() == []
-    assert (stream.over, stream.attached) == (True, False)
+    assert (stream.over, stream.following.live) == (True, False)
 
 
 async def test_hidden_reasoning_is_neither_in_the_snapshot_nor_live(watching: Watching) -> None:
     thought = ItemReceived(Reasoning((SummaryText("Hm"),)))
     await watching.record(user("1"), TurnStarted("1"), asks("1"), thought)
     await watching.delta(ReasoningDelta("so"))
-    watching.stream("s", presentation=Presentation(hides_reasoning=True))
+    await watching.stream("s", presentation=Presentation(hides_reasoning=True))
     assert watching.said() == ["snapshot of task_started"]
     await watching.delta(ReasoningDelta(" far"))
     await watching.record(thought, says("Hello"))
@@ -116,7 +116,7 @@ async def test_hidden_reasoning_is_neither_in_the_snapshot_nor_live(watching: Wa
 
 
 async def test_a_stream_that_does_not_read_is_told_the_records_once_it_does_and_the_missed_text_in_one(watching: Watching) -> None:
-    watching.stream("s")
+    await watching.stream("s")
     await watching.record(user("1"), TurnStarted("1"), asks("1"))
     await watching.delta(TextDelta("a"))
     watching.said()

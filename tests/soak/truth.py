@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Send
 from understudy.protocol.records import (
     CommandEnded,
     CommandStarted,
@@ -22,7 +23,6 @@ from understudy.protocol.records import (
 )
 from understudy.servers.codec import encode_user_message, project
 from understudy.store.answered import answered
-from understudy.store.log import SendLetter
 from understudy.store.sqlite import SqliteLog
 
 Seen = tuple[int, dict[str, Any]]  # a sequence number and an event
@@ -51,7 +51,7 @@ class Truth:
         """Ids of messages in the log and of those that lie in the box for it."""
         name = ConversationId(conversation)
         recorded = [entry.record.message_id for entry in answered(self.log.read(name)) if isinstance(entry.record, UserMessage)]
-        waiting = [letter.op.message.message_id for letter in answered(self.log.letters(name)) if isinstance(letter.op, SendLetter)]
+        waiting = [letter.op.message.message_id for letter in answered(self.log.letters(name)) if isinstance(letter.op, Send)]
         return recorded + waiting
 
 

@@ -8,9 +8,10 @@ import pytest
 from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, position_of, records_of, user_message
 from understudy.errors import Fenced, StoreError, UnknownConversation
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Interrupt, Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.answered import answered
-from understudy.store.log import Batch, InterruptLetter, Partial, Position, SendLetter
+from understudy.store.log import Batch, Partial, Position
 from understudy.store.writing import AT_ONCE
 
 
@@ -119,13 +120,13 @@ async def test_letters_wait_in_order_until_the_batch_that_holds_them(tmp_path: P
     await append(log, opened(stranger))
     message = user_message("hello")
     sent = asyncio.get_running_loop().create_future()
-    other.post(name, SendLetter(message))
-    other.post(stranger, InterruptLetter())
-    other.post(name, InterruptLetter(), lambda _: sent.set_result(None))
+    other.post(name, Send(message))
+    other.post(stranger, Interrupt())
+    other.post(name, Interrupt(), lambda _: sent.set_result(None))
     async with asyncio.timeout(20):
         await sent
     letters = answered(log.letters(name))
-    assert [letter.op for letter in letters] == [SendLetter(message), InterruptLetter()]
+    assert [letter.op for letter in letters] == [Send(message), Interrupt()]
     with pytest.raises(Fenced):
         await append(log, noticed(name, 9, 2, taken=letters[-1].number))
     assert len(answered(log.letters(name))) == 2, "a batch that was refused takes no letters"
@@ -201,7 +202,7 @@ async def test_the_positions_of_many_are_told_with_the_letters_that_wait(tmp_pat
     names = [new_id() for _ in range(3)]
     for name in names[:2]:
         await append(log, opened(name))
-    log.post(names[1], SendLetter(user_message("hello")))
+    log.post(names[1], Send(user_message("hello")))
     await append(log, noticed(names[0], 1, 2))
     assert answered(log.positions(names)).keys() == set(names[:2])
     assert position_of(log, names[0]) == Position(1, 2)
@@ -216,7 +217,7 @@ async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> 
     await append(log, opened(name))
     await append(log, opened(other))
     log.save_partial(name, 1, Partial(1, "half"))
-    log.post(name, InterruptLetter())
+    log.post(name, Interrupt())
     gone = asyncio.get_running_loop().create_future()
     log.delete(name, lambda error: gone.set_result(error))
     async with asyncio.timeout(20):
@@ -244,7 +245,7 @@ async def test_what_comes_after_the_deletion_is_refused_and_leaves_nothing(tmp_p
             done.set()
 
     log.delete(name, note)
-    log.post(name, SendLetter(user_message("too late")), note)
+    log.post(name, Send(user_message("too late")), note)
     log.save_partial(name, 1, Partial(1, "too late", outputs=(("c", "stdout", b"1"),)), note)
     log.archive(name, True, note)
     async with asyncio.timeout(20):
@@ -275,13 +276,13 @@ async def test_letters_that_are_read_are_those_of_their_own_conversation_up_to_t
         await append(log, opened(name))
     for text in ("a", "b", "c"):
         for name in (one, other):
-            log.post(name, SendLetter(user_message(text)))
+            log.post(name, Send(user_message(text)))
     await append(log, noticed(one, 1, 2))
     second = answered(log.letters(one))[1].number
     await append(log, noticed(one, 1, 3, taken=second))
 
     def texts(name: ConversationId) -> list[str]:
-        return [letter.op.message.message.text() for letter in answered(log.letters(name)) if isinstance(letter.op, SendLetter)]
+        return [letter.op.message.message.text() for letter in answered(log.letters(name)) if isinstance(letter.op, Send)]
 
     assert texts(one) == ["c"]
     assert texts(other) == ["a", "b", "c"]

@@ -11,9 +11,10 @@ import pytest
 
 from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, position_of, user_message
 from understudy.errors import StoreError
+from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.answered import answered
-from understudy.store.log import Batch, Position, SendLetter
+from understudy.store.log import Batch, Position
 from understudy.store.sqlite import SqliteLog
 
 
@@ -107,7 +108,7 @@ async def test_a_backup_taken_while_others_write_is_whole(tmp_path: Path) -> Non
         seq = 2
         while writing:
             await append(log, noticed(names[0], 1, seq))
-            log.post(names[1], SendLetter(user_message("x" * 2000)))
+            log.post(names[1], Send(user_message("x" * 2000)))
             seq += 1
         return seq
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, position_of, user_message
 from understudy.errors import StoreError
+from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.answered import answered
-from understudy.store.log import Batch, Partial, Position, SendLetter, Summary
+from understudy.store.log import Batch, Partial, Position, Summary
 from understudy.store.sqlite import SqliteLog
 
 
@@ -72,7 +73,7 @@ async def test_text_so_far_and_letters_that_cannot_be_written_hold_up_nobody(tmp
     await append(log, opened(name))
     log.save_partial(name, 1, Partial(1, "\ud800"))
     refused = asyncio.get_running_loop().create_future()
-    log.post(name, SendLetter(user_message("\udcff")), refused.set_result)
+    log.post(name, Send(user_message("\udcff")), refused.set_result)
     async with asyncio.timeout(20):
         assert isinstance(await refused, StoreError)
     await append(log, noticed(name, 1, 2))

@@ -12,9 +12,10 @@ import pytest
 
 from tests.store.records import SUMMARY
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Interrupt
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, unpacked
-from understudy.store.log import Batch, InterruptLetter, Partial
+from understudy.store.log import Batch, Partial
 from understudy.store.schema import migrate
 from understudy.store.writing import AT_ONCE, Row, Value, append, archive, delete, is_fenced, is_gone, letter, prepare, said, write
 
@@ -104,7 +105,7 @@ def test_what_was_said_and_what_commands_printed_are_rows_of_their_own(partial: 
 
 
 def test_the_other_kinds() -> None:
-    assert letter(7, InterruptLetter("t1")) == [row("letter", 7, JSON(InterruptLetter("t1")))]
+    assert letter(7, Interrupt("t1")) == [row("letter", 7, JSON(Interrupt("t1")))]
     assert [archive(7, value) for value in (True, False)] == [[row("archive", 7, number)] for number in (1, 0)]
     assert delete(7) == [row("delete", 7)]
 

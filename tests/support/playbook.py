@@ -14,10 +14,12 @@ from typing import Any
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
-from understudy.engine.stopping import Stopping
+from understudy.engine.following import Question
 from understudy.errors import AgentError
+from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import FunctionCall, InputText, Message, Reasoning
+from understudy.protocol.ops import Decide, Delete
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
@@ -61,8 +63,9 @@ class Playbook:
         self._home.mkdir(exist_ok=True)
         settings = provider_settings(self.model.url) | self._settings
         self.engine = Engine(cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(self._home)})
-        self.conversation = self.engine.create(Overrides(cwd=str(self._folder)))
-        self.conversation.tail.broadcast.followers.append(self)
+        self.handle = await self.engine.create(LOCAL, Overrides(cwd=str(self._folder)))
+        self.following = self.handle.follow(self)
+        self.following.go_live()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -72,21 +75,26 @@ class Playbook:
 
     # -- ops
 
-    def send(self, text: str, *, after: str | None = None) -> str:
+    async def send(self, text: str, *, after: str | None = None) -> str:
         """`begins`, `joins` or `waits`. `after` goes on from an earlier message."""
         parent = next((name for name, known in self._texts.items() if known == after), None)
-        sent = self.engine.send(self.conversation, Message("user", (InputText(text),)), None, parent)
-        self._texts[sent.message_id] = text
+        op = self.handle.message(Message("user", (InputText(text),)), None, parent)
+        self._texts[op.message.message_id] = text
+        try:
+            sent = await self.handle.submit(op)
+        except BaseException:
+            del self._texts[op.message.message_id]
+            raise
         return "waits" if sent.held else "joins" if sent.joined else "begins"
 
     async def interrupt(self) -> str:
-        return (await Stopping(self.conversation).wait(WAIT_SECONDS)).status
+        return (await self.handle.interrupt(WAIT_SECONDS)).status
 
-    def decide(self, call_id: str, decision: Decision) -> bool:
-        return self.conversation.decide(call_id, decision, "client")
+    async def decide(self, call_id: str, decision: Decision) -> bool:
+        return (await self.handle.submit(Decide(call_id, decision, "client"))).effective
 
     async def delete(self) -> None:
-        await self.engine.delete(self.conversation)
+        await self.handle.submit(Delete())
 
     # -- what comes of them
 
@@ -104,10 +112,10 @@ class Playbook:
 
     def records(self) -> list[str]:
         """The log as it is in the store."""
-        return [self._line(entry) for entry in answered(self.engine.log.read(self.conversation.id))]
+        return [self._line(entry) for entry in answered(self.engine.log.read(self.handle.id))]
 
     def entries(self) -> Sequence[Entry]:
-        return answered(self.engine.log.read(self.conversation.id))
+        return answered(self.engine.log.read(self.handle.id))
 
     def asked_of_the_model(self) -> list[list[str]]:
         """For each request, what was said so far: `role text`, calls and their outputs."""
@@ -115,15 +123,15 @@ class Playbook:
             [_message(message) for message in request["messages"] if not _is_context(message)] for request in self.model.requests
         ]
 
-    # -- called by the broadcast
+    # -- called by the following
 
     can_answer = True
 
-    def show(self, live: LiveEntry) -> None:
+    def entry(self, live: LiveEntry) -> None:
         self.shown.append(self._line(live.entry))
         self._watched.change()
 
-    def show_delta(self, live: LiveDelta) -> None:
+    def delta(self, live: LiveDelta) -> None:
         match live.delta:
             case TextDelta(text=text):
                 self.shown.append(f"{live.turn} … {text}")
@@ -133,7 +141,16 @@ class Playbook:
                 self.shown.append(f"{live.turn} … thought")
         self._watched.change()
 
-    def fail(self, error: AgentError) -> None:
+    def question(self, question: Question, turn: str) -> None:
+        pass
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        pass
+
+    def ended(self, ended: TurnEnded) -> None:
+        pass
+
+    def failed(self, error: AgentError) -> None:
         self.told.append(str(error))
         self._watched.change()
 

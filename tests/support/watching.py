@@ -12,19 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from understudy.engine.conversation import Sent
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import read_line
+from understudy.protocol.ops import Accepted
 from understudy.protocol.records import Delta, Overrides, Record
 from understudy.servers.mcp.call import Call, ClientContext
-from understudy.servers.mcp.calls import CallReader
+from understudy.servers.mcp.calls import CallViewer
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.results import SESSION
-from understudy.servers.mcp.streams import StreamReader
+from understudy.servers.mcp.streams import StreamViewer
 from understudy.servers.pipe_sink import PipeSink
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
@@ -66,7 +66,8 @@ class Watching:
         home.mkdir(exist_ok=True)
         settings = [("model", "m"), ("model_provider", "oss")]
         self._engine = Engine(cli=settings, env={**os.environ, "CODEX_HOME": str(home)})
-        self.conversation = self._engine.create(Overrides(cwd=str(self._folder)))
+        self.handle = await self._engine.create(LOCAL, Overrides(cwd=str(self._folder)))
+        self.conversation = self.handle._conversation  # pyright: ignore[reportPrivateUsage]  # whose records the test chooses
         self.sink = PipeSink(loop)
         self.sink.attach(self._taker)
         self.client = Peer()
@@ -82,25 +83,28 @@ class Watching:
 
     # -- who watches
 
-    def call(self, request_id: int | str, presentation: Presentation | None = None, *, progress: bool = False) -> CallReader:
+    def call(self, request_id: int | str, presentation: Presentation | None = None, *, progress: bool = False) -> CallViewer:
         presentation = presentation or Presentation(thread_in_text=False)
         call = Call(request_id, None, self.sink, self._context)
         call.shape = SESSION
         call.when_answered(lambda call: self.answered.append(call.id))
         told = Progress(f"p{request_id}", self.sink, request_id, asyncio.get_running_loop()) if progress else None
-        viewer = CallReader(call, self.conversation, presentation, told)
-        viewer.attach()
+        viewer = CallViewer(call, self.handle, presentation, told)
+        viewer.following.go_live()
+        viewer.following.wait()
         return viewer
 
-    def sent(self, request_id: int | str, turn: str, *, joined: bool = False, held: bool = False, **more: Any) -> CallReader:
+    def sent(self, request_id: int | str, turn: str, *, joined: bool = False, held: bool = False, **more: Any) -> CallViewer:
         """A call whose message, named as the call is, was taken."""
         call = self.call(request_id, **more)
-        call.follow(Sent(f"m{request_id}", turn, joined, held))
+        call.following.follow_message(Accepted(f"m{request_id}", turn, joined, held))
         return call
 
-    def stream(self, request_id: int | str, after: int | None = None, presentation: Presentation | None = None) -> StreamReader:
-        stream = StreamReader(self.client, self.sink, self.conversation, request_id, None, presentation or Presentation(), after)
-        while not stream.gather():
+    async def stream(
+        self, request_id: int | str, after: int | None = None, presentation: Presentation | None = None
+    ) -> StreamViewer:
+        stream = StreamViewer(self.client, self.sink, self.handle, request_id, None, presentation or Presentation(), after)
+        while not await stream.gather():
             pass
         return stream
 

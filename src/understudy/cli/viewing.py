@@ -15,84 +15,80 @@ from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.conversation import Conversation, Sent
+from understudy.engine.eager import run_eagerly
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
-from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, PatchApprovalAsked, RequestSent, TurnEnded
+from understudy.protocol.ops import Decide, Interrupt
+from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked, TurnEnded
 
 COMPLETED, FAILED = 0, 1
 NOBODY = "nobody can be asked, because standard input is not a terminal"
 
 
 class Viewer:
-    """Follows one message, or the turn that is under way, to its end; `ended` is then the exit code."""
+    """Follows one message, or the turn that is under way, to its end, which makes the exit code."""
 
-    def __init__(self, conversation: Conversation, *, can_ask: bool) -> None:
-        self.conversation = conversation
+    def __init__(self, handle: Handle, *, can_ask: bool) -> None:
+        self.handle = handle
         self.can_answer = can_ask
-        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._message_id = ""
-        self._turn = ""
-        self._read = False  # the model has been given the message
+        self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.following = handle.follow(self)
+        self._told_questions: list[Question] = []  # those that were told as records
         self._interrupted = False
         self._asking = _Asking(self._answer, self._leave)
-
-    def follow(self, sent: Sent) -> None:
-        """To be called in the step that sent it: what is open by then is from before, and will not be shown again."""
-        self._message_id, self._turn = sent.message_id, sent.turn
-        before = tuple(self.conversation.state.questions.values())
-        if sent.joined:
-            self._put_open(before)
-        else:
-            self.conversation.tail.when_committed(lambda: self._put_open(before))  # after the message itself has been shown
-
-    def follow_turn(self, turn: str) -> None:
-        """The turn that is under way, here or in another process."""
-        self._turn, self._read = turn, True
-        self._put_open(tuple(self.conversation.state.questions.values()))
-
-    def taken_up(self) -> None:
-        """The process that ran the turn is gone, and it goes on here."""
-        self._put_open(tuple(self.conversation.state.questions.values()))
-
-    def _put_open(self, questions: tuple[Question, ...]) -> None:
-        """Those from before a restart, or of a turn that runs elsewhere, unless they were answered meanwhile."""
-        for question in questions:
-            still_open = self.conversation.state.questions.get(question.call_id) is question
-            if still_open and not self._asking.has(question.call_id):
-                self._tell_safely(lambda question=question: self.tell_question(question))
-                self._put(question)
 
     def interrupt(self) -> None:
         """The person wants it to stop. The second time, or where nothing can be interrupted any more, only the watching ends."""
         self._asking.withdraw()
-        if self._interrupted or self.conversation.interrupt() is None:
+        if self._interrupted:
             self._end(INTERRUPTED)
-        self._interrupted = True
+        else:
+            self._interrupted = True
+            run_eagerly(self._interrupt(), asyncio.get_running_loop())
 
-    # -- called by the broadcast
+    async def _interrupt(self) -> None:
+        try:
+            accepted = await self.handle.submit(Interrupt())
+        except AgentError as error:
+            self.failed(error)
+        else:
+            if not accepted.effective:
+                self._end(INTERRUPTED)
 
-    def show(self, live: LiveEntry) -> None:
-        entry = live.entry
+    # -- called by the following
+
+    def entry(self, live: LiveEntry) -> None:
         self._tell_safely(lambda: self.tell(live))
-        match entry.record:
-            case RequestSent(consumed=consumed) if self._message_id in consumed:
-                self._turn, self._read = entry.turn, True
-            case CommandApprovalAsked() | PatchApprovalAsked() as question:
-                self._put(question)
-            case ApprovalDecided(call_id=call_id):
-                self._asking.withdraw(call_id)
-            case TurnEnded(reason=reason) if entry.turn == self._turn and (self._read or reason != "completed"):
-                self._end({"completed": COMPLETED, "failed": FAILED, "interrupted": INTERRUPTED}[reason])
-            case _:
-                pass
+        if isinstance(live.entry.record, CommandApprovalAsked | PatchApprovalAsked):
+            self._told_questions.append(live.entry.record)
 
-    def show_delta(self, live: LiveDelta) -> None:
+    def delta(self, live: LiveDelta) -> None:
         self._tell_safely(lambda: self.tell_delta(live))
 
-    def fail(self, error: BaseException) -> None:
+    def question(self, question: Question, turn: str) -> None:
+        """One from before a restart, or of a turn that runs elsewhere, has not been told yet."""
+        if self._asking.has(question.call_id):
+            return
+        if not any(question is told for told in self._told_questions):
+            self._tell_safely(lambda: self.tell_question(question))
+        if self.exit_code.done():
+            return
+        if self.can_answer:
+            self._tell_safely(lambda: self._asking.ask(question, self.terminal))
+        elif self.handle.facts.runs_here:  # another process may have somebody to ask
+            self.handle.deny_unasked(question.call_id, NOBODY, turn)
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        self._asking.withdraw(call_id)
+
+    def ended(self, ended: TurnEnded) -> None:
+        self._end({"completed": COMPLETED, "failed": FAILED, "interrupted": INTERRUPTED}[ended.reason])
+
+    def failed(self, error: BaseException) -> None:
         self._asking.withdraw()
-        if not self.ended.done():
-            self.ended.set_exception(error)
+        if not self.exit_code.done():
+            self.exit_code.set_exception(error)
 
     # -- for subclasses
 
@@ -110,41 +106,33 @@ class Viewer:
         raise NotImplementedError
 
     def _tell_safely(self, tell: Callable[[], None]) -> None:
-        if self.ended.done():
+        if self.exit_code.done():
             return
         try:
             tell()
         except OSError as error:  # whoever reads us has gone, or the disk that we print to is full
-            self.fail(error)
-
-    def _put(self, question: Question) -> None:
-        if self.ended.done():
-            return
-        if self.can_answer:
-            self._tell_safely(lambda: self._asking.ask(question, self.terminal))
-        elif self.conversation.is_running:  # another process may have somebody to ask
-            self.conversation.decide(question.call_id, "denied", NOBODY)
+            self.failed(error)
 
     def _answer(self, call_id: str, decision: Decision) -> None:
-        self.conversation.decide(call_id, decision, CLIENT)
+        self.handle.submit_soon(Decide(call_id, decision, CLIENT))
 
     def _leave(self) -> None:
         """The end of input is nobody's yes, and no denial either: the question stays open."""
-        again = f"understudy resume {self.conversation.id}"
+        again = f"understudy resume {self.handle.id}"
         self._tell_safely(lambda: self.terminal.print(f"\n  Not answered. The question stays open; to be asked again: {again}"))
         self._end(FAILED)
 
     def _end(self, code: int) -> None:
         self._asking.withdraw()
-        if not self.ended.done():
-            self.ended.set_result(code)
+        if not self.exit_code.done():
+            self.exit_code.set_result(code)
 
 
 class PersonViewer(Viewer):
-    def __init__(self, conversation: Conversation, *, can_ask: bool) -> None:
-        super().__init__(conversation, can_ask=can_ask)
+    def __init__(self, handle: Handle, *, can_ask: bool) -> None:
+        super().__init__(handle, can_ask=can_ask)
         self._console = open_console()
-        cwd = conversation.state.overrides.cwd or ""
+        cwd = handle.facts.cwd
         self._teller = Teller(self._console, cwd=cwd)
         self._records = RecordTeller(self._teller, cwd)
 
@@ -167,8 +155,8 @@ class PersonViewer(Viewer):
 class JsonViewer(Viewer):
     """Lines of JSON on standard output; what a person is asked goes to standard error."""
 
-    def __init__(self, conversation: Conversation, *, can_ask: bool) -> None:
-        super().__init__(conversation, can_ask=can_ask)
+    def __init__(self, handle: Handle, *, can_ask: bool) -> None:
+        super().__init__(handle, can_ask=can_ask)
         self._console = open_console(stderr=True)
 
     @property
@@ -181,7 +169,7 @@ class JsonViewer(Viewer):
             self.tell_question(live.entry.record)
 
     def tell_question(self, question: Question) -> None:
-        Teller(self._console).question(question_text(question, self.conversation.state.overrides.cwd or ""))
+        Teller(self._console).question(question_text(question, self.handle.facts.cwd))
 
     def tell_delta(self, live: LiveDelta) -> None:
         self._write(delta_line(live))

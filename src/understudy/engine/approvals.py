@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from understudy.engine.tail import Tail
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import Decision
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Noticed, PatchApprovalAsked
 from understudy.tools.host import Answer, Question
@@ -17,7 +18,7 @@ class Approvals:
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         self._open: dict[str, asyncio.Future[Answer]] = {}
-        self._early: dict[str, tuple[Question, Answer]] = {}  # to questions open since before a restart, not asked here yet
+        self._early: dict[str, tuple[Question, Answer, str]] = {}  # to questions open since before a restart, not asked here yet
 
     def begin_turn(self) -> None:
         self._early.clear()
@@ -32,25 +33,25 @@ class Approvals:
             if known is None or not _is_same(known, question):
                 self._tail.append(question, turn=turn)
                 self._tail.flush_soon()
-            answered, early = self._early.pop(call_id, (None, None))
-            if early is not None and answered is not None and _is_same(answered, question):
-                self.decide(call_id, early.decision, early.source, turn)
+            early = self._early.pop(call_id, None)
+            if early is not None and _is_same(early[0], question):
+                self.decide(call_id, early[1].decision, early[1].source, turn, early[2])
             return await waiter
         finally:
             self._open.pop(call_id, None)
 
-    def decide(self, call_id: str, decision: Decision, source: str, turn: str) -> bool:
+    def decide(self, call_id: str, decision: Decision, source: str, turn: str, by: str = LOCAL_NAME) -> bool:
         """True when this answer is the one that counts."""
         waiter = self._open.get(call_id)
         question = self._tail.state.questions.get(call_id)
         if waiter is None and question is not None and call_id not in self._early:
-            self._early[call_id] = question, Answer(decision, source)
+            self._early[call_id] = question, Answer(decision, source), by
             return True
         counts = waiter is not None and not waiter.done()
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
         key = question.key if isinstance(question, CommandApprovalAsked) else None
-        self._tail.append(ApprovalDecided(call_id, decision, source, counts, key), turn=turn)
+        self._tail.append(ApprovalDecided(call_id, decision, source, counts, key, by), turn=turn)
         if counts and waiter is not None:
             if source != CLIENT:
                 self._tail.append(Noticed(f"approval {decision}: {source}"), turn=turn)

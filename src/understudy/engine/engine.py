@@ -7,24 +7,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from understudy.config.home import find_home, state_dir
 from understudy.config.load import Configs
 from understudy.config.model import Config
 from understudy.config.places import places_of
 from understudy.engine.commands import Commands
-from understudy.engine.conversation import Conversation, Sent
+from understudy.engine.conversation import Conversation
 from understudy.engine.fold import merge
+from understudy.engine.following import Following
+from understudy.engine.handle import Handle
 from understudy.engine.holding import Holding
 from understudy.engine.setup import Setups
+from understudy.engine.tail import Told
 from understudy.engine.turn import TurnSetup
 from understudy.engine.watch import Watch
-from understudy.errors import UnknownConversation
+from understudy.errors import BadRequest, NotAllowed, UnknownConversation
 from understudy.models.http import HttpClient
+from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.items import Message
-from understudy.protocol.records import Overrides, Pins
+from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
+from understudy.protocol.records import Overrides, Pins, UserMessage
 from understudy.protocol.uuids import new_uuid
-from understudy.store.answered import answered
 from understudy.store.log import Listed, Page, Status, Store
 from understudy.store.opening import open_store
 
@@ -79,8 +84,10 @@ class Engine:
 
     # -- conversations
 
-    def create(self, overrides: Overrides) -> Conversation:
-        """A new conversation, opened in the log. Raises `ConfigError`, with nothing recorded."""
+    async def create(self, caller: Caller, overrides: Overrides) -> Handle:
+        """A new conversation of this caller, opened in the log. Raises `ConfigError`, with nothing recorded."""
+        if not caller.may("run", caller.name):
+            raise NotAllowed(f"{caller.name} does not have the right to run conversations")
         conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
         if config.history_persistence == "none":
@@ -88,77 +95,107 @@ class Engine:
         setup = self._prepare_from(config, conversation_id)
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
         stored = self._for_the_log(conversation_id, overrides, config)
-        conversation.use_setup(setup, stored)
-        conversation.open(stored, config.model, config.model_provider, setup.pins)
+        conversation.beginning.use_setup(setup, stored)
+        await conversation.open(stored, config.model, config.model_provider, setup.pins, caller.name)
         self._remember(conversation)
         if self._warming is None:  # ready by the time a model has answered, and not in the way of asking it
             self._warming = self._loop.call_later(WARM_SECONDS, self._warm, self._commands.warm(), setup)
+        return Handle(self, conversation, caller)
+
+    async def find(self, caller: Caller, conversation_id: ConversationId, *, to_send: bool = False) -> Handle:
+        """Raises `UnknownConversation`, also for a caller who may not read it.
+
+        Whoever means to send (`to_send`) need not see the newest of it first: sending looks for itself.
+        """
+        conversation = await self._find(conversation_id)
+        if conversation.is_shared and not to_send and not conversation.tenure.held:
+            position = (await self.log.positions([conversation_id])).get(conversation_id)
+            if position is None:  # another process has deleted it
+                await conversation.elsewhere.note_deleted()
+                self._forget(conversation)
+                raise UnknownConversation(f"no conversation {conversation_id}")
+            await conversation.elsewhere.look(position)
+        return Handle(self, conversation, caller)
+
+    async def _find(self, conversation_id: ConversationId) -> Conversation:
+        conversation = self._conversations.pop(conversation_id, None)
+        if conversation is None:
+            conversation = self._make(conversation_id, kept=self._is_kept(conversation_id))
+        self._remember(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
+        try:
+            await conversation.load()
+        except BaseException:
+            self._forget(conversation)
+            raise
         return conversation
 
-    def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Conversation:
-        """Raises `UnknownConversation`. Whoever means to send need not see the newest of it first: sending looks for itself."""
-        known = self._conversations.pop(conversation_id, None)
-        if known is None:
-            known = self._make(conversation_id, kept=self._is_kept(conversation_id))
-            known.load()
-        elif known.is_shared and not to_send and not known.is_held:  # another process may have gone on with it, or deleted it
-            position = answered(self.log.positions([conversation_id])).get(conversation_id)
-            if position is None:
-                known.lose()
-                raise UnknownConversation(f"no conversation {conversation_id}")
-            known.look(position)
-        self._remember(known)
-        return known
+    def _forget(self, conversation: Conversation) -> None:
+        if self._conversations.get(conversation.id) is conversation:
+            del self._conversations[conversation.id]
 
-    def send(
-        self,
-        conversation: Conversation,
-        message: Message,
-        overrides: Overrides | None = None,
-        parent_message_id: str | None = None,
-    ) -> Sent:
-        """A message, with what it changes from here on. Raises `AgentError`, with nothing recorded."""
-        pins = None
-        if overrides is not None:
-            before = _unpinned(conversation.state.overrides, overrides)
-            config = self.configure(merge(before, overrides))
-            pins = places_of(config, conversation.state.pins).pins()
-            overrides = self._for_the_log(conversation.id, overrides, config)
+    async def submit(
+        self, conversation: Conversation, op: Op, following: Following | None = None, told: Told | None = None
+    ) -> Accepted:
+        """Raises `AgentError` where it is not taken, with nothing recorded. For handles, which know who may do what.
+
+        `told` is called once what was accepted is durable, or with the reason why it is not.
+        """
+        if conversation.forgotten:  # it was quiet for so long that it has left memory
+            conversation = await self._find(conversation.id)
+        match op:
+            case Delete():
+                await self._delete(conversation)
+                return Accepted()
+            case Archive():
+                raise BadRequest("conversations are archived by `understudy conversations archive`")
+            case Send(message=message) if message.overrides is not None and message.pins is None:
+                op = msgspec.structs.replace(op, message=self._fix_choices(conversation, message, message.overrides))
+            case _:
+                pass
         try:
-            return conversation.send(message, overrides, parent_message_id, pins)
+            return await conversation.submit(op, following, told)
         except UnknownConversation:  # another process has deleted it
-            self._conversations.pop(conversation.id, None)
+            self._forget(conversation)
             raise
 
-    def watch(self) -> None:
-        """A viewer has come."""
-        self._watch.wake()
+    def _fix_choices(self, conversation: Conversation, message: UserMessage, overrides: Overrides) -> UserMessage:
+        """A message with what it changes from here on, as the log is to have it. Raises `ConfigError`."""
+        config = self.configure(merge(_unpinned(conversation.state.overrides, overrides), overrides))
+        pins = places_of(config, conversation.state.pins).pins()
+        stored = self._for_the_log(conversation.id, overrides, config)
+        return msgspec.structs.replace(message, overrides=stored, pins=pins)
 
-    async def delete(self, conversation: Conversation) -> None:
+    def watch(self, conversation: Conversation) -> None:
+        """A viewer has come."""
+        self._watch.wake(conversation)
+
+    async def _delete(self, conversation: Conversation) -> None:
         kept = self._is_kept(conversation.id)
         temporary = state_dir(self.home) / "tmp" if kept else self._open_unkept().temporary_folder(conversation.id).parent
         await conversation.delete()
-        self._conversations.pop(conversation.id, None)
+        self._forget(conversation)
         self._secret_overrides.pop(conversation.id, None)
         from understudy.sandbox.private_tmp import remove_folder  # only here
 
         await remove_folder(str(temporary / conversation.id))
 
-    def status_of(self, listed: Listed) -> Status:
+    async def status_of(self, listed: Listed) -> Status:
         """What holds now: after a crash a turn is not running, whatever its last record says."""
         status = listed.summary.status
         if status == "idle":
             return status
         known = self._conversations.get(listed.conversation_id)
-        ends_here = known is not None and (known.is_running or not known.tail.idle)  # the end may still be on its way to the disk
-        if ends_here or (self._is_kept(listed.conversation_id) and answered(self.log.holder(listed.conversation_id)) is not None):
+        ends_here = known is not None and (
+            bool(known.running) or not known.tail.idle
+        )  # the end may still be on its way to the disk
+        if ends_here or (self._is_kept(listed.conversation_id) and await self.log.holder(listed.conversation_id) is not None):
             return status
         return "waiting" if listed.summary.pending else "idle"
 
-    def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+    async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         if self._unkept is not None and not archived:
-            return answered(self._unkept.list(limit, cursor, self.log))
-        return answered(self.log.list(limit, cursor, archived=archived))
+            return await self._unkept.list(limit, cursor, self.log)
+        return await self.log.list(limit, cursor, archived=archived)
 
     def _make(self, conversation_id: ConversationId, *, kept: bool) -> Conversation:
         log = self.log if kept else self._open_unkept().log
@@ -236,8 +273,7 @@ class Engine:
         """Turns are interrupted and recorded, children are gone, the log is on disk."""
         await asyncio.gather(*(conversation.stop() for conversation in tuple(self._conversations.values())))
         for conversation in self._conversations.values():
-            conversation.tail.close()
-            conversation.tail.flush()
+            conversation.flush()
         await self._watch.close()
         if self._warming is not None:
             self._warming.cancel()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from understudy.engine.history import History
 from understudy.engine.ledger import Ledger
 from understudy.errors import StoreError
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -55,6 +56,7 @@ class State:
         self.overrides = Overrides()
         self.pins: Pins | None = None  # the places it began with, or was given since
         self.model = ""
+        self.owner = LOCAL_NAME
         self.history = History()  # what the model is sent
         self.waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
         self.turn: str | None = None
@@ -171,6 +173,7 @@ class State:
         self.overrides = record.overrides
         self.pins = record.pins
         self.model = record.model
+        self.owner = record.owner
 
     def _counted(self, entry: Entry, record: TokensCounted) -> None:
         self.usage = record.total or record.usage

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from understudy.engine.tail import Tail
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Op, Send
 from understudy.protocol.records import Entry, UserMessage
-from understudy.store.log import EventLog, Letter, LetterOp, SendLetter
+from understudy.store.log import EventLog, Letter
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ class Letters:
         self._id = conversation_id
         self._log = log
         self._tail = tail
-        self._taken = self._before = 0  # the number of the last letter read here
+        self.taken = self._before = 0  # the number of the last letter read here
         self._posting: deque[list[Posted]] = deque()  # on their way to the disk, in order, and who is told
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
 
@@ -28,16 +29,16 @@ class Letters:
     def posting(self) -> bool:
         return bool(self._posting)
 
-    def post(self, op: LetterOp, done: Posted | None = None) -> None:
+    def post(self, op: Op, done: Posted | None = None) -> None:
         told: list[Posted] = []
         self._posting.append(told)
-        if isinstance(op, SendLetter):
+        if isinstance(op, Send):
             self.unread.add(op.message.message_id)
 
         def on_disk(error: BaseException | None) -> None:
             self._posting.popleft()
             reason = error if error is None or isinstance(error, AgentError) else StoreError(f"conversation store: {error}")
-            if reason is not None and isinstance(op, SendLetter):
+            if reason is not None and isinstance(op, Send):
                 self.unread.discard(op.message.message_id)
             if reason is not None and not told and done is None:
                 logger.error("a letter to %s is lost: %s", self._id, reason)
@@ -58,21 +59,21 @@ class Letters:
 
     async def waiting(self) -> list[Letter]:
         """Letters for us that were not read yet."""
-        return [letter for letter in await self._log.letters(self._id) if letter.number > self._taken]
+        return [letter for letter in await self._log.letters(self._id) if letter.number > self.taken]
 
     def note_read(self, letter: Letter) -> None:
         """It leaves the box, with those before it, together with the batch that holds what they said."""
-        self._before, self._taken = self._taken, letter.number
-        self._tail.take_letters(self._taken)
+        self._before, self.taken = self.taken, letter.number
+        self._tail.take_letters(self.taken)
 
     def put_back(self) -> None:
         """What was taken last could not be used: it stays in the box."""
-        self._taken = self._before
+        self.taken = self._before
         self._tail.take_letters(0)
 
     def read_again(self) -> None:
         """What was written of those taken is lost: all that are still in the box count as new."""
-        self._taken = self._before = 0
+        self.taken = self._before = 0
         self._tail.take_letters(0)
 
     async def unread_messages(self) -> list[UserMessage]:
@@ -80,6 +81,6 @@ class Letters:
         letters = await self.waiting()
         if letters:
             self.note_read(letters[-1])
-        messages = [letter.op.message for letter in letters if isinstance(letter.op, SendLetter)]
+        messages = [letter.op.message for letter in letters if isinstance(letter.op, Send)]
         self.unread.difference_update(message.message_id for message in messages)
         return messages

@@ -1,13 +1,16 @@
 """Ending a turn and waiting until the log says that it is over, whichever process runs it."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.conversation import Conversation
+from understudy.engine.following import Following, Question
 from understudy.errors import AgentError
+from understudy.protocol.ops import Accepted, Interrupt
 from understudy.protocol.records import TurnEnded
 
 PATIENCE_SECONDS = 10.0  # for a turn that does not end
@@ -21,61 +24,75 @@ class Stopped(msgspec.Struct, frozen=True):
     holder: int | None = None
 
 
-class Stopping:
-    """The turn is told to end when this is made, so what is sent afterwards is not part of it."""
+async def stop_turn(
+    conversation: Conversation, submit: Callable[[Interrupt], Awaitable[Accepted]], seconds: float = PATIENCE_SECONDS
+) -> Stopped:
+    """The turn is told to end at once, so what is sent afterwards is not part of it.
+
+    Raises `AgentError` where the log cannot say any more that it is over.
+    """
+    end = _TurnEnd()
+    following = Following(conversation, end)
+    following.go_live()
+    try:
+        accepted = await submit(Interrupt())
+        if accepted.turn is None:
+            return Stopped("nothing")
+        end.turn = accepted.turn
+        if not conversation.running:  # another process is told by letter, which may not get there
+            conversation.when_accepted(lambda error: None if error is None else end.failed(error))
+        return await _until_over(conversation, end, submit, seconds)
+    finally:
+        following.stop()
+
+
+async def _until_over(
+    conversation: Conversation, end: "_TurnEnd", submit: Callable[[Interrupt], Awaitable[Accepted]], seconds: float
+) -> Stopped:
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + seconds
+    while not end.over.done() and loop.time() < give_up:
+        await asyncio.wait([end.over], timeout=LOOK_SECONDS)
+        if end.over.done() or conversation.running:
+            continue
+        await conversation.elsewhere.look()  # another process runs the turn, or did: it may have ended it meanwhile, or died
+        if end.over.done() or await conversation.elsewhere.has_claim() or not conversation.tail.idle:
+            continue
+        if end.turn and conversation.state.turn == end.turn:
+            await submit(Interrupt(end.turn))
+        else:  # a process that was about to let go had a claim, and no turn that could have been interrupted
+            return Stopped("over" if end.turn else "nothing")
+    if end.over.done():
+        end.over.result()
+        return Stopped("over")
+    return Stopped("requested", await conversation.elsewhere.holder())
+
+
+class _TurnEnd:
+    """A viewer who waits for the end of one turn; of any, where its id is not known."""
 
     can_answer = False
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
-        self._turn = conversation.interrupt()
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._turn is not None:
-            conversation.tail.broadcast.followers.append(self)
-            if not conversation.is_running:  # another process is told by letter, which may not get there
-                conversation.when_accepted(lambda error: None if error is None else self.fail(error))
+    def __init__(self) -> None:
+        self.turn: str | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def wait(self, seconds: float = PATIENCE_SECONDS) -> Stopped:
-        """Raises `AgentError` where the log cannot say any more that it is over."""
-        if self._turn is None:
-            return Stopped("nothing")
-        give_up = asyncio.get_running_loop().time() + seconds
-        try:
-            while not self._over.done() and asyncio.get_running_loop().time() < give_up:
-                await asyncio.wait([self._over], timeout=LOOK_SECONDS)
-                if not self._over.done() and not self._conversation.is_running:
-                    self._look_elsewhere()
-            if self._over.done():
-                self._over.result()
-                return Stopped("over")
-            return Stopped("requested", self._conversation.holder())
-        finally:
-            if self in self._conversation.tail.broadcast.followers:
-                self._conversation.tail.broadcast.followers.remove(self)
+    def entry(self, live: LiveEntry) -> None:
+        if isinstance(live.entry.record, TurnEnded) and self.turn in ("", live.entry.turn) and not self.over.done():
+            self.over.set_result(None)
 
-    def _look_elsewhere(self) -> None:
-        """Another process runs the turn, or did: it may have ended it meanwhile, or died."""
-        conversation = self._conversation
-        conversation.look()
-        if not self._over.done() and not conversation.is_claimed_elsewhere and conversation.tail.idle:
-            if conversation.state.turn is not None and conversation.state.turn == self._turn:
-                conversation.interrupt(self._turn)
-            else:
-                self._end()
-
-    def _end(self) -> None:
-        if not self._over.done():
-            self._over.set_result(None)
-
-    # -- called by the broadcast
-
-    def show(self, live: LiveEntry) -> None:
-        if isinstance(live.entry.record, TurnEnded) and self._turn in ("", live.entry.turn):
-            self._end()
-
-    def show_delta(self, live: LiveDelta) -> None:
+    def delta(self, live: LiveDelta) -> None:
         pass
 
-    def fail(self, error: AgentError) -> None:
-        if not self._over.done():
-            self._over.set_exception(error)
+    def question(self, question: Question, turn: str) -> None:
+        pass
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        pass
+
+    def ended(self, ended: TurnEnded) -> None:
+        pass
+
+    def failed(self, error: AgentError) -> None:
+        if not self.over.done():
+            self.over.set_exception(error)

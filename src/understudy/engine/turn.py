@@ -4,7 +4,7 @@ The loop holds no state of its own that the log does not have, so a turn can be 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -74,7 +74,7 @@ class Turn:
         setup: TurnSetup,
         sandbox: RunsCommands,
         approvals: Approvals,
-        read_letters: Callable[[], None],
+        read_letters: Callable[[], Awaitable[None]],
     ) -> None:
         self.turn_id = turn_id
         self.sandbox = sandbox
@@ -108,7 +108,7 @@ class Turn:
             called = await self._ask_model()
             if called:
                 continue
-            self._read_letters()
+            await self._read_letters()
             if not state.waiting:  # input that came meanwhile is read before the turn may end
                 return TurnEnded("completed", state.answer)
 

@@ -63,3 +63,13 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
 
 
 Op = Send | Interrupt | Cancel | Decide | Resume | Archive | Delete
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
+    """An op was taken. What it causes is in the log."""
+
+    message_id: str = ""  # of a message
+    turn: str | None = None  # that reads the message, or that was told to end; empty where another process has it and did not say
+    joined: bool = False  # the message is for a turn that was running
+    held: bool = False  # until the running turn, which was told to end, is over; `turn` is not known yet
+    effective: bool = True  # False: there was nothing to be done any more

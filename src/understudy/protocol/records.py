@@ -51,6 +51,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     overrides: Overrides
     provider: str = ""
     pins: Pins | None = None  # None in logs from before there were any
+    owner: str = "local"  # the caller who made it
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
@@ -149,6 +150,7 @@ class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decid
     source: str  # who answered: "client", or the rule that answered for nobody
     effective: bool = True
     key: str | None = None  # what an approval for the session covers
+    by: str = "local"  # the caller in whose name it was answered
 
 
 class PlanStep(msgspec.Struct, frozen=True, gc=False):

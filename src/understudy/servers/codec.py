@@ -19,6 +19,7 @@ from understudy.protocol.records import (
     CompactionStarted,
     Delta,
     DiffChanged,
+    Entry,
     ItemReceived,
     Noticed,
     Opened,
@@ -56,6 +57,12 @@ class Codec(Protocol):
 
     plain_method: bool  # whether an event is also sent under its own name
 
+    needs_past: bool  # whether it has to be told of the entries of a turn that come before those it is shown
+
+    def note(self, entry: Entry) -> None:
+        """One of these."""
+        ...
+
     def events(self, live: LiveEntry) -> tuple[Encoded, ...]: ...
 
     def delta(self, live: LiveDelta) -> Encoded: ...
@@ -65,6 +72,10 @@ class SeedCodec:
     """Events as the seed-era server sent them."""
 
     plain_method = True
+    needs_past = False
+
+    def note(self, entry: Entry) -> None:
+        """Each event is told from its own record."""
 
     def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
         found = live.encoded.get(SeedCodec)

@@ -2,8 +2,7 @@
 
 import base64
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -35,32 +34,39 @@ from understudy.servers.codec import Encoded, SeedCodec, shown_reason
 
 _encode = msgspec.json.Encoder().encode
 MOST_BEGUN = 256
-READ_BACK = 256  # records, at once, in search of a beginning
 
 Begun = CommandStarted | PatchStarted
 
 
-class ReadsEntries(Protocol):
-    @property
-    def id(self) -> str: ...
-
-    def read(self, after: int, limit: int | None = None) -> Sequence[Entry]: ...
-
-
 class ModernCodec:
-    """For viewers of one conversation: the end of a command repeats what its beginning said."""
+    """For one viewer of a conversation: the end of a command repeats what its beginning said, and deltas name their item.
+
+    So it has to know the entries of the turn in order: those that it is asked to encode, and before them what `note` tells.
+    """
 
     plain_method = False
+    needs_past = True
 
-    def __init__(self, conversation: ReadsEntries) -> None:
-        self._conversation = conversation
+    def __init__(self, thread_id: str) -> None:
+        self._thread_id = thread_id
         self._seed = SeedCodec()
         self._begun: OrderedDict[tuple[str, str], Begun] = OrderedDict()  # by turn and call: models use their call ids again
-        self._item_turn = ""
-        self._item_after = 0  # the record that the item being told comes after, which names it
-        self._looked = 0  # up to this record of that turn
+        self._item_after = 0  # the record that the item being told comes after, which names it: the same for all viewers
+
+    def note(self, entry: Entry) -> None:
+        """An entry that the viewer has, or that came before those it is shown."""
+        match entry.record:
+            case RequestSent() | TurnStarted() | ItemReceived(item=Message() | FunctionCall()):
+                self._item_after = entry.seq
+            case CommandStarted() | PatchStarted() as begun:
+                self._begun[entry.turn, begun.call_id] = begun
+                if len(self._begun) > MOST_BEGUN:
+                    self._begun.popitem(last=False)
+            case _:
+                pass
 
     def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
+        self.note(live.entry)  # also where another viewer has encoded it already
         found = live.encoded.get(ModernCodec)
         if found is None:
             messages = self._project(live.entry)
@@ -79,8 +85,8 @@ class ModernCodec:
         if isinstance(delta, OutputDelta):
             chunk = base64.b64encode(delta.chunk).decode()
             return _encoded({"type": "exec_command_output_delta", "call_id": delta.call_id, "stream": delta.stream, "chunk": chunk})
-        item = self._find_item(live)
-        where = {"thread_id": self._conversation.id, "turn_id": live.turn}
+        item = self._item_after
+        where = {"thread_id": self._thread_id, "turn_id": live.turn}
         match delta:
             case TextDelta(text=text):
                 return _encoded({"type": "agent_message_content_delta", **where, "item_id": f"msg_{item}", "delta": text})
@@ -90,20 +96,6 @@ class ModernCodec:
             case ReasoningDelta(text=text):
                 told = {**where, "item_id": f"rs_{item}", "delta": text, "content_index": 0}
                 return _encoded({"type": "reasoning_raw_content_delta", **told})
-
-    def _find_item(self, live: LiveDelta) -> int:
-        """The record that the unfinished item comes after: the same for all its deltas and all viewers, another for each item."""
-        if live.turn != self._item_turn or live.after < self._looked:
-            self._item_turn, self._item_after, self._looked = live.turn, 0, 0
-        before, found = live.after + 1, None
-        while found is None and before - 1 > self._looked:
-            after = max(self._looked, before - 1 - READ_BACK)
-            entries = reversed(self._conversation.read(after, before - 1 - after))
-            found = next((entry.seq for entry in entries if _begins_item(entry, live.turn)), None)
-            before = after + 1
-        self._looked = live.after
-        self._item_after = found or self._item_after
-        return self._item_after
 
     def _project(self, entry: Entry) -> list[dict[str, Any]] | None:
         """None: as in the seed's time."""
@@ -124,7 +116,6 @@ class ModernCodec:
                 left = Usage(0, 0, compacted.tokens_after)
                 return [_token_count(left, compacted.total or Usage(0, 0, 0)), {"type": "context_compacted"}]
             case CommandStarted() as started:
-                self._remember(started, turn)
                 message = {"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn}
                 return [message | {"started_at_ms": _milliseconds(entry), **_command(started)}]
             case CommandEnded() as ended:
@@ -140,7 +131,6 @@ class ModernCodec:
                     | ({"reason": shown_reason(asked.reason)} if asked.reason else {})
                 ]
             case PatchStarted() as started:
-                self._remember(started, turn)
                 message = {"type": "patch_apply_begin", "call_id": started.call_id, "turn_id": turn}
                 return [message | {"auto_approved": started.auto_approved, "changes": _changes(started.changes)}]
             case PatchEnded() as ended:
@@ -148,28 +138,8 @@ class ModernCodec:
             case _:
                 return None
 
-    def _remember(self, begun: Begun, turn: str) -> None:
-        self._begun[turn, begun.call_id] = begun
-        if len(self._begun) > MOST_BEGUN:
-            self._begun.popitem(last=False)
-
-    def _beginning(self, call_id: str, entry: Entry) -> Begun | None:
-        """Of what has ended: seen by this viewer, or else in the log, before its end."""
-        begun = self._begun.pop((entry.turn, call_id), None)
-        before = entry.seq
-        while begun is None and before > 1:
-            after = max(0, before - 1 - READ_BACK)
-            for earlier in reversed(self._conversation.read(after, before - 1 - after)):
-                record = earlier.record
-                if earlier.turn == entry.turn and isinstance(record, CommandStarted | PatchStarted) and record.call_id == call_id:
-                    return record
-                if isinstance(record, TurnStarted) and record.turn_id == entry.turn:
-                    return None
-            before = after + 1
-        return begun
-
     def _command_end(self, ended: CommandEnded, entry: Entry) -> dict[str, Any]:
-        begun = self._beginning(ended.call_id, entry)
+        begun = self._begun.pop((entry.turn, ended.call_id), None)
         output = ended.stdout + ended.stderr
         return {
             "type": "exec_command_end",
@@ -187,7 +157,7 @@ class ModernCodec:
         }
 
     def _patch_end(self, ended: PatchEnded, entry: Entry) -> dict[str, Any]:
-        begun = self._beginning(ended.call_id, entry)
+        begun = self._begun.pop((entry.turn, ended.call_id), None)
         return {
             "type": "patch_apply_end",
             "call_id": ended.call_id,
@@ -206,16 +176,6 @@ def _milliseconds(entry: Entry) -> int:
 
 def _encoded(message: dict[str, Any]) -> Encoded:
     return Encoded(message["type"].encode(), _encode(message))
-
-
-def _begins_item(entry: Entry, turn: str) -> bool:
-    match entry.record:
-        case RequestSent() | ItemReceived(item=Message() | FunctionCall()):
-            return True
-        case TurnStarted(turn_id=turn_id):
-            return turn_id == turn
-        case _:
-            return False
 
 
 def _session_configured(opened: Opened) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.records import Entry, UserMessage
+from understudy.protocol.ops import Op
+from understudy.protocol.records import Entry
 
 Status = Literal["running", "waiting", "idle"]
 
@@ -112,25 +113,8 @@ class Letter(msgspec.Struct, frozen=True):
     """An op for a conversation whose turn another process runs."""
 
     number: int
-    op: "LetterOp"
+    op: Op
 
-
-class SendLetter(msgspec.Struct, frozen=True, tag="send"):
-    message: UserMessage
-
-
-class InterruptLetter(msgspec.Struct, frozen=True, tag="interrupt"):
-    turn: str = ""  # the one that is meant, where it is known: a letter may come after its end
-
-
-class DecideLetter(msgspec.Struct, frozen=True, tag="decide"):
-    call_id: str
-    decision: Literal["approved", "approved_for_session", "denied", "abort"]
-    source: str
-    turn: str = ""
-
-
-LetterOp = SendLetter | InterruptLetter | DecideLetter
 
 Committed = Callable[[BaseException | None], None]
 Told = Callable[[], None]
@@ -196,7 +180,7 @@ class EventLog(Protocol):
         """
         ...
 
-    def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
+    def post(self, conversation_id: ConversationId, op: Op, done: Committed | None = None) -> None:
         """Leave an op for the process that runs the conversation's turn."""
         ...
 

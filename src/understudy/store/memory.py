@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from understudy.errors import BadRequest, Fenced, StoreError, UnknownConversation
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry
 from understudy.store.log import (
     NOWHERE,
@@ -16,7 +17,6 @@ from understudy.store.log import (
     Committed,
     Holder,
     Letter,
-    LetterOp,
     Listed,
     Lost,
     Page,
@@ -142,7 +142,7 @@ class MemoryLog:
         if done is not None:
             self._loop.call_soon(done, None)
 
-    def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
+    def post(self, conversation_id: ConversationId, op: Op, done: Committed | None = None) -> None:
         kept = self._kept.get(conversation_id)
         if kept is not None:
             kept.letters.append(Letter(self._memory.next_letter(), op))

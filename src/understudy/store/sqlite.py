@@ -14,6 +14,7 @@ import msgspec
 
 from understudy.errors import StoreError
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry, Record
 from understudy.store import writing
 from understudy.store.bell import Bell
@@ -27,7 +28,6 @@ from understudy.store.log import (
     Committed,
     Holder,
     Letter,
-    LetterOp,
     Listed,
     Page,
     Partial,
@@ -51,7 +51,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_record = msgspec.json.Decoder(Record).decode
 _decode_summary = msgspec.json.Decoder(Summary).decode
 _decode_partial = msgspec.json.Decoder(Partial).decode
-_decode_op = msgspec.json.Decoder(LetterOp).decode
+_decode_op = msgspec.json.Decoder(Op).decode
 
 
 _POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
@@ -114,7 +114,7 @@ class SqliteLog:
     ) -> None:
         self._submit(conversation_id, lambda number: writing.said(number, epoch, said, adds=adds), done)
 
-    def post(self, conversation_id: ConversationId, op: LetterOp, done: Committed | None = None) -> None:
+    def post(self, conversation_id: ConversationId, op: Op, done: Committed | None = None) -> None:
         def posted(error: BaseException | None) -> None:
             self._generation += 1
             if done is not None:

@@ -10,8 +10,9 @@ from itertools import chain
 
 import msgspec
 
+from understudy.protocol.ops import Op
 from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, packed
-from understudy.store.log import Batch, LetterOp, Partial
+from understudy.store.log import Batch, Partial
 
 AT_ONCE = 256  # rows in one statement; more of them make one transaction of several
 
@@ -129,7 +130,7 @@ def said(number: int, epoch: int, partial: Partial, *, adds: bool) -> list[Row]:
     return rows
 
 
-def letter(number: int, op: LetterOp) -> list[Row]:
+def letter(number: int, op: Op) -> list[Row]:
     return [("letter", number, _encode(op), None, None, None, None, None)]
 
 

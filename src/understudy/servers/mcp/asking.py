@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from understudy.engine.approvals import CLIENT
-from understudy.engine.conversation import Conversation
+from understudy.engine.handle import Handle
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,
@@ -21,6 +21,7 @@ from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
+from understudy.protocol.ops import Decide
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
 from understudy.servers.codec import changes_on_wire
 from understudy.servers.mcp.peer import Asked, Peer
@@ -60,7 +61,7 @@ def ask_peer(
     peer: Peer,
     sink: Sink,
     related_to: RequestId,
-    conversation: Conversation,
+    handle: Handle,
     question: Question,
     turn: str,
     *,
@@ -70,42 +71,40 @@ def ask_peer(
 
     It goes out by `sink` as part of the request `related_to`, and names `named_call` where that is another one.
     """
-    key = (conversation.id, turn, question.call_id)
+    key = (handle.id, turn, question.call_id)
     before = peer.asked.get(key)
-    if (before is not None and before.question == question) or conversation.state.questions.get(question.call_id) != question:
+    if (before is not None and before.question == question) or handle.open_question(question.call_id) != question:
         return
     if before is not None:
         peer.withdraw_question(*key)  # what would be approved has changed
 
     def on_answer(response: Response) -> None:
         peer.asked.pop(key, None)
-        if conversation.state.questions.get(question.call_id) not in (None, question):
+        if handle.open_question(question.call_id) not in (None, question):
             logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
             return
         decision, source = read_answer(response)
-        conversation.decide(question.call_id, decision, source, turn)
+        handle.submit_soon(Decide(question.call_id, decision, source, turn))
 
     params = (
-        _command_params(question, peer)
-        if isinstance(question, CommandApprovalAsked)
-        else _patch_params(question, peer, conversation)
+        _command_params(question, peer) if isinstance(question, CommandApprovalAsked) else _patch_params(question, peer, handle)
     )
     params |= {
         "codex_mcp_tool_call_id": str(related_to if named_call is None else named_call),
         "codex_event_id": turn,
         "codex_call_id": question.call_id,
-        "threadId": conversation.id,
+        "threadId": handle.id,
     }
     asked = peer.request("elicitation/create", params, on_answer, sink, related_to)
     peer.asked[key] = Asked(asked, question)
 
 
-def withdraw_closed(peer: Peer, conversation: Conversation) -> None:
+def withdraw_closed(peer: Peer, handle: Handle) -> None:
     """Questions that were answered elsewhere while nobody here followed the conversation."""
-    state = conversation.state
+    facts = handle.facts
     for name, turn, call_id in tuple(peer.asked):
-        if name == conversation.id and (turn != state.turn or call_id not in state.questions):
-            peer.withdraw_question(conversation.id, turn, call_id)
+        if name == handle.id and (turn != facts.turn or call_id not in facts.questions):
+            peer.withdraw_question(handle.id, turn, call_id)
 
 
 def _command_params(question: CommandApprovalAsked, peer: Peer) -> dict[str, Any]:
@@ -123,8 +122,8 @@ def _command_params(question: CommandApprovalAsked, peer: Peer) -> dict[str, Any
     return params
 
 
-def _patch_params(question: PatchApprovalAsked, peer: Peer, conversation: Conversation) -> dict[str, Any]:
-    asked = PatchQuestion.of(question, conversation.state.overrides.cwd or "")
+def _patch_params(question: PatchApprovalAsked, peer: Peer, handle: Handle) -> dict[str, Any]:
+    asked = PatchQuestion.of(question, handle.facts.cwd)
     params: dict[str, Any] = {
         "message": patch_message(asked) if peer.wants_forms else patch_question(question.reason),
         "requestedSchema": _PATCH_FORM if peer.wants_forms else _NO_FORM,

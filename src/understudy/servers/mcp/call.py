@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from understudy.engine.conversation import Conversation
 from understudy.engine.engine import Engine
+from understudy.engine.handle import Kept
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import RequestId, result_line
@@ -17,7 +17,7 @@ from understudy.servers.mcp.peer import Peer
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
-    from understudy.servers.mcp.streams import Snapshots, StreamReader
+    from understudy.servers.mcp.streams import Snapshots, StreamViewer
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +51,9 @@ LATER: Final = Later()
 
 
 class OnceKept(msgspec.Struct, frozen=True):
-    """What a handler returns when its result holds only once the log has all that this conversation was sent so far."""
+    """What a handler returns when its result holds only once the log has what it was given."""
 
-    conversation: Conversation
+    kept: Kept
     result: Any
 
 
@@ -67,7 +67,7 @@ class ClientContext:
         self.sink = sink  # for what belongs to several requests
         self.loop = asyncio.get_running_loop()
         self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation
-        self.streams: dict[ConversationId, StreamReader] = {}  # one for each conversation it watches
+        self.streams: dict[ConversationId, StreamViewer] = {}  # one for each conversation it watches
         self.snapshots: Snapshots | None = None
 
 
@@ -110,8 +110,8 @@ class Call:
         match returned:
             case Later():
                 pass
-            case OnceKept(conversation=conversation, result=result):
-                conversation.when_accepted(lambda error: self.answer(result) if error is None else self.fail(error))
+            case OnceKept(kept=kept, result=result):
+                kept.when_known(lambda error: self.answer(result) if error is None else self.fail(error))
             case _:
                 self.answer(returned)
 

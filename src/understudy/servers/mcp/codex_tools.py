@@ -3,14 +3,16 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from understudy.engine.conversation import Conversation
+from understudy.engine.eager import run_eagerly
+from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
+from understudy.protocol.ops import Cancel
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.mcp import arguments
 from understudy.servers.mcp.call import LATER, Call, Later
-from understudy.servers.mcp.calls import CallReader
+from understudy.servers.mcp.calls import CallViewer
 from understudy.servers.mcp.presentation import presentation_from
 
 if TYPE_CHECKING:
@@ -25,12 +27,12 @@ async def codex(call: Call) -> Later:
         raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
     values = _read(arguments.CODEX, call.arguments)
     try:
-        conversation = call.client.engine.create(arguments.overrides_from(values))
+        handle = await call.client.engine.create(call.client.caller, arguments.overrides_from(values))
     except ConfigError as error:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
         raise type(error)(f"Failed to start Codex session: {error}") from error
-    return _begin(call, conversation, values["prompt"])
+    return await _begin(call, handle, values["prompt"])
 
 
 async def codex_reply(call: Call) -> Later:
@@ -48,10 +50,10 @@ async def codex_reply(call: Call) -> Later:
     except ValueError as error:
         raise InvalidArguments(f"Failed to parse session_id: {error}\n{arguments.WHAT_AN_ID_IS}") from None
     try:
-        conversation = call.client.engine.find(conversation_id, to_send=True)
+        handle = await call.client.engine.find(call.client.caller, conversation_id, to_send=True)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
-    return _begin(call, conversation, values["prompt"])
+    return await _begin(call, handle, values["prompt"])
 
 
 def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
@@ -61,21 +63,17 @@ def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
         raise InvalidArguments(f"Failed to parse configuration for Codex tool: {error}") from None
 
 
-def _begin(call: Call, conversation: Conversation, prompt: str) -> Later:
+async def _begin(call: Call, handle: Handle, prompt: str) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
-    viewer = CallReader(call, conversation, presentation_from(conversation.setup().config), _progress(call))
-    viewer.attach()
+    viewer = CallViewer(call, handle, presentation_from(handle.setup().config), _progress(call))
     try:
-        sent = call.client.engine.send(conversation, Message("user", (InputText(prompt),)))
+        await viewer.send(Message("user", (InputText(prompt),)))
     except UnknownConversation:
-        raise UnknownConversation(f"Session not found for session_id: {conversation.id}") from None
+        raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:
-        viewer.fail(error)
+        viewer.failed(error)
         return LATER
-    viewer.follow(sent)
-    call.when_cancelled(lambda: _cancel(viewer))
-    if sent.held:
-        conversation.when_accepted(lambda error: None if error is None else viewer.fail(error))
+    call.when_cancelled(lambda: run_eagerly(_cancel(viewer), call.client.loop))
     return LATER
 
 
@@ -87,13 +85,20 @@ def _progress(call: Call) -> "Progress | None":
     return Progress(call.progress_token, call.sink, call.id, call.client.loop)
 
 
-def _cancel(viewer: CallReader) -> None:
+async def _cancel(viewer: CallViewer) -> None:
     """A call that began a turn ends it; one that joined a turn only leaves it."""
-    if not viewer.began_turn:
+    following = viewer.following
+    if not following.leads:
         viewer.answer_failure("the call was cancelled; the turn it had joined goes on")
-    elif viewer.conversation.cancel(viewer.message_id, viewer.turn or ""):
         return
-    elif viewer.turn:
+    try:
+        accepted = await viewer.handle.submit(Cancel(following.message_id, following.turn or ""))
+    except AgentError as error:
+        viewer.failed(error)
+        return
+    if accepted.effective:
+        return
+    if following.turn:
         logger.info("cancellation of %.100r, whose turn is over", viewer.call.id)
     else:
         viewer.answer_failure("the call was cancelled; its message is read in the next turn")

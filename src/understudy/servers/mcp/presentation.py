@@ -3,7 +3,7 @@
 import msgspec
 
 from understudy.config.model import Config, EventMethods, Wire
-from understudy.engine.conversation import Conversation
+from understudy.engine.handle import Handle
 from understudy.errors import AgentError
 from understudy.servers.codec import Codec, SeedCodec
 
@@ -16,18 +16,18 @@ class Presentation(msgspec.Struct, frozen=True, gc=False):
     hides_reasoning: bool = False
     thread_in_text: bool = True  # a result ends with a line that names its session
 
-    def codec(self, conversation: Conversation) -> Codec:
+    def codec(self, handle: Handle) -> Codec:
         if self.wire == "seed":
             return _SEED
         from understudy.servers.modern import ModernCodec  # only where it is configured
 
-        return ModernCodec(conversation)
+        return ModernCodec(handle.id)
 
 
-def presentation_of(conversation: Conversation) -> Presentation:
+def presentation_of(handle: Handle) -> Presentation:
     """As its configuration has it. What cannot be configured any more (its folder is gone) can still be shown."""
     try:
-        return presentation_from(conversation.setup().config)
+        return presentation_from(handle.setup().config)
     except AgentError:
         return Presentation()
 

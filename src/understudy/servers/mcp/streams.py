@@ -3,6 +3,7 @@
 Without `after` the shapes are the seed's: bare `{"msg": …}`. With it every event says where it stands.
 """
 
+import asyncio
 import logging
 from collections import deque
 from typing import Any
@@ -10,57 +11,53 @@ from typing import Any
 import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.conversation import Conversation
+from understudy.engine.eager import run_eagerly
+from understudy.engine.following import Question, is_reasoning
+from understudy.engine.handle import Handle
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
-from understudy.protocol.records import (
-    ApprovalDecided,
-    CommandApprovalAsked,
-    Entry,
-    Opened,
-    PatchApprovalAsked,
-    ReasoningDelta,
-    TextDelta,
-    ToolAnswered,
-    TurnEnded,
-    UserMessage,
-)
+from understudy.protocol.records import Entry, Opened, TextDelta, TurnEnded, TurnStarted, UserMessage
 from understudy.servers.codec import Encoded, encode_user_message
 from understudy.servers.mcp.asking import ask_peer, withdraw_closed
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.presentation import Presentation
-from understudy.servers.mcp.reader import READ_AT_ONCE, Reader, is_reasoning
 from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
+READ_BACK = 256  # records, at once, in search of the beginning of a turn
 
-class StreamReader(Reader):
+
+class StreamViewer:
     def __init__(
         self,
         peer: Peer,
         sink: Sink,
-        conversation: Conversation,
+        handle: Handle,
         request_id: RequestId,
         call: RequestId | None,
         presentation: Presentation,
         after: int | None,
     ) -> None:
-        end = conversation.state.last_seq
-        super().__init__(conversation, sink, min(after or 0, end), hides_reasoning=presentation.hides_reasoning)
+        end = handle.facts.last_seq
+        self.handle = handle
         self.request_id = request_id
+        self.following = handle.follow(self, after=min(after or 0, end), room=sink, hides_reasoning=presentation.hides_reasoning)
         self._peer = peer
+        self._sink = sink
+        self._hides_reasoning = presentation.hides_reasoning
         self._call = request_id if call is None else call  # the request that made the conversation, which questions name
-        self._codec = presentation.codec(conversation)
+        self._codec = presentation.codec(handle)
         self._marked = after is not None
-        self._strayed = after is not None and after > end  # the log never had that number: the viewer begins at its end
+        self._past_the_end = after is not None and after > end  # the log never had that number: the viewer begins at its end
         self._framing = (type(self._codec), self._marked)
+        self._needs_past = self._codec.needs_past and self.following.cursor > 0
         self._over = False
         self._gathered: list[bytes] = []  # events of the snapshot, while it is put together
 
     @property
-    def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def can_answer(self) -> bool:
         return self._peer.can_be_asked and not self._sink.closed
 
     @property
@@ -68,46 +65,55 @@ class StreamReader(Reader):
         """Cancelled, taken over by another, or deleted: nothing more may be sent for it."""
         return self._over
 
-    def gather(self) -> bool:
-        """Read another page for the snapshot. True once it is sent, and the stream is live."""
-        entries = self.conversation.read(self.cursor, READ_AT_ONCE)
+    async def gather(self) -> bool:
+        """Read another page for the snapshot. True once it is sent, and the stream is live; or over meanwhile."""
+        if self._needs_past:
+            self._needs_past = False
+            await self._read_past()
+        entries = await self.following.read_page()
+        if self._over:
+            return True
         for entry in entries:
             self._add(entry)
-        if entries and self.cursor < self.conversation.tail.broadcast.published:
+        if entries and not self.following.caught_up:
             return False
         self._send_snapshot()
         return True
+
+    async def _read_past(self) -> None:
+        """The entries of the turn in whose middle the viewer begins."""
+        before, past = self.following.cursor, list[Entry]()
+        while before > 0 and not any(isinstance(entry.record, TurnStarted) for entry in past):
+            after = max(0, before - READ_BACK)
+            past[:0] = await self.handle.read(after, before - after)
+            before = after
+        for entry in past:
+            self._codec.note(entry)
 
     def _add(self, entry: Entry) -> None:
         if isinstance(entry.record, TurnEnded) and entry.record.unfinished:  # it was shown live, and no item holds it
             cut = LiveDelta(TextDelta(entry.record.unfinished), entry.turn, entry.parent)
             self._gathered.append(self._wrap(self._codec.delta(cut), cut.after, cut.turn))
-        self.cursor = entry.seq
+        self.following.cursor = entry.seq
         if not (self._hides_reasoning and is_reasoning(entry.record)):
             self._gathered += [self._wrap(event, entry.seq, entry.turn) for event in self._events(LiveEntry(entry))]
 
     def _send_snapshot(self) -> None:
         """With what has been said of items that are not finished. From here on the viewer is live, and asked what is open."""
-        tail = self.conversation.tail
-        for delta in tail.broadcast.text.deltas() if tail.broadcast.published >= self.cursor else ():
-            if self._hides_reasoning and isinstance(delta, ReasoningDelta):
-                continue
-            live = LiveDelta(delta, tail.state.turn or "", tail.broadcast.published)
-            self.note_told(delta)
+        for live in self.following.take_unfinished():
             self._gathered.append(self._wrap(self._codec.delta(live), live.after, live.turn))
-        meta: dict[str, Any] = {"conversationId": self.conversation.id}
-        if self._strayed:
-            meta["seq"] = self.cursor
+        meta: dict[str, Any] = {"conversationId": self.handle.id}
+        if self._past_the_end:
+            meta["seq"] = self.following.cursor
         params = b'{"_meta":%b,"initial_state":{"events":[%b]}}' % (_encode(meta), b",".join(self._gathered))
         self._gathered.clear()
         self._sink.send(notification_line("notifications/initial_state", params), self.request_id)
-        self.attach()
-        withdraw_closed(self._peer, self.conversation)
-        for question in tuple(self.conversation.state.questions.values()):
-            self._ask(question, self.conversation.state.turn or "")
+        self.following.go_live()
+        withdraw_closed(self._peer, self.handle)
+        self.following.put_open_questions()
 
-    def detach(self) -> None:
-        super().detach()
+    def stop(self) -> None:
+        self.following.stop()
         self._over = True
         self._gathered.clear()
 
@@ -115,15 +121,14 @@ class StreamReader(Reader):
         """Nothing more comes, and the client is told why."""
         if self._over:
             return
-        self.detach()
-        meta = {"conversationId": self.conversation.id, "requestId": self.request_id}
+        self.stop()
+        meta = {"conversationId": self.handle.id, "requestId": self.request_id}
         params: dict[str, Any] = {"_meta": meta, "reason": reason}
         self._sink.send(notification_line("notifications/stream_disconnected", params), self.request_id)
 
-    def fail(self, error: AgentError) -> None:
-        self.disconnect(str(error))
+    # -- called by the following
 
-    def deliver(self, live: LiveEntry) -> None:
+    def entry(self, live: LiveEntry) -> None:
         entry = live.entry
         lines = live.encoded.get(self._framing)
         if lines is None:
@@ -131,21 +136,27 @@ class StreamReader(Reader):
             lines = live.encoded[self._framing] = b"".join(framed)
         if lines:
             self._sink.send(lines, self.request_id)
-        match entry.record:
-            case CommandApprovalAsked() | PatchApprovalAsked():
-                self._ask(entry.record, entry.turn)
-            case ApprovalDecided(call_id=call_id, effective=True):
-                self._peer.withdraw_question(self.conversation.id, entry.turn, call_id)
-            case ToolAnswered(output=output):
-                self._peer.withdraw_question(self.conversation.id, entry.turn, output.call_id)
-            case _:
-                pass
 
-    def deliver_delta(self, live: LiveDelta) -> None:
+    def delta(self, live: LiveDelta) -> None:
         line = live.encoded.get(self._framing)  # the same for all who watch in this way
         if line is None:
             line = live.encoded[self._framing] = self._frame(self._codec.delta(live), live.after, live.turn)
         self._sink.send(line, self.request_id)
+
+    def question(self, question: Question, turn: str) -> None:
+        if self.following.can_answer:
+            ask_peer(self._peer, self._sink, self.request_id, self.handle, question, turn, named_call=self._call)
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        self._peer.withdraw_question(self.handle.id, turn, call_id)
+
+    def ended(self, ended: TurnEnded) -> None:
+        """A stream goes on after every turn."""
+
+    def failed(self, error: AgentError) -> None:
+        self.disconnect(str(error))
+
+    # -- how it is written
 
     def _events(self, live: LiveEntry) -> tuple[Encoded, ...]:
         record = live.entry.record
@@ -163,18 +174,14 @@ class StreamReader(Reader):
         plain = self._codec.plain_method
         if not self._marked and plain:
             return b'{"msg":' + event.msg + b"}"
-        meta: dict[str, Any] = {} if plain else {"threadId": self.conversation.id}
+        meta: dict[str, Any] = {} if plain else {"threadId": self.handle.id}
         if self._marked:
-            meta |= {"conversationId": self.conversation.id, "seq": seq}
-            message = self.conversation.state.turn_messages.get(turn)
+            meta |= {"conversationId": self.handle.id, "seq": seq}
+            message = self.handle.message_of_turn(turn)
             if message is not None:
                 meta["messageId"] = message
         number = b"" if plain else b'"id":' + _encode("" if turn == "0" else turn) + b","
         return b'{"_meta":' + _encode(meta) + b"," + number + b'"msg":' + event.msg + b"}"
-
-    def _ask(self, question: CommandApprovalAsked | PatchApprovalAsked, turn: str) -> None:
-        if self.can_answer:
-            ask_peer(self._peer, self._sink, self.request_id, self.conversation, question, turn, named_call=self._call)
 
 
 class Snapshots:
@@ -185,10 +192,10 @@ class Snapshots:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._waiting: deque[StreamReader] = deque()
+        self._waiting: deque[StreamViewer] = deque()
         self._stepping = False
 
-    def add(self, stream: StreamReader) -> None:
+    def add(self, stream: StreamViewer) -> None:
         self._waiting.append(stream)
         if not self._stepping and not self._sink.congested:
             self._step()  # at once: most are a page long
@@ -201,17 +208,23 @@ class Snapshots:
             self._sink.drained(self._step)
 
     def _step(self) -> None:
-        self._stepping = False
+        run_eagerly(self._gather_page(), asyncio.get_running_loop())
+
+    async def _gather_page(self) -> None:
         while self._waiting and self._waiting[0].over:
             self._waiting.popleft()
-        if self._waiting and _gathered(self._waiting[0]):
-            self._waiting.popleft()
+        if self._waiting:
+            self._stepping = True
+            stream = self._waiting[0]
+            if await _gathered(stream):
+                self._waiting.remove(stream)
+        self._stepping = False
         self._step_later()
 
 
-def _gathered(stream: StreamReader) -> bool:
+async def _gathered(stream: StreamViewer) -> bool:
     try:
-        return stream.gather()
+        return await stream.gather()
     except Exception as error:  # it has been answered already: this is the way to tell
         stream.disconnect(str(error) if isinstance(error, AgentError) else report_bug(logger, error, "in a snapshot"))
         return True

@@ -3,30 +3,34 @@
 from collections.abc import Callable
 
 from understudy.errors import AgentError
-from understudy.protocol.records import UserMessage
+from understudy.protocol.ops import Send
 
 Told = Callable[[AgentError | None], None]
 
 
 class HeldMessage:
-    def __init__(self, record: UserMessage) -> None:
-        self.record = record
-        self.told: list[Told] = []  # who waits to hear that it was accepted
+    """A message, and who waits to hear what became of it."""
+
+    def __init__(self, op: Send) -> None:
+        self.op = op
+        self.told: list[Told] = []
 
     def tell(self, error: AgentError) -> None:
         for tell in self.told:
             tell(error)
 
 
-class Held:
+class HeldMessages:
+    """In the order in which they came."""
+
     def __init__(self) -> None:
         self._messages: list[HeldMessage] = []
 
     def __bool__(self) -> bool:
         return bool(self._messages)
 
-    def add(self, record: UserMessage) -> None:
-        self._messages.append(HeldMessage(record))
+    def add(self, op: Send) -> None:
+        self._messages.append(HeldMessage(op))
 
     def when_accepted(self, callback: Told) -> None:
         """Call back once the last of them has been accepted, or with the reason why it was not."""
@@ -39,7 +43,7 @@ class Held:
     def take_back(self, message_id: str, reason: AgentError) -> bool:
         """Whoever sent it does not want it any more. False when it is not here."""
         for held in self._messages:
-            if held.record.message_id == message_id:
+            if held.op.message.message_id == message_id:
                 self._messages.remove(held)
                 held.tell(reason)
                 return True

@@ -1,0 +1,154 @@
+"""From messages to a running turn: what a crash left is settled, an earlier message may be gone back to, and only then recorded.
+
+Whatever has to be read from the log is read before anything is appended, so that an op that is cut short leaves nothing behind.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from understudy.engine import recovery
+from understudy.engine.approvals import Approvals
+from understudy.engine.fold import merge
+from understudy.engine.letters import Letters
+from understudy.engine.running import Running
+from understudy.engine.tail import Tail
+from understudy.engine.turn import Turn, TurnSetup
+from understudy.errors import BadRequest, StoreError
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Accepted
+from understudy.protocol.records import Overrides, Pins, TurnEnded, TurnStarted, UserMessage
+from understudy.store.log import EventLog
+from understudy.tools.host import RunsCommands
+
+ENDING = "the server is ending; the message was not taken"
+
+Prepare = Callable[[Overrides, ConversationId, Pins | None], TurnSetup]
+
+
+class Beginning:
+    def __init__(
+        self,
+        log: EventLog,
+        tail: Tail,
+        letters: Letters,
+        running: Running,
+        approvals: Approvals,
+        sandbox: RunsCommands,
+        prepare: Prepare,
+        read_letters: Callable[[], Awaitable[None]],
+        on_started: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._tail = tail
+        self._letters = letters
+        self._running = running
+        self._approvals = approvals
+        self._sandbox = sandbox
+        self._prepare = prepare
+        self._read_letters = read_letters
+        self._on_started = on_started
+        self._setup: TurnSetup | None = None
+        self._setup_of: Overrides | None = None
+        self.stopped = False  # the process ends: no turn may begin any more
+
+    # -- what it runs with
+
+    def setup(self) -> TurnSetup:
+        """What the next turn would run with. Raises `ConfigError`."""
+        return self._setup_for(self._tail.state.overrides, self._tail.state.pins)
+
+    def _setup_for(self, overrides: Overrides, pins: Pins | None) -> TurnSetup:
+        if self._setup is None or self._setup_of is not overrides:
+            self._setup, self._setup_of = self._prepare(overrides, self._tail.conversation_id, pins), overrides
+        return self._setup
+
+    def use_setup(self, setup: TurnSetup, overrides: Overrides) -> None:
+        """What was prepared for these overrides already."""
+        self._setup, self._setup_of = setup, overrides
+
+    def check(self, record: UserMessage) -> None:
+        """Whether a turn could run with what the message changes from here on. Raises `ConfigError`."""
+        if record.overrides is not None:
+            self._prepare(merge(self._tail.state.overrides, record.overrides), self._tail.conversation_id, record.pins)
+
+    # -- beginning; the caller holds the claim
+
+    async def begin(self, record: UserMessage, *before: UserMessage) -> Accepted:
+        """Start a turn with a message, and with those that were left for a turn that had ended. Raises with nothing recorded."""
+        tail = self._tail
+        before_fork = tail.state
+        try:
+            if record.parent_message_id is not None:
+                await self._fork(record.parent_message_id)
+            pins = next((each.pins for each in (record, *reversed(before)) if each.pins is not None), tail.state.pins)
+            chosen = _chosen(tail.state.overrides, *before, record)
+            setup = self._setup_for(chosen, pins)  # raises before anything of it is recorded
+            if setup.pins != pins:  # a log from before there were any, or roots that the configuration has got since
+                record = msgspec.structs.replace(record, pins=setup.pins)
+            resumed = await self.settle_cut_turn()
+            self._check_that_all_is_well()
+            turn_id = str(tail.state.submissions + len(before) + 1) if resumed is None else resumed
+            tail.append(*before, record, turn=turn_id)
+        except BaseException:
+            tail.state = before_fork
+            self._letters.put_back()
+            raise
+        if resumed is None:
+            tail.append(TurnStarted(turn_id), turn=turn_id)
+        self.use_setup(setup, tail.state.overrides)
+        self._start(turn_id, setup)
+        return Accepted(record.message_id, turn_id)
+
+    async def resume(self) -> str | None:
+        """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
+        resumed = await self.settle_cut_turn()
+        if resumed is not None:
+            self._check_that_all_is_well()
+            self._start(resumed, self.setup())
+        return resumed
+
+    async def settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
+        """After a crash: a turn that waits for an answer goes on (its id is returned), any other is closed as interrupted."""
+        tail = self._tail
+        turn_id = tail.state.turn
+        if turn_id is None:
+            return None
+        if may_resume and recovery.can_go_on(tail.state):
+            return turn_id
+        unfinished = await recovery.unfinished_text(self._log, tail.conversation_id)
+        self._check_that_all_is_well()
+        self._running.close(turn_id, TurnEnded("interrupted", recovery.INTERRUPTED, unfinished, cut_at=tail.state.last_at))
+        return None
+
+    async def _fork(self, parent_message_id: str) -> None:
+        """Go on from the end of an earlier message's turn. The records after it stay in the log, on another path."""
+        tail = self._tail
+        if parent_message_id not in tail.state.message_ends:
+            raise BadRequest(f"no message {parent_message_id} in this conversation")
+        await self.settle_cut_turn(may_resume=False)
+        end = tail.state.message_ends[parent_message_id]
+        if end != tail.state.head:
+            stored = await self._log.read(tail.conversation_id)
+            unstored = [entry for entry in tail.broadcast.unpublished() if entry.seq > stored[-1].seq]
+            tail.state = tail.state.fork([*stored, *unstored], end)
+
+    def _check_that_all_is_well(self) -> None:
+        """While the log was read, it may have failed, the claim may have been lost, or the process may have begun to end."""
+        if self.stopped:
+            raise StoreError(ENDING)
+        if self._tail.failure is not None:
+            raise self._tail.failure
+
+    def _start(self, turn_id: str, setup: TurnSetup) -> None:
+        self._approvals.begin_turn()
+        self._running.start(Turn(turn_id, self._tail, setup, self._sandbox, self._approvals, self._read_letters))
+        self._on_started()  # last: what there is to watch for is seen from the task
+
+
+def _chosen(overrides: Overrides, *messages: UserMessage) -> Overrides:
+    """What holds once these messages are recorded."""
+    for message in messages:
+        if message.overrides is not None:
+            overrides = merge(overrides, message.overrides)
+    return overrides

@@ -1,0 +1,374 @@
+"""Following a conversation: what every front end does alike, whatever it shows.
+
+A cursor into the log, catching up by pages, falling behind a slow client, where the viewer's message went, which questions are put
+and closed, the end of its turn, and a turn that this process takes over. What is made of it is the viewer's part.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.eager import run_eagerly
+from understudy.engine.text_so_far import OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
+from understudy.errors import AgentError, report_bug
+from understudy.protocol.items import Reasoning
+from understudy.protocol.ops import Accepted
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    Delta,
+    Entry,
+    ItemReceived,
+    Opened,
+    OutputDelta,
+    PatchApprovalAsked,
+    ReasoningDelta,
+    Record,
+    RequestSent,
+    TextDelta,
+    ToolAnswered,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+if TYPE_CHECKING:
+    from understudy.engine.conversation import Conversation
+
+logger = logging.getLogger(__name__)
+
+READ_AT_ONCE = 128  # records in one step of the event loop: others are served between two
+
+Question = CommandApprovalAsked | PatchApprovalAsked
+
+_TELLS_WHERE = frozenset({UserMessage, TurnStarted, RequestSent})  # a message is
+_ACTED_UPON = frozenset({CommandApprovalAsked, PatchApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded})
+
+
+class Viewer(Protocol):
+    """What a front end makes of a conversation. Called on the event loop, in order, and must not block."""
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether there is somebody whom a question can be put to."""
+        ...
+
+    def entry(self, live: LiveEntry) -> None: ...
+
+    def delta(self, live: LiveDelta) -> None: ...
+
+    def question(self, question: Question, turn: str) -> None:
+        """To be put to whoever watches. It may come again, or have changed."""
+        ...
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        """Answered by somebody, or of no use any more."""
+        ...
+
+    def ended(self, ended: TurnEnded) -> None:
+        """The turn that was waited for is over. Nothing more is shown."""
+        ...
+
+    def failed(self, error: AgentError) -> None:
+        """Nothing more can be shown."""
+        ...
+
+
+class Room(Protocol):
+    """The way to a client that may be slow."""
+
+    @property
+    def congested(self) -> bool: ...
+
+    def drained(self, callback: Callable[[], None]) -> None:
+        """Call back in a later step of the event loop, once there is room."""
+        ...
+
+
+class _Nobody:
+    """The viewer of a following that has stopped."""
+
+    can_answer = False
+
+    def entry(self, live: LiveEntry) -> None: ...
+
+    def delta(self, live: LiveDelta) -> None: ...
+
+    def question(self, question: Question, turn: str) -> None: ...
+
+    def question_closed(self, call_id: str, turn: str) -> None: ...
+
+    def ended(self, ended: TurnEnded) -> None: ...
+
+    def failed(self, error: AgentError) -> None: ...
+
+
+_NOBODY = _Nobody()
+
+
+class Following:
+    """One viewer's place in a conversation."""
+
+    def __init__(
+        self,
+        conversation: "Conversation",
+        viewer: Viewer,
+        *,
+        after: int | None = None,
+        room: Room | None = None,
+        only_its_turn: bool = False,
+        hides_reasoning: bool = False,
+        may_answer: bool = True,
+    ) -> None:
+        """`after`: the record after which it begins; what has been shown so far is left out unless it is given."""
+        self.cursor = conversation.tail.broadcast.published if after is None else after
+        self.turn: str | None = None  # the turn whose end is waited for, once it is known
+        self.leads = False  # that turn was begun by the viewer's message, or was taken over here for it
+        self.message_id = ""
+        self._conversation = conversation
+        self._viewer: Viewer = viewer
+        self._room = room
+        self._only_its_turn = only_its_turn
+        self._hides_reasoning = hides_reasoning
+        self._may_answer = may_answer
+        self._recorded = False  # the message is in the log
+        self._read = False  # the model has been given it
+        self._behind = False
+        self._given = _GivenText()
+
+    # -- beginning and ending
+
+    def go_live(self) -> None:
+        """From here on the viewer is shown everything after the cursor as it happens. It has read up to what is published."""
+        self._conversation.tail.broadcast.followers.append(self)
+
+    def wait(self) -> None:
+        """Somebody waits for the end of a turn: should its process die, it is taken over here."""
+        self._conversation.waiting.append(self)
+
+    def stop(self) -> None:
+        """The viewer is not called any more."""
+        self._viewer = _NOBODY  # breaks a reference cycle, so that both are freed at once
+        if self in self._conversation.tail.broadcast.followers:
+            self._conversation.tail.broadcast.followers.remove(self)
+        if self in self._conversation.waiting:
+            self._conversation.waiting.remove(self)
+
+    @property
+    def live(self) -> bool:
+        return self in self._conversation.tail.broadcast.followers
+
+    @property
+    def can_answer(self) -> bool:
+        return self._may_answer and self._viewer.can_answer
+
+    # -- what is waited for
+
+    def follow_message(self, accepted: Accepted) -> None:
+        """To be called in the step that took the message: what is open by then is from before, and will not be shown again."""
+        self.message_id, self.turn, self.leads = accepted.message_id, accepted.turn, not accepted.joined
+        if accepted.held:
+            self._conversation.when_accepted(lambda error: None if error is None else self.fail(error))
+        elif accepted.joined or self._only_its_turn:
+            self.put_open_questions()
+        else:
+            self._conversation.tail.when_committed(self.put_open_questions)  # after the message itself has been shown
+
+    def follow_turn(self, turn: str) -> None:
+        """The turn that is under way, here or in another process."""
+        self.turn = turn
+        self._recorded = self._read = True
+
+    def taken_over(self) -> None:
+        """The process that ran the turn is gone, and it continues here: its questions are put here."""
+        self.leads = True
+        self.put_open_questions()
+
+    def put_open_questions(self) -> None:
+        """Those from before a restart, or of a turn that runs elsewhere."""
+        state = self._conversation.state
+        for question in tuple(state.questions.values()):
+            if self.leads or not self._only_its_turn:
+                self._viewer.question(question, state.turn or "")
+
+    # -- called by the broadcast
+
+    def show(self, live: LiveEntry) -> None:
+        if live.entry.seq <= self.cursor:
+            return  # the viewer has it from elsewhere: another process may be ahead of this one
+        if self._behind or (self._room is not None and self._room.congested and self._fall_behind(self._room)):
+            return
+        self._pass_on(live)
+
+    def show_delta(self, live: LiveDelta) -> None:
+        if live.after < self.cursor or (self._hides_reasoning and type(live.delta) is ReasoningDelta):
+            return
+        if self._behind or (self._room is not None and self._room.congested and self._fall_behind(self._room)):
+            return
+        self._given.add(live.delta)
+        if not self._only_its_turn or (self.leads and live.turn == self.turn):
+            self._viewer.delta(live)
+
+    def fail(self, error: AgentError) -> None:
+        viewer = self._viewer
+        self.stop()
+        viewer.failed(error)
+
+    # -- entries
+
+    def _pass_on(self, live: LiveEntry) -> None:
+        """The next entry, live or read again."""
+        entry = live.entry
+        self.cursor = entry.seq
+        kind = type(entry.record)
+        if self._given:
+            self._given.finish(entry.record)
+        if self._hides_reasoning and is_reasoning(entry.record):
+            return
+        if kind in _TELLS_WHERE:
+            self._locate_message(entry)
+        if self._only_its_turn and entry.turn != self.turn and kind is not Opened:
+            return
+        self._viewer.entry(live)
+        if kind in _ACTED_UPON:
+            self._act_upon(entry)
+
+    def _locate_message(self, entry: Entry) -> None:
+        """Where the message is: nearly always in the turn it was sent to, but another process may have ended that meanwhile."""
+        match entry.record:
+            case UserMessage(message_id=message_id) if message_id == self.message_id:
+                self.turn, self._recorded = entry.turn, True
+            case TurnStarted(turn_id=turn) if self.message_id:
+                if self._conversation.state.turn_messages.get(turn) == self.message_id:
+                    self.leads = True
+            case RequestSent(consumed=consumed) if self.message_id in consumed:
+                self.turn, self._read = entry.turn, True
+            case _:
+                pass
+
+    def _act_upon(self, entry: Entry) -> None:
+        match entry.record:
+            case CommandApprovalAsked() | PatchApprovalAsked() as question:
+                if self.leads or not self._only_its_turn:
+                    self._viewer.question(question, entry.turn)
+            case ApprovalDecided(call_id=call_id, effective=True):
+                self._viewer.question_closed(call_id, entry.turn)
+            case ToolAnswered(output=output):
+                self._viewer.question_closed(output.call_id, entry.turn)
+            case TurnEnded() as ended if entry.turn == self.turn:
+                if self._read or (self._recorded and ended.reason != "completed"):  # else the message goes to the turn after it
+                    viewer = self._viewer
+                    self.stop()
+                    viewer.ended(ended)
+            case _:
+                pass
+
+    # -- catching up
+
+    async def read_page(self) -> Sequence[Entry]:
+        """The next entries after the cursor, for viewers who have not gone live; none once they have seen all that is published."""
+        return await self._conversation.read(self.cursor, READ_AT_ONCE)
+
+    @property
+    def caught_up(self) -> bool:
+        return self.cursor >= self._conversation.tail.broadcast.published
+
+    def take_unfinished(self) -> list[LiveDelta]:
+        """The text so far of unfinished items, for a viewer who is about to go live: it is not shown again."""
+        broadcast = self._conversation.tail.broadcast
+        if broadcast.published < self.cursor:
+            return []
+        deltas = [delta for delta in broadcast.text.deltas() if not (self._hides_reasoning and type(delta) is ReasoningDelta)]
+        for delta in deltas:
+            self._given.add(delta)
+        return [LiveDelta(delta, self._conversation.state.turn or "", broadcast.published) for delta in deltas]
+
+    def _fall_behind(self, room: Room) -> bool:
+        self._behind = True
+        room.drained(self._catch_up)
+        return True
+
+    def _catch_up(self) -> None:
+        if self.live:
+            run_eagerly(self._read_missed(), asyncio.get_running_loop())
+
+    async def _read_missed(self) -> None:
+        """A page of what was missed; the next one in another step, once there is room for it."""
+        try:
+            entries = await self.read_page()
+        except AgentError as error:
+            if self.live:
+                self.fail(error)
+            return
+        except Exception as error:
+            self.fail(AgentError(report_bug(logger, error, "in reading %s for a viewer", self._conversation.id)))
+            return
+        for entry in entries:
+            if not self.live:
+                return
+            self._pass_on(LiveEntry(entry))
+        broadcast = self._conversation.tail.broadcast
+        if not self.live:
+            return
+        if entries and self.cursor < broadcast.published and self._room is not None:
+            self._room.drained(self._catch_up)
+            return
+        self._behind = False
+        for delta in self._given.missing(broadcast.text):
+            self.show_delta(LiveDelta(delta, self._conversation.state.turn or "", self.cursor))
+
+
+def is_reasoning(record: Record) -> bool:
+    return isinstance(record, ItemReceived) and isinstance(record.item, Reasoning)
+
+
+class _GivenText:
+    """How much of the unfinished items a viewer has been given, so that merged deltas repeat nothing."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lengths)
+
+    def add(self, delta: Delta) -> None:
+        if type(delta) is TextDelta:  # nearly all of them
+            self._lengths[TEXT] = self._lengths.get(TEXT, 0) + len(delta.text)
+            return
+        key, length = _measure(delta)
+        self._lengths[key] = self._lengths.get(key, 0) + length
+
+    def finish(self, record: Record) -> None:
+        if gone := finished_by(record):
+            self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
+
+    def missing(self, text: TextSoFar) -> list[Delta]:
+        found: list[Delta] = []
+        for delta in text.deltas():
+            key, length = _measure(delta)
+            given = self._lengths.get(key, 0)
+            if given < length:
+                found.append(_after(delta, given))
+        return found
+
+
+def _measure(delta: Delta) -> tuple[str, int]:
+    match delta:
+        case TextDelta(text=text):
+            return TEXT, len(text)
+        case ReasoningDelta(text=text, raw=raw):
+            return (RAW if raw else REASONING), len(text)
+        case OutputDelta() as output:
+            return f"{OUTPUT} {output.call_id} {output.stream}", len(output.chunk)
+
+
+def _after(delta: Delta, given: int) -> Delta:
+    match delta:
+        case TextDelta(text=text):
+            return TextDelta(text[given:])
+        case ReasoningDelta(text=text, raw=raw):
+            return ReasoningDelta(text[given:], raw)
+        case OutputDelta() as output:
+            return OutputDelta(output.call_id, output.stream, output.chunk[given:])

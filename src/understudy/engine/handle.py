@@ -1,0 +1,222 @@
+"""What a front end holds of a conversation, and all that it holds: it submits ops, and follows the log.
+
+A handle is bound to a caller, whose name goes with every op and whose rights are checked here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from understudy.engine.eager import run_eagerly
+from understudy.engine.following import Following, Question, Room, Viewer
+from understudy.engine.ledger import Work
+from understudy.engine.stopping import PATIENCE_SECONDS, Stopped, stop_turn
+from understudy.engine.tail import Told
+from understudy.engine.turn import TurnSetup
+from understudy.errors import AgentError, NotAllowed, UnknownConversation, report_bug
+from understudy.protocol.callers import Caller, Right
+from understudy.protocol.choices import ApprovalPolicy, SandboxMode
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import Message
+from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, Interrupt, Op, Resume, Send
+from understudy.protocol.records import Entry, Overrides, UserMessage
+from understudy.protocol.uuids import new_uuid
+
+if TYPE_CHECKING:
+    from understudy.engine.conversation import Conversation
+    from understudy.engine.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+_NEEDS: dict[type[Op], Right] = {
+    Send: "run",
+    Interrupt: "run",
+    Cancel: "run",
+    Resume: "run",
+    Archive: "run",
+    Delete: "run",
+    Decide: "approve",
+}
+
+
+class Facts(msgspec.Struct, frozen=True, gc=False):
+    """What front ends show of a conversation, as it is at this moment."""
+
+    owner: str
+    model: str
+    cwd: str
+    approval_policy: ApprovalPolicy | None
+    sandbox: SandboxMode | None
+    turn: str | None  # that runs, here or elsewhere, or was cut off
+    runs_here: bool
+    questions: Mapping[str, Question]  # open ones, by call id
+    last_seq: int
+
+
+class Kept:
+    """Whether something is durable: known later. Can be awaited, and then raises the reason why it is not."""
+
+    __slots__ = ("_callback", "_error", "_known")
+
+    def __init__(self) -> None:
+        self._known = False
+        self._error: AgentError | None = None
+        self._callback: Told | None = None
+
+    def tell(self, error: AgentError | None) -> None:
+        self._known, self._error = True, error
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback(error)
+
+    def when_known(self, callback: Told) -> None:
+        """Call back with None, or with the reason why it is not durable. One at a time can wait."""
+        if self._known:
+            callback(self._error)
+        else:
+            self._callback = callback
+
+    def __await__(self) -> Generator[Any, None, None]:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell(error: AgentError | None) -> None:
+            if not waiter.done():
+                waiter.set_result(None) if error is None else waiter.set_exception(error)
+
+        self.when_known(tell)
+        yield from waiter
+
+
+class Handle:
+    def __init__(self, engine: "Engine", conversation: "Conversation", caller: Caller) -> None:
+        """Raises `UnknownConversation` for a caller who may not read it: they do not learn that it exists."""
+        self.id: ConversationId = conversation.id
+        self.caller = caller
+        self._engine = engine
+        self._conversation = conversation
+        if not caller.may("read", conversation.state.owner):
+            raise UnknownConversation(f"no conversation {conversation.id}")
+
+    # -- ops
+
+    def message(self, message: Message, overrides: Overrides | None = None, parent_message_id: str | None = None) -> Send:
+        """The op that sends it. `overrides` hold from this message on."""
+        return Send(UserMessage(new_uuid(), message, overrides, parent_message_id), self.caller.name)
+
+    async def submit(self, op: Op, following: Following | None = None, kept: "Kept | None" = None) -> Accepted:
+        """Hand it to the conversation. Raises `AgentError` where it is not taken, with nothing recorded.
+
+        `following` is told where a message went in the same step, before it can be shown anything of it; `kept` when all of it
+        is durable.
+        """
+        told = None if kept is None else kept.tell
+        return await self._engine.submit(self._conversation, self._checked(op), following, told)
+
+    def _checked(self, op: Op) -> Op:
+        right = _NEEDS[type(op)]
+        if not self.caller.may(right, self._conversation.state.owner):
+            raise NotAllowed(f"{self.caller.name} does not have the right to {right} on conversation {self.id}")
+        return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
+
+    async def interrupt(self, seconds: float | None = None) -> Stopped:
+        """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
+        return await stop_turn(self._conversation, self.submit, PATIENCE_SECONDS if seconds is None else seconds)
+
+    def submit_soon(self, op: Op) -> None:
+        """For those who do not wait to hear that it was taken. A refusal is logged."""
+        run_eagerly(self._submit_unheard(self.submit(op), op), asyncio.get_running_loop())
+
+    async def _submit_unheard(self, submitted: Coroutine[Any, Any, Accepted], op: Op) -> None:
+        try:
+            await submitted
+        except AgentError as error:
+            logger.info("%s of %s was not taken: %s", type(op).__name__, self.id, error)
+        except Exception as error:
+            report_bug(logger, error, "in %s of %s", type(op).__name__, self.id)
+
+    def deny_unasked(self, call_id: str, reason: str, turn: str) -> None:
+        """Nobody can be asked, which the rules answer with a no: that is no decision of the caller's, and needs no right."""
+        op = Decide(call_id, "denied", reason, turn, self.caller.name)
+        run_eagerly(self._submit_unheard(self._engine.submit(self._conversation, op), op), asyncio.get_running_loop())
+
+    def kept(self) -> "Kept":
+        """Whether everything that was accepted so far is durable, once that is known."""
+        kept = Kept()
+        self._conversation.when_accepted(kept.tell)
+        return kept
+
+    # -- following
+
+    def follow(
+        self,
+        viewer: Viewer,
+        *,
+        after: int | None = None,
+        room: Room | None = None,
+        only_its_turn: bool = False,
+        hides_reasoning: bool = False,
+    ) -> Following:
+        """The viewer's place in the conversation; it is shown nothing before `go_live`.
+
+        `after`: the record after which it begins; without it, what has been shown so far is left out. `only_its_turn`: it is shown
+        the turn of its message and no other. `room`: where it may fall behind a slow client.
+        """
+        return Following(
+            self._conversation,
+            viewer,
+            after=after,
+            room=room,
+            only_its_turn=only_its_turn,
+            hides_reasoning=hides_reasoning,
+            may_answer=self.caller.may("approve", self._conversation.state.owner),
+        )
+
+    def watch(self) -> None:
+        """What other processes do to the conversation is to be seen here."""
+        self._engine.watch(self._conversation)
+
+    @property
+    def facts(self) -> Facts:
+        state = self._conversation.state
+        overrides = state.overrides
+        return Facts(
+            state.owner,
+            state.model,
+            overrides.cwd or "",
+            overrides.approval_policy,
+            overrides.sandbox,
+            state.turn,
+            bool(self._conversation.running),
+            dict(state.questions),
+            state.last_seq,
+        )
+
+    @property
+    def running_turn(self) -> str | None:
+        return self._conversation.state.turn
+
+    def open_question(self, call_id: str) -> Question | None:
+        return self._conversation.state.questions.get(call_id)
+
+    def can_be_answered(self) -> bool:
+        """Whether anyone who follows could answer a question."""
+        return any(follower.can_answer for follower in self._conversation.tail.broadcast.followers)
+
+    def message_of_turn(self, turn: str) -> str | None:
+        """The id of the message that began it."""
+        return self._conversation.state.turn_messages.get(turn)
+
+    def work_of(self, turn: str) -> Work | None:
+        """What a turn did; None where it was too long ago."""
+        return self._conversation.state.ledger.work(turn)
+
+    def setup(self) -> TurnSetup:
+        """What the next turn would run with. Raises `ConfigError`."""
+        return self._conversation.setup()
+
+    async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
+        """Entries that may be shown, from the store."""
+        return await self._conversation.read(after, limit)

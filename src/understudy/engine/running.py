@@ -1,0 +1,114 @@
+"""The turn that runs here, if any: begun, told to end, and its end recorded exactly once, whichever way it went."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from understudy.engine import recovery
+from understudy.engine.tail import Tail
+from understudy.engine.turn import Turn, TurnAborted
+from understudy.errors import AgentError, report_bug
+from understudy.protocol.records import TurnEnded
+
+logger = logging.getLogger(__name__)
+
+
+class Running:
+    def __init__(self, tail: Tail, loop: asyncio.AbstractEventLoop) -> None:
+        self.turn: Turn | None = None
+        self.on_ended: Callable[[], None] | None = None  # its end has been appended
+        self._tail = tail
+        self._loop = loop
+        self._task: asyncio.Task[None] | None = None
+        self._interrupt_asked = False
+        self._told_to_end = False  # it was interrupted, or aborted: what comes now is not for it
+        self._abandoned = False  # its end is not to be recorded: it waits for an answer, which can be given later
+
+    def __bool__(self) -> bool:
+        return self._task is not None
+
+    @property
+    def is_ending(self) -> bool:
+        """Nothing that comes now is for the running turn."""
+        return self._told_to_end or self._tail.failure is not None
+
+    def start(self, turn: Turn) -> None:
+        self._interrupt_asked = self._told_to_end = False
+        self.turn = turn
+        self._task = self._loop.create_task(self._run(turn), name=f"turn {turn.turn_id} of {self._tail.conversation_id}")
+
+    async def _run(self, turn: Turn) -> None:
+        ended = TurnEnded("failed", "internal error")
+        name = self._tail.conversation_id
+        try:
+            ended = await turn.run()
+        except asyncio.CancelledError:
+            ended = _interrupted(turn, asked_for=self._interrupt_asked)
+        except TurnAborted:
+            ended = _interrupted(turn)
+        except AgentError as error:
+            logger.info("turn %s of %s failed: %s", turn.turn_id, name, error)
+            ended = TurnEnded("failed", str(error), turn.unfinished or None)
+        except Exception as error:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
+            ended = TurnEnded("failed", report_bug(logger, error, "in turn %s of %s", turn.turn_id, name))
+        finally:
+            if not turn.closed:
+                self._task = self.turn = None
+                if not self._abandoned:
+                    self.close(turn.turn_id, ended)
+                    if self.on_ended is not None:
+                        self.on_ended()
+
+    def close(self, turn_id: str, ended: TurnEnded) -> None:
+        """Whatever the turn left open is answered, and then it is over. Also for turns that a crash cut off."""
+        self._tail.append(*recovery.close_open_calls(self._tail.state), ended, turn=turn_id)
+        self._tail.flush()
+
+    def note_told_to_end(self) -> None:
+        """A person answered a question by ending the turn."""
+        self._told_to_end = True
+
+    def interrupt(self) -> None:
+        """Once: a second interrupt must not cut short the clean-up that the first began."""
+        turn, task = self.turn, self._task
+        if turn is None or task is None or self.is_ending:
+            return
+        self._interrupt_asked = self._told_to_end = True
+        if not turn.listens:
+            self._cancel(task)
+            return
+        self._task = self.turn = None  # it is suspended in the model's stream: nothing of it is under way here
+        turn.closed = True
+        self.close(turn.turn_id, _interrupted(turn, asked_for=True))
+
+        def leave() -> None:  # after the commit: unwinding competes with the writer for the interpreter's lock
+            task.cancel()
+
+        self._tail.when_committed(leave)
+
+    def stop_unrecorded(self) -> None:
+        """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
+        if self._task is not None:
+            self._cancel(self._task)
+
+    def _cancel(self, task: "asyncio.Task[None]") -> None:
+        """A task that is cancelled before its first step never runs at all, and then nobody would close its turn."""
+        self._loop.call_soon(task.cancel)
+
+    async def ended(self) -> None:
+        """Wait for the end of the running turn, if there is one."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def leave(self) -> None:
+        """The process ends: the turn is interrupted, unless it waits for an answer, which can still be given later."""
+        if self._task is None:
+            return
+        self._abandoned = recovery.can_go_on(self._tail.state)
+        task = self._task
+        self._cancel(task)
+        await asyncio.wait([task])
+
+
+def _interrupted(turn: Turn, *, asked_for: bool = False) -> TurnEnded:
+    return TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None, asked_for=asked_for)

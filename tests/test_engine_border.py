@@ -1,0 +1,59 @@
+"""Front ends hold handles: what a conversation is made of is the engine's own, and nobody else reads or sets it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import understudy
+
+SOURCE = Path(understudy.__file__).parent
+FRONT_ENDS = sorted(path for folder in ("servers", "cli") for path in (SOURCE / folder).rglob("*.py"))
+
+PARTS = {"feed", "state", "followers", "callers", "tail", "broadcast", "waiting", "tenure", "letters", "elsewhere", "beginning"}
+INSIDE = {
+    "beginning",
+    "conversation",
+    "elsewhere",
+    "held_messages",
+    "letters",
+    "op_queue",
+    "running",
+    "stopping",
+    "tail",
+    "tenure",
+    "watch",
+}
+
+
+def touched(tree: ast.Module) -> list[str]:
+    """Attributes with the name of a part; a method of that name which is called at once (`splitter.feed(…)`) is none."""
+    called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return [
+        f"line {node.lineno}: .{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in PARTS and node not in called
+    ]
+
+
+def imported(tree: ast.Module) -> list[str]:
+    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    return sorted(name for name in modules if name.removeprefix("understudy.engine.") in INSIDE and "engine." in name)
+
+
+@pytest.mark.parametrize("path", FRONT_ENDS, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_front_end_touches_nothing_inside_a_conversation(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert touched(tree) == []
+    assert imported(tree) == []
+
+
+def test_the_check_sees_what_it_is_to_see() -> None:
+    tree = ast.parse(
+        "from understudy.engine.tail import Tail\nx = conversation.state.turn\nconversation.followers = []\nlines.feed(b'')"
+    )
+    assert sorted(touched(tree)) == ["line 2: .state", "line 3: .followers"]
+    assert imported(tree) == ["understudy.engine.tail"]
