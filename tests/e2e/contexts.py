@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 
 def shown(request: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -18,7 +18,7 @@ def shown(request: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _chat(message: Mapping[str, Any]) -> list[tuple[str, str]]:
     if isinstance(message["content"], list):
-        blocks: list[Mapping[str, Any]] = message["content"]
+        blocks = cast(list[Mapping[str, Any]], message["content"])
         return [_block(message["role"], block) for block in blocks]
     if message["role"] == "tool":
         return [("output", message["content"])]
