@@ -38,6 +38,16 @@ async def test_with_storage_allowed_nothing_encrypted_is_asked_for(tmp_path: Pat
     assert (model.requests[0]["store"], model.requests[0]["include"]) == (True, [])
 
 
+async def test_the_tokens_of_a_turn_that_failed_are_counted(tmp_path: Path) -> None:
+    details = {"incomplete_details": {"reason": "max_output_tokens"}, "usage": {"input_tokens": 40, "output_tokens": 2}}
+    script = [{"events": [{"type": "response.incomplete", "response": details}]}]
+    async with scene(script, tmp_path, wire="responses") as (_, client):
+        asked = client.call_tool("codex", prompt="go")
+        assert (await asked)["isError"] is True
+        [counted] = [event for event in client.events(asked) if event["type"] == "token_count"]
+    assert (counted["input_tokens"], counted["output_tokens"]) == (40, 2)
+
+
 @pytest.mark.parametrize("model_name", ["gpt-5.5", "gpt-6.1-sol"])
 async def test_a_patch_written_as_free_text_is_applied_and_answered_in_kind(tmp_path: Path, model_name: str) -> None:
     custom = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call1", "name": "apply_patch", "input": PATCH}

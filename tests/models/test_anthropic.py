@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from tests.models.loopback import LAST_CHUNK, STREAM_HEAD, Action, chunk, loopback, opened, prompt, said, status, user
 from understudy.errors import ContextFull, ModelError, ModelRefused, ModelUnavailable, StreamLost
 from understudy.models.anthropic_stream import AnthropicDecoder
-from understudy.models.events import Completed, ItemDone, ModelEvent
+from understudy.models.events import Completed, Counted, ItemDone, ModelEvent
 from understudy.models.prompt import ModelSettings, ToolSpec
 from understudy.models.sse import SseSplitter
 from understudy.protocol.items import (
@@ -199,7 +199,7 @@ async def test_an_answer_that_is_not_whole_is_final_and_its_half_call_is_not_giv
     reason: str, kind: type[ModelRefused], words: str
 ) -> None:
     seen, failure = await failure_of(START, *text_block(0, "par"), *call_block(1, "t", '{"comm'), ending(reason), STOP)
-    assert seen == [TextDelta("par"), ItemDone(said("par"))]
+    assert seen == [TextDelta("par"), ItemDone(said("par")), Counted(Usage(115, 7, 122, 100, 3, 5))]
     assert type(failure) is kind
     assert words in str(failure)
 

@@ -26,7 +26,7 @@ from tests.models.loopback import (
     user,
 )
 from understudy.errors import ModelRefused, StreamLost
-from understudy.models.events import Completed, ItemDone, ModelEvent
+from understudy.models.events import Completed, Counted, ItemDone, ModelEvent
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, InputText, Message, Reasoning, ReasoningText
 from understudy.protocol.records import ReasoningDelta, TextDelta
@@ -293,6 +293,14 @@ async def test_an_answer_that_was_cut_off_keeps_its_text_and_fails(reason: str, 
     assert seen == [TextDelta("par"), ItemDone(said("par"))]
     assert isinstance(refused, ModelRefused)
     assert word in str(refused)
+
+
+async def test_the_tokens_of_an_answer_that_was_cut_off_are_counted() -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}
+    async with loopback(stream(delta(content="par"), delta("length"), usage)) as server, opened(server.url) as model:
+        seen, refused = await model.failing_answer()
+    assert seen == [TextDelta("par"), ItemDone(said("par")), Counted(COUNTED)]
+    assert isinstance(refused, ModelRefused)
 
 
 async def test_an_error_in_the_stream_is_told_in_the_providers_words() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.models.loopback import BOUND, HANG, STREAM_HEAD, chunk, event, loopback, opened, prompt, said, status, stream, user
 from understudy.errors import ContextFull, ModelRefused, StreamLost
-from understudy.models.events import Completed, ItemDone, ModelEvent
+from understudy.models.events import Completed, Counted, ItemDone, ModelEvent
 from understudy.models.prompt import ModelSettings, ToolSpec
 from understudy.protocol.items import (
     FunctionCall,
@@ -302,10 +302,11 @@ async def test_a_failure_that_time_does_not_mend_is_final(code: str) -> None:
 
 async def test_an_incomplete_answer_is_final_and_its_half_call_is_not_given() -> None:
     half = done(type="function_call", id="fc", call_id="c", name="shell", arguments='{"comm', status="incomplete")
-    ending = {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}}
+    details = {"reason": "max_output_tokens"}
+    ending = {"type": "response.incomplete", "response": {"incomplete_details": details, "usage": USAGE}}
     async with loopback(stream(message("par"), half, ending)) as server, opened(server.url, wire="responses") as model:
         seen, refused = await model.failing_answer(prompt(user("go")))
-    assert seen == [ItemDone(said("par"))]
+    assert seen == [ItemDone(said("par")), Counted(Usage(10, 5, 15, 4, 2))]
     assert isinstance(refused, ModelRefused)
     assert str(refused) == "incomplete answer: the model reached its output limit (reason: max_output_tokens)"
 

@@ -16,7 +16,7 @@ from understudy.engine.room import ContextLimits, Prefix, tokens_if_short
 from understudy.engine.tail import Tail
 from understudy.errors import AgentError, ContextFull, ModelUnavailable, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
-from understudy.models.events import Completed, ItemDone, Model, ModelEvent
+from understudy.models.events import Completed, Counted, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
 from understudy.protocol.encodable import encode
@@ -196,6 +196,8 @@ class Turn:
                 self._hear_reasoning(text, raw)
             case ItemDone(item=item):
                 await self._take(item)
+            case Counted(usage=usage):
+                self.count(usage)
             case Completed(usage=usage):
                 self._withdraw_unfinished()
                 if usage is not None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from understudy.errors import ContextFull, ModelError, ModelRefused
-from understudy.models.events import Completed, ItemDone
+from understudy.models.events import Completed, Counted, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, is_full, read_fault, stream_lost
 from understudy.models.limits import Sizes
 from understudy.models.mending import Halves, is_cut, mended, read_loosely, whole
@@ -208,6 +208,8 @@ class AnthropicDecoder:
         for index, block in sorted(self._blocks.items()):  # of a server that does not say when a block ends
             if not cut_off or block.kind != "tool_use":
                 self._stop(index, sink)
+        if cut_off and (usage := read_anthropic_usage(self._usage)) is not None:
+            sink.append(Counted(usage))
         match reason:
             case "max_tokens":
                 raise ModelRefused("incomplete answer: the model reached its output limit (stop_reason: max_tokens)")

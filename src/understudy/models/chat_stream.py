@@ -11,7 +11,7 @@ import msgspec
 
 from understudy.errors import ModelRefused
 from understudy.models.chat_calls import CallDelta, ChatCalls
-from understudy.models.events import Completed, ItemDone
+from understudy.models.events import Completed, Counted, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
 from understudy.models.mending import Halves, is_cut, read_loosely
@@ -101,6 +101,7 @@ class ChatDecoder:
         self._sizes = Sizes()
         self._calls = ChatCalls(self._sizes)
         self._usage: Usage | None = None
+        self._refusal: ModelRefused | None = None  # why the answer is not whole; told once its tokens are known
         self._broken = False  # a chunk had to be mended: from then on, half a character may have been kept back
 
     def feed(self, payloads: list[bytes], sink: Sink) -> None:
@@ -108,7 +109,8 @@ class ChatDecoder:
             if self.ended:
                 return
             if payload == b"[DONE]":
-                self._give_all(sink)
+                if self._refusal is None:
+                    self._give_all(sink)
                 self._complete(sink)
                 return
             try:
@@ -191,11 +193,12 @@ class ChatDecoder:
             case "length":
                 self._give_reasoning(sink)
                 self._give_text(sink)
-                raise ModelRefused("incomplete answer: the model reached its output limit (finish_reason: length)")
+                self._refusal = ModelRefused("incomplete answer: the model reached its output limit (finish_reason: length)")
             case "content_filter":
                 self._give_reasoning(sink)
                 self._give_text(sink)
-                raise ModelRefused("incomplete answer: the provider's content filter cut it off (finish_reason: content_filter)")
+                words = "incomplete answer: the provider's content filter cut it off (finish_reason: content_filter)"
+                self._refusal = ModelRefused(words)
             case "error":
                 raise stream_lost("the provider reported an error and did not say which")
             case _:
@@ -222,5 +225,9 @@ class ChatDecoder:
             sink.append(ItemDone(Message(role="assistant", content=(OutputText(self._text.take()),))))
 
     def _complete(self, sink: Sink) -> None:
+        if self._refusal is not None:
+            if self._usage is not None:
+                sink.append(Counted(self._usage))
+            raise self._refusal
         self.ended = True
         sink.append(Completed(self._usage))

@@ -20,11 +20,17 @@ class ItemDone(msgspec.Struct, frozen=True):
     item: ModelItem
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """Tokens of an answer that will not be complete: they are paid for all the same. The failure follows."""
+
+    usage: Usage
+
+
 class Completed(msgspec.Struct, frozen=True):
     usage: Usage | None
 
 
-ModelEvent = TextDelta | ReasoningDelta | ItemDone | Completed
+ModelEvent = TextDelta | ReasoningDelta | ItemDone | Counted | Completed
 
 
 class Model(Protocol):

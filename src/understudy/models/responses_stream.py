@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from understudy.errors import ModelError, ModelRefused
-from understudy.models.events import Completed, ItemDone
+from understudy.models.events import Completed, Counted, ItemDone
 from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
 from understudy.models.mending import Halves, is_cut, mended, read_loosely, read_mended
@@ -114,15 +114,23 @@ class ResponsesDecoder:
             case "response.completed" | "response.done":
                 self._complete(_table(event.response), sink)
             case "response.failed":
-                raise error_in_stream(_table(event.response).get("error") or "the provider gave no reason")
+                response = self._count(event.response, sink)
+                raise error_in_stream(response.get("error") or "the provider gave no reason")
             case "response.incomplete":
-                raise _incomplete(_table(event.response))
+                raise _incomplete(self._count(event.response, sink))
             case "error":
                 raise error_in_stream(_table(event.error) or _told(payload))
             case "":
                 self._take_untyped(payload, sink)
             case _:
                 pass
+
+    def _count(self, response: Json, sink: Sink) -> dict[str, Any]:
+        """Of an answer that failed."""
+        table = _table(response)
+        if (usage := read_usage(table.get("usage"))) is not None:
+            sink.append(Counted(usage))
+        return table
 
     def _take_untyped(self, payload: bytes, sink: Sink) -> None:
         """What comes from servers that answer in one piece, and from gateways that speak for another."""
@@ -132,7 +140,7 @@ class ResponsesDecoder:
         if whole.get("object") != "response":
             return
         if whole.get("status") == "incomplete":
-            raise _incomplete(whole)
+            raise _incomplete(self._count(whole, sink))
         self._complete(whole, sink)
 
     def _give_text(self, text: Any, sink: Sink) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal, Protocol
 
+from understudy.config.providers import BUILT_IN
 from understudy.policy.words import names
 from understudy.protocol.choices import NetworkMode
 
@@ -79,7 +80,7 @@ STARTUP = (
     "PYTHONSTARTUP",
     "PERL5DB",
 )
-PROVIDER_KEYS = names("OPENAI_API_KEY CODEX_API_KEY AZURE_OPENAI_API_KEY ANTHROPIC_API_KEY")
+PROVIDER_KEYS = names("OPENAI_API_KEY CODEX_API_KEY") | {row.env_key for row in BUILT_IN if row.env_key is not None}
 
 NETWORK_MARKER = "CODEX_SANDBOX_NETWORK_DISABLED"
 SANDBOX_MARKER = "CODEX_SANDBOX"
@@ -141,6 +142,13 @@ def shell_environment(policy: EnvironmentPolicy, source: Mapping[str, str], *, p
 
 def _is_secret(value: str) -> bool:
     return _PASSWORD_IN_URL.search(value) is not None or _SECRET_VALUE.search(value) is not None
+
+
+def secret_values(source: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of an environment that are secret by their name or by what they look like."""
+    named = _matcher((*DEFAULT_EXCLUDES, *sorted(PROVIDER_KEYS)))
+    found = (value for name, value in source.items() if named.fullmatch(name) or _is_secret(value))
+    return tuple(dict.fromkeys(value.strip() for value in found if len(value.strip()) >= _SHORTEST_KEY))
 
 
 def with_markers(

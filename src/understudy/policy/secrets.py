@@ -24,6 +24,24 @@ _SECRET_ARGUMENT = re.compile(
 )
 
 
+# Tokens that can be told by their beginning, whole, wherever they stand in a text.
+_TOKEN = re.compile(
+    r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|sk-[\w-]{20,}|npm_\w{30,}|pypi-[\w-]{20,})"
+    r"|\b(?:hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
+    r"|(?<=://)[^/?#@\s:\"\\]*:[^/?#@\s\"\\]+(?=@)"
+    r"|(?<=[Bb]earer )[\w.~+/=-]{8,}|(?<=[Bb]asic )[\w+/=-]{8,}",
+    re.DOTALL,
+)
+
+
+def secret_pattern(secrets: Iterable[str]) -> re.Pattern[str]:
+    """Finds these values, as they are or escaped, and tokens of well-known kinds."""
+    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
+    known = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+    return re.compile(f"{known}|{_TOKEN.pattern}" if known else _TOKEN.pattern, re.DOTALL)
+
+
 def redact(text: str, secrets: Iterable[str]) -> str:
     """The text without the secrets, also where one stands escaped for a URL or for JSON."""
     forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
