@@ -26,7 +26,7 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
 RUN = {"sh", "console", "python", "json", "toml", "js", "diff"}
-TRIED_ELSEWHERE = {"testing.md", "CONTRIBUTING.md"}  # in test_testing_page.py and in tests/contributing
+TRIED_ELSEWHERE = {"testing.md", "record-and-replay.md", "CONTRIBUTING.md"}  # in test_testing_page.py and in tests/contributing
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,

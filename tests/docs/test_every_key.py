@@ -76,7 +76,7 @@ class Stage:
                 "model_providers.mock.wire_api": wire,
                 **{key.replace("__", "."): value for key, value in settings.items()},
             }
-            if settings.get("model_provider") == "scripted":
+            if settings.get("model_provider") in ("scripted", "replay"):
                 config = {key: value for key, value in config.items() if "mock" not in key}
             made = self.client.call_tool("codex", prompt="go", cwd=str(self.work), config=config)
             result = await made
@@ -161,6 +161,13 @@ async def _(stage: Stage) -> None:
     (stage.work / "answers.json").write_text(json.dumps([{"say": "from the script"}]))
     seen = await stage.turn([], model_provider="scripted", understudy__scripted_model="answers.json")
     assert seen.text == "from the script"
+
+
+@shows("understudy.record", "understudy.replay")
+async def _(stage: Stage) -> None:
+    await stage.turn([say("recorded")], understudy__record="session.jsonl")
+    seen = await stage.turn([], model_provider="replay", understudy__replay="session.jsonl", model="mock-model")
+    assert seen.text == "recorded"
 
 
 @shows("openai_base_url", "model_providers.*.requires_openai_auth")

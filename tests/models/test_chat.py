@@ -296,7 +296,7 @@ async def test_an_answer_that_was_cut_off_keeps_its_text_and_fails(reason: str, 
 
 
 async def test_the_tokens_of_an_answer_that_was_cut_off_are_counted() -> None:
-    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}
+    usage: dict[str, Any] = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}
     async with loopback(stream(delta(content="par"), delta("length"), usage)) as server, opened(server.url) as model:
         seen, refused = await model.failing_answer()
     assert seen == [TextDelta("par"), ItemDone(said("par")), Counted(COUNTED)]

@@ -19,7 +19,7 @@ from understudy.models.http.connection import Connection
 from understudy.models.http.proxy import proxy_for
 from understudy.models.http.tls import client_context
 from understudy.models.prompt import Prompt
-from understudy.models.providers import SCRIPTED, Provider, find_provider
+from understudy.models.providers import REPLAY, UNADDRESSED, Provider, find_provider
 from understudy.protocol.items import InputText, Message
 
 SECTION = "Model"
@@ -33,9 +33,12 @@ def examine_model(config: Config, *, online: bool) -> Iterator[Finding]:
     env: Mapping[str, str] = {**os.environ, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else os.environ
     try:
         provider = find_provider(config.model_provider, config.provider_tables, env)
-        url = None if provider.id == SCRIPTED else parse_url(provider.base_url)
+        url = None if provider.id in UNADDRESSED else parse_url(provider.base_url)
     except (ConfigError, ValueError) as error:
         yield Finding(SECTION, "provider", "broken", str(error))
+        return
+    if provider.id == REPLAY:
+        yield Finding(SECTION, "provider", "ok", f"replay: plays the recording {config.replay}, no key needed")
         return
     if url is None:
         yield Finding(SECTION, "provider", "ok", f"scripted: plays {config.scripted_model or 'its built-in script'}, no key needed")

@@ -14,7 +14,7 @@ from understudy.cli.settings import read_config
 from understudy.cli.terminal import one_line, open_console
 from understudy.cli.waiting import wait_for
 from understudy.config.model import Config
-from understudy.config.providers import BY_ID, SCRIPTED
+from understudy.config.providers import BY_ID, UNADDRESSED
 from understudy.errors import ConfigError, ModelError
 from understudy.models.auth import Credentials
 from understudy.models.catalogue import Listed, ask_models
@@ -77,7 +77,7 @@ def _read(options: Namespace) -> Config:
 
 def _listed(config: Config, *, offline: bool) -> tuple[list[Listed], str | None]:
     """Those that the provider names; where it cannot be asked, those of the table, and why."""
-    if config.model_provider == SCRIPTED:
+    if config.model_provider in UNADDRESSED:
         return [Listed(config.model)], None
     row = BY_ID.get(config.model_provider)
     known = [Listed(model) for model in dict.fromkeys((row.default_model, *models_of(row.vendors)))] if row else []

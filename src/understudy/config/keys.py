@@ -48,7 +48,7 @@ _TABLES: Tree = {
     """),
     "tools": _names("web_search web_search_request view_image"),
     "understudy": {
-        **_names("wire events thread_in_text scripted_model"),
+        **_names("wire events thread_in_text scripted_model record replay"),
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds"),
         "sandbox": {

@@ -174,7 +174,6 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
     providers = check_providers(read)
     provider = _choose_provider(read, providers)
     check_history(read)
-    scripted_model = read.text("understudy.scripted_model")
     return Config(
         home=home,
         state_dir=state_dir(home),
@@ -210,10 +209,17 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         events=cast(EventMethods, read.choice("understudy.events", ("auto", "both", "codex/event", "none")) or "auto"),
         thread_in_text=_first(read.flag("understudy.thread_in_text"), True),
         command_seconds=_read_command_seconds(read),
-        scripted_model=expand(scripted_model, base=cwd, env=env) if scripted_model else None,
+        scripted_model=_read_path(read, "understudy.scripted_model", cwd, env),
+        record=_read_path(read, "understudy.record", cwd, env),
+        replay=_read_path(read, "understudy.replay", cwd, env),
         prices=check_prices(read),
         warnings=warnings,
     )
+
+
+def _read_path(read: Reader, key: str, cwd: Path, env: Mapping[str, str]) -> Path | None:
+    named = read.text(key)
+    return expand(named, base=cwd, env=env) if named else None
 
 
 def _read_command_seconds(read: Reader) -> int:

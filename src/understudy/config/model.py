@@ -85,5 +85,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     thread_in_text: bool
     command_seconds: int  # for a command that the model gives no limit of its own
     scripted_model: Path | None
+    record: Path | None  # where exchanges with models are written to
+    replay: Path | None  # the recording that the provider `replay` plays
     prices: Mapping[str, Mapping[str, float]]  # by model: `input`, `output` and perhaps `cached`, in USD per million tokens
     warnings: tuple[str, ...]

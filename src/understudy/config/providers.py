@@ -11,6 +11,7 @@ WireApi = Literal["chat", "responses", "anthropic"]
 WIRES: tuple[WireApi, ...] = ("responses", "chat", "anthropic")
 
 SCRIPTED = "scripted"
+REPLAY = "replay"
 OPENAI_URL = "https://api.openai.com/v1"
 
 
@@ -110,7 +111,10 @@ BUILT_IN = (
         stands_alone=False,
     ),
     BuiltIn(id=SCRIPTED, name="Scripted", base_url="", default_model="scripted", stands_alone=False),
+    BuiltIn(id=REPLAY, name="Replay", base_url="", default_model=REPLAY, stands_alone=False),  # the model that was recorded
 )
+
+UNADDRESSED = frozenset({SCRIPTED, REPLAY})  # these ask nobody
 
 BY_ID = {row.id: row for row in BUILT_IN}
 _IDS = {**{alias: row.id for row in BUILT_IN for alias in row.aliases}, **{row.id: row.id for row in BUILT_IN}}

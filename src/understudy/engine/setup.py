@@ -1,5 +1,6 @@
 """From a configuration to what one turn needs: the model, its instructions and tools, and how commands are contained."""
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -19,7 +20,7 @@ from understudy.models.families import family_of
 from understudy.models.http import HttpClient
 from understudy.models.http_model import open_model
 from understudy.models.prompt import ModelSettings
-from understudy.models.providers import SCRIPTED, Provider, find_provider
+from understudy.models.providers import UNADDRESSED, Provider, find_provider
 from understudy.places.places import Places
 from understudy.protocol.items import InputText, Message, Usage
 from understudy.protocol.records import Pins
@@ -50,7 +51,7 @@ class Setups:
         """
         places = places_of(config, pins)
         known = self._known.get(id(config))
-        if known is None or config.model_provider == SCRIPTED:  # a script is read anew, and played from its beginning
+        if known is None or config.model_provider in UNADDRESSED:  # a script is read anew, and played from its beginning
             known = self._known[id(config)] = config, _prepare(config, self._http, self._env)
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
@@ -114,7 +115,15 @@ def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
         originator=env.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "understudy",
         show_raw=config.show_raw_agent_reasoning,
         script=config.scripted_model,
+        record=config.record,
+        replay=config.replay,
+        places=_places_of(config, env) if config.record or config.replay else {},
     )
+
+
+def _places_of(config: Config, env: Mapping[str, str]) -> dict[str, str]:
+    named = {"cwd": str(config.cwd), "CODEX_HOME": str(config.home), "HOME": env.get("HOME", "")}
+    return {**named, **{f"real {name}": os.path.realpath(path) for name, path in named.items() if path}}
 
 
 def _preamble(config: Config, places: Places) -> tuple[Message, ...]:

@@ -72,6 +72,18 @@ class Credentials:
         values = {name: self._set(variable) for name, variable in provider.env_http_headers.items()}
         return {name: Secret(value) for name, value in values.items() if value and is_header(name, value)}
 
+    def known_secrets(self, provider: Provider) -> list[str]:
+        """All that must not stand in a file that others may read."""
+        from understudy.policy.environment import secret_values
+
+        found = [*secret_values(self._env), *(secret.reveal() for secret in self.headers_for(provider).values())]
+        try:
+            found += [key] if (key := self._key_in_file()) else []
+            found += [key.reveal()] if (key := self.key_for(provider)) else []
+        except MissingKey:
+            pass
+        return [*found, *(_without_scheme(secret.reveal()) for secret in secrets_of(provider))]
+
     def _set(self, name: str) -> str | None:
         return self._env.get(name, "").strip() or None
 

@@ -23,13 +23,14 @@ from understudy.models.faults import (
     wait_in_text,
 )
 from understudy.models.hints import Hints, with_hint
-from understudy.models.http import AnswerCut, AnswerSilent, HttpClient, HttpFailure, Response, Url, parse_url
+from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT
 from understudy.models.prompt import ModelSettings, Prompt
-from understudy.models.providers import SCRIPTED, Provider
+from understudy.models.providers import REPLAY, SCRIPTED, Provider
 from understudy.models.retry import backoff, is_transient, retry_after
 from understudy.models.sse import EventTooLarge, SseSplitter
+from understudy.models.transport import Exchange, Transport
 from understudy.models.wire import Wire
 
 logger = logging.getLogger(__name__)
@@ -39,10 +40,20 @@ ERROR_BODY_SECONDS = 10.0
 KEPT_ALIVE = 4  # times the idle timeout: so long a stream may send nothing but comments and the like while its model thinks
 
 
-def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: HttpClient) -> Model:
+def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: Transport) -> Model:
     """Nothing is sent, and no key is looked for, before an answer is first read. Raises ConfigError."""
     if provider.id == SCRIPTED:
         return _open_scripted(settings)
+    if provider.id == REPLAY:
+        return _open_replay(provider, settings, credentials)
+    if settings.record is not None:
+        from understudy.models.recording import Recorder
+
+        http = Recorder(http, settings.record, provider, settings.places, credentials)
+    return _open(provider, settings, credentials, http)
+
+
+def _open(provider: Provider, settings: ModelSettings, credentials: Credentials, http: Transport) -> Model:
     match provider.wire_api:  # a conversation speaks one of them
         case "chat":
             from understudy.models.chat import ChatWire
@@ -69,6 +80,18 @@ def _open_scripted(settings: ModelSettings) -> Model:
     return ScriptedModel(script, show_raw=settings.show_raw)
 
 
+def _open_replay(provider: Provider, settings: ModelSettings, credentials: Credentials) -> Model:
+    from understudy.models.replay import Player, open_recording
+
+    if settings.replay is None:
+        raise ConfigError('model provider `replay` has no recording\nSet `replay = "FILE"` under [understudy] to one.')
+    recording = open_recording(settings.replay)
+    if settings.model == REPLAY:  # none was set
+        settings = msgspec.structs.replace(settings, model=recording.model)
+    provider = msgspec.structs.replace(provider, base_url="http://replay.invalid/v1", wire_api=recording.wire)
+    return _open(provider, settings, credentials, Player(recording, settings.places, credentials.known_secrets(provider)))
+
+
 def request_url(provider: Provider, path: str) -> Url:
     query = ""
     if provider.query_params:
@@ -85,7 +108,7 @@ def request_url(provider: Provider, path: str) -> Url:
 
 
 class HttpModel:
-    def __init__(self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: HttpClient, model: str) -> None:
+    def __init__(self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: Transport, model: str) -> None:
         self.hints = Hints(provider, url, model, credentials)
         self._provider = provider
         self._wire = wire
@@ -101,7 +124,7 @@ class HttpModel:
             prompt = msgspec.structs.replace(prompt, items=tuple(prompt.items))
         return HttpAnswer(self, self._wire, prompt, self._idle_seconds)
 
-    async def request(self, prompt: Prompt) -> Response:
+    async def request(self, prompt: Prompt) -> Exchange:
         """An answer that promises a stream. Raises ModelError."""
         attempt = 0
         body = self._wire.body(prompt)
@@ -153,7 +176,7 @@ class HttpModel:
             headers["authorization"] = "Authorization", basic_authorization(self._url.user, self._url.password or "")
         return list(headers.values())
 
-    def _delay_or_raise(self, response: Response, body: str, attempt: int) -> float:
+    def _delay_or_raise(self, response: Exchange, body: str, attempt: int) -> float:
         fault = fault_in_body(body)
         status = _status(response)
         if 300 <= response.status < 400:
@@ -187,7 +210,7 @@ def _refusal(code: int, status: str, fault: Fault, body: str) -> str:
     return f"unexpected status {status}" + (f": {clipped(body)}" if body.strip() else "")
 
 
-def _status(response: Response) -> str:
+def _status(response: Exchange) -> str:
     from http import HTTPStatus
 
     try:
@@ -196,7 +219,7 @@ def _status(response: Response) -> str:
         return f"{response.status} {response.reason}".strip()
 
 
-def _redirected(status: str, response: Response) -> str:
+def _redirected(status: str, response: Exchange) -> str:
     """Not followed: the key was meant for the address that was configured."""
     try:
         place = str(parse_url(response.headers.get("location", "")))
@@ -227,7 +250,7 @@ class HttpAnswer(Answer):
         self._model = model
         self._prompt = prompt
         self._idle_seconds = idle_seconds
-        self._response: Response | None = None
+        self._response: Exchange | None = None
         self._wire = wire
         self._decoder = wire.decoder()
         self._splitter: SseSplitter | _WholeBody | None = None
@@ -270,7 +293,7 @@ class HttpAnswer(Answer):
                 self._silent = 0.0
         return not decoder.ended
 
-    async def _begin(self) -> Response:
+    async def _begin(self) -> Exchange:
         response = await self._model.request(self._prompt)
         self._decoder = self._wire.decoder()  # only now is it known what was asked for
         if response.headers.get("content-type", "").lower().startswith("text/html"):
@@ -279,7 +302,7 @@ class HttpAnswer(Answer):
             raise ModelRefused(with_hint(told, self._model.hints.for_page()))
         return response
 
-    async def _read(self, response: Response) -> bytes:
+    async def _read(self, response: Exchange) -> bytes:
         """`b""` at the end, however it came about: whether the answer was whole then, its own words decide."""
         try:
             if self._decoder.nearly_ended:
@@ -294,7 +317,7 @@ class HttpAnswer(Answer):
         except HttpFailure as failure:
             raise stream_lost(str(failure)) from None
 
-    async def _read_in_time(self, response: Response) -> bytes:
+    async def _read_in_time(self, response: Exchange) -> bytes:
         """Only a complete line puts off the idle timeout, and one that says nothing only so often: a peer may trickle for ever."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -310,7 +333,7 @@ class HttpAnswer(Answer):
     def _lines(self) -> int:
         return self._splitter.lines if isinstance(self._splitter, SseSplitter) else 0
 
-    async def _read_rest(self, response: Response) -> bytes:
+    async def _read_rest(self, response: Exchange) -> bytes:
         now = asyncio.get_running_loop().time()
         if self._usage_due is None:
             self._usage_due = now + USAGE_SECONDS

@@ -1,6 +1,6 @@
 """What a model is asked: instructions, history and tools; and how the user wants it asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +36,6 @@ class ModelSettings(msgspec.Struct, frozen=True):
     originator: str = "understudy"
     show_raw: bool = False  # pass raw reasoning on as it arrives
     script: Path | None = None  # what the scripted model plays, instead of the one it has
+    record: Path | None = None  # where every exchange is written to
+    replay: Path | None = None  # the recording that is played
+    places: Mapping[str, str] = {}  # folders that differ from run to run, by what they are for; a recording names them

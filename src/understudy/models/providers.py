@@ -6,11 +6,21 @@ from typing import Any, cast
 import msgspec
 
 from understudy import __version__
-from understudy.config.providers import BUILT_IN, BY_ID, OPENAI_URL, SCRIPTED, WIRES, BuiltIn, WireApi
+from understudy.config.providers import BUILT_IN, BY_ID, OPENAI_URL, REPLAY, SCRIPTED, UNADDRESSED, WIRES, BuiltIn, WireApi
 from understudy.errors import ConfigError
 from understudy.models.http.url import parse_url
 
-__all__ = ["SCRIPTED", "Provider", "WireApi", "built_in_provider", "find_provider", "is_header", "provider_from_table"]
+__all__ = [
+    "REPLAY",
+    "SCRIPTED",
+    "UNADDRESSED",
+    "Provider",
+    "WireApi",
+    "built_in_provider",
+    "find_provider",
+    "is_header",
+    "provider_from_table",
+]
 
 MOST_RETRIES = 100
 
@@ -85,7 +95,7 @@ def find_provider(provider_id: str, tables: Mapping[str, Any], env: Mapping[str,
     else:
         known = ", ".join(dict.fromkeys((*tables, *(row.id for row in BUILT_IN))))
         raise ConfigError(f"Model provider `{provider_id}` not found; known are: {known}")
-    if not provider.base_url and provider_id != SCRIPTED:
+    if not provider.base_url and provider_id not in UNADDRESSED:
         variable = BY_ID[provider_id].address_variable
         raise ConfigError(
             f"the address of model provider `{provider_id}` is not known\n"

@@ -1,0 +1,160 @@
+"""Writes every exchange with a model to a file of JSON lines, without secrets: the file that `replay` plays.
+
+No headers of a request are in it, and of an answer's only those that decide how it is read.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.errors import ConfigError, ModelRefused
+from understudy.models.auth import Credentials
+from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url
+from understudy.models.mending import read_mended
+from understudy.models.providers import Provider
+from understudy.models.stream_secrets import hide_in_stream
+from understudy.models.transport import Exchange, ReadsText, Transport
+from understudy.policy.secrets import REDACTED, secret_pattern
+
+KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "location")
+LARGEST_ANSWER = 64 * 1024 * 1024
+
+Ending = Literal["whole", "left", "cut", "reset", "silent", "unreachable", "failed"]
+
+
+class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of the file."""
+
+    wire: str
+    request: Any  # the JSON that was sent
+    recording: int = 1  # version of this form
+    provider: str = ""
+    places: Mapping[str, str] = {}  # the folders that were in use, by what they were for
+    status: int | None = None  # None: no answer came
+    reason: str = ""
+    headers: Mapping[str, str] = {}
+    body: str = ""
+    ending: Ending = "whole"
+    failure: str = ""  # in words
+
+
+class Recorder:
+    """Stands before a transport."""
+
+    def __init__(
+        self, http: Transport, path: Path, provider: Provider, places: Mapping[str, str], credentials: Credentials
+    ) -> None:
+        self._http = http
+        self._path = path
+        self._provider = provider
+        self._places = places
+        self._credentials = credentials
+        _append(path, b"")  # whoever wants a recording learns at once that there will be none
+
+    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> Exchange:
+        request = read_mended(b"".join(body))
+        try:
+            response = await self._http.post(url, headers, body, seconds=seconds)
+        except HttpFailure as failure:
+            self.write(request, None, b"", ending_of(failure), str(failure))
+            raise
+        except asyncio.CancelledError:
+            self.write(request, None, b"", "left", "")
+            raise
+        return RecordedExchange(self, request, response)
+
+    def write(self, request: Any, response: Exchange | None, body: bytes, ending: Ending, failure: str) -> None:
+        """Raises ModelRefused: a recording with holes would be played wrongly."""
+        pattern = secret_pattern(self._credentials.known_secrets(self._provider))
+        kept = {} if response is None else {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
+        line = Recorded(
+            wire=self._provider.wire_api,
+            request=request,
+            provider=self._provider.id,
+            places=self._places,
+            status=None if response is None else response.status,
+            reason="" if response is None else response.reason,
+            headers=kept,
+            body=hide_in_stream(body.decode("utf-8", "replace"), pattern),
+            ending=ending,
+            failure=failure,
+        )
+        text = pattern.sub(REDACTED, msgspec.json.encode(line).decode())
+        try:
+            _append(self._path, text.encode() + b"\n")
+        except ConfigError as error:
+            raise ModelRefused(str(error)) from None
+
+
+class RecordedExchange(ReadsText):
+    def __init__(self, recorder: Recorder, request: Any, response: Exchange) -> None:
+        self.status = response.status
+        self.reason = response.reason
+        self.headers = response.headers
+        self._recorder = recorder
+        self._request = request
+        self._response = response
+        self._body = bytearray()
+        self._written = False
+
+    async def read(self, seconds: float) -> bytes:
+        try:
+            data = await self._response.read(seconds)
+        except HttpFailure as failure:
+            self._write(ending_of(failure), str(failure))
+            raise
+        if len(self._body) < LARGEST_ANSWER:
+            self._body += data
+        if not data:
+            self._write("whole")
+        return data
+
+    def finish(self) -> None:
+        self._response.finish()
+        self._write("whole")
+
+    def abort(self) -> None:
+        self._response.abort()
+        self._write("left")
+
+    def _write(self, ending: Ending, failure: str = "") -> None:
+        if not self._written:
+            self._written = True
+            self._recorder.write(self._request, self._response, bytes(self._body), ending, failure)
+
+
+def ending_of(failure: HttpFailure) -> Ending:
+    match failure:
+        case AnswerCut(by_force=True):
+            return "reset"
+        case AnswerCut():
+            return "cut"
+        case AnswerSilent():
+            return "silent"
+        case Unreachable():
+            return "unreachable"
+        case _:
+            return "failed"
+
+
+def _append(path: Path, data: bytes) -> None:
+    """In one write, so that two servers can record into one file. Raises ConfigError."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        try:
+            if not S_ISREG(os.fstat(file).st_mode):
+                raise ConfigError(f"cannot record to {path}: it is not a regular file\n`understudy.record` should name one.")
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot record to {path}: {error.strerror}\n`understudy.record` should name a file in a folder that is there."
+        ) from None

@@ -1,0 +1,145 @@
+"""Plays a recording in place of a provider: the network is not touched, and a request that was not recorded fails with a diff."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from understudy.config.providers import WIRES, WireApi
+from understudy.errors import ConfigError, ModelRefused
+from understudy.models.http import AnswerCut, AnswerSilent, BadAnswer, HttpFailure, Unreachable, Url
+from understudy.models.matching import Normaliser, difference
+from understudy.models.mending import read_mended
+from understudy.models.recording import Recorded
+from understudy.models.transport import ReadsText
+from understudy.policy.secrets import REDACTED, secret_pattern
+
+STEP = 64 * 1024  # bytes that are given at once
+
+_opened: dict[tuple[str, int, int], "Recording"] = {}  # so that all conversations of a process use up the same recording
+
+
+class Recording:
+    """A file, and which of its exchanges have been played."""
+
+    def __init__(self, path: Path, lines: Sequence[tuple[int, Recorded]]) -> None:
+        self.path = path
+        self._lines = lines
+        self._normalised = [Normaliser(line.places).normalise(line.request) for _, line in lines]
+        self._used: set[int] = set()
+
+    @property
+    def wire(self) -> WireApi:
+        return next(wire for wire in WIRES if wire == self._lines[0][1].wire)
+
+    @property
+    def model(self) -> str:
+        request: Any = self._lines[0][1].request
+        return str(cast(dict[str, Any], request).get("model", "")) if isinstance(request, dict) else ""
+
+    def take(self, request: Any, places: Mapping[str, str]) -> Recorded:
+        """The first exchange not played yet whose request is the same. Raises ModelRefused."""
+        sent = Normaliser(places).normalise(request)
+        left = [index for index in range(len(self._lines)) if index not in self._used]
+        for index in left:
+            if self._normalised[index] == sent:
+                self._used.add(index)
+                return self._lines[index][1]
+        if not left:
+            raise ModelRefused(
+                f"{self.path}: all {len(self._lines)} recorded exchanges have been played, and the model is asked again"
+            )
+        number = self._lines[left[0]][0]
+        raise ModelRefused(
+            f"{self.path}: this request was not recorded. {len(left)} of {len(self._lines)} exchanges are left; "
+            f"from the first of them it differs in this:\n{difference(self._normalised[left[0]], sent, number)}"
+        )
+
+
+def open_recording(path: Path) -> Recording:
+    """Raises ConfigError."""
+    try:
+        found = path.stat()
+        key = (str(path), found.st_mtime_ns, found.st_size)
+        if key not in _opened:
+            _opened[key] = Recording(path, _read(path, path.read_bytes()))
+        return _opened[key]
+    except OSError as error:
+        raise ConfigError(f"cannot read the recording {path}: {error.strerror}\n`understudy.replay` should name one.") from None
+
+
+def _read(path: Path, data: bytes) -> list[tuple[int, Recorded]]:
+    lines: list[tuple[int, Recorded]] = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            recorded = msgspec.json.decode(line, type=Recorded)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ConfigError(f"{path}: line {number} is not of a recording: {error}") from None
+        if recorded.recording != 1 or recorded.wire not in WIRES:
+            raise ConfigError(f"{path}: line {number} was recorded by another version of understudy")
+        lines.append((number, recorded))
+    if not lines:
+        raise ConfigError(f"the recording {path} is empty")
+    return lines
+
+
+class Player:
+    """Stands where a transport would."""
+
+    def __init__(self, recording: Recording, places: Mapping[str, str], secrets: Sequence[str]) -> None:
+        self._recording = recording
+        self._places = places
+        self._secrets = secret_pattern(secrets)
+
+    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> "Played":
+        text = self._secrets.sub(REDACTED, b"".join(body).decode("utf-8", "replace"))  # as they are not in the recording either
+        recorded = self._recording.take(read_mended(text.encode()), self._places)
+        if recorded.status is None:
+            if recorded.ending == "left":
+                await asyncio.sleep(seconds)
+            raise failure_of(recorded)
+        return Played(recorded)
+
+
+class Played(ReadsText):
+    def __init__(self, recorded: Recorded) -> None:
+        self.status = recorded.status or 0
+        self.reason = recorded.reason
+        self.headers = {**recorded.headers, "retry-after-ms": "0"}  # nobody recovers while we wait
+        self._recorded = recorded
+        self._body = recorded.body.encode()
+        self._at = 0
+
+    async def read(self, seconds: float) -> bytes:
+        await asyncio.sleep(0)  # as an answer from elsewhere would let others have their turn
+        data = self._body[self._at : self._at + STEP]
+        self._at += len(data)
+        if data or self._recorded.ending == "whole":
+            return data
+        if self._recorded.ending == "left":
+            await asyncio.sleep(seconds)
+        raise failure_of(self._recorded)
+
+    def finish(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+def failure_of(recorded: Recorded) -> HttpFailure:
+    match recorded.ending:
+        case "cut" | "reset":
+            return AnswerCut(recorded.failure, by_force=recorded.ending == "reset")
+        case "silent":
+            return AnswerSilent(recorded.failure)
+        case "left":  # whoever was there then did not wait any longer; so may this one
+            return AnswerSilent("the recorded answer goes no further")
+        case "unreachable":
+            return Unreachable(recorded.failure)
+        case _:
+            return BadAnswer(recorded.failure)

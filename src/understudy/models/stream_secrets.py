@@ -1,0 +1,83 @@
+"""Secrets that a stream spells out piece by piece: no single event holds them, so they are looked for across events."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from understudy.policy.secrets import REDACTED
+
+_Slot = tuple[dict[str, Any] | list[Any], str | int]  # where a text stands in an event: what holds it, and under which key
+_DATA = re.compile(r"^data:[ ]?(\{.*)$", re.MULTILINE)
+DEEPEST = 12
+
+
+def hide_in_stream(body: str, pattern: re.Pattern[str]) -> str:
+    """The body with every secret that only the joined pieces of a text show replaced; all else byte for byte."""
+    found = list(_DATA.finditer(body))
+    events = [_parse(match[1]) for match in found]
+    texts: dict[Any, list[tuple[int, _Slot]]] = {}
+    for number, event in enumerate(events):
+        for key, slot in _slots(event, _kind(event)):
+            texts.setdefault(key, []).append((number, slot))
+    changed: set[int] = set()
+    for pieces in texts.values():
+        if len(pieces) > 1:
+            changed |= _hide(pieces, pattern)
+    parts: list[str] = []
+    end = 0
+    for number, match in enumerate(found):
+        if number in changed:
+            parts += [body[end : match.start(1)], json.dumps(events[number], ensure_ascii=False, separators=(",", ":"))]
+            end = match.end(1)
+    return "".join([*parts, body[end:]])
+
+
+def _hide(pieces: list[tuple[int, _Slot]], pattern: re.Pattern[str]) -> set[int]:
+    """In place. The numbers of the events that changed."""
+    texts = [str(cast(Any, holder)[key]) for _, (holder, key) in pieces]
+    changed: set[int] = set()
+    for match in reversed(list(pattern.finditer("".join(texts)))):
+        start = 0
+        first = True
+        for index, text in enumerate(texts):
+            begin, stop = max(match.start() - start, 0), min(match.end() - start, len(text))
+            start += len(text)
+            if begin < stop:
+                texts[index] = text[:begin] + (REDACTED if first else "") + text[stop:]
+                first = False
+                changed.add(pieces[index][0])
+    for text, (_, (holder, key)) in zip(texts, pieces, strict=True):
+        cast(Any, holder)[key] = text
+    return changed
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _kind(event: Any) -> tuple[Any, ...]:
+    if not isinstance(event, dict):
+        return ()
+    table = cast(dict[str, Any], event)
+    return tuple(str(table.get(name)) for name in ("type", "index", "item_id", "output_index"))
+
+
+def _slots(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, _Slot]]:
+    if len(path) > DEEPEST:
+        return
+    entries: Any
+    if isinstance(value, dict):
+        entries = cast(dict[str, Any], value).items()
+    elif isinstance(value, list):
+        entries = enumerate(cast(list[Any], value))
+    else:
+        return
+    for key, entry in entries:
+        if isinstance(entry, str):
+            yield (*path, key), (cast(Any, value), key)
+        else:
+            yield from _slots(entry, (*path, key))
