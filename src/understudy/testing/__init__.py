@@ -10,6 +10,7 @@ in the package imports this folder.
 from understudy.testing.calls import Call, RpcError, ServerDied
 from understudy.testing.frames import FrameChecker
 from understudy.testing.home import SERVER_COMMAND, CodexHome, provider_settings, write_config
+from understudy.testing.line_process import LineProcess
 from understudy.testing.model import ReceivedRequest, ScriptedModel
 from understudy.testing.process import McpProcess, StartServer
 from understudy.testing.questions import Question
@@ -45,6 +46,7 @@ __all__ = [
     "Entry",
     "FrameChecker",
     "Hold",
+    "LineProcess",
     "McpProcess",
     "Question",
     "ReceivedRequest",

@@ -12,7 +12,7 @@ _LARGEST_LINE = 512 * 2**20
 _LAST_WORDS_SECONDS = 1.0  # stderr stays open for longer only if a grandchild holds it
 
 
-class LineProcess:
+class Child:
     """Calls `on_line` for each line, and `on_end` with the reason once there will be no more."""
 
     def __init__(

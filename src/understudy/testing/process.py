@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, cast
 
 from understudy.testing.calls import Call, RpcError, ServerDied
-from understudy.testing.child import LineProcess
+from understudy.testing.child import Child
 from understudy.testing.frames import FrameChecker, kind_of
 from understudy.testing.home import SERVER_COMMAND, CodexHome
 from understudy.testing.model import ScriptedModel
@@ -75,7 +75,7 @@ class McpProcess:
         self._initialize_on_entry = initialize
         self._checker = FrameChecker() if check_frames else None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._child: LineProcess | None = None
+        self._child: Child | None = None
         self._watched = watched or Watched(wait_seconds)
         self._next_id = 0
         self._requests_given = 0
@@ -99,7 +99,7 @@ class McpProcess:
         return self._cwd
 
     @property
-    def child(self) -> LineProcess:
+    def child(self) -> Child:
         assert self._child is not None, "the server has not been started"
         return self._child
 
@@ -153,7 +153,7 @@ class McpProcess:
     async def start(self) -> None:
         """Start the process without a word to it; entering the block does this and `initialize`."""
         home = self._prepare()
-        child = LineProcess(
+        child = Child(
             self._command,
             cwd=self.cwd,
             env=home.environment(self._env),
