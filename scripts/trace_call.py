@@ -6,8 +6,8 @@ and prints the files in the order in which the call first uses them, gathered by
 A *change of folder* is counted whenever the next file that is new to the call is in another folder than the one before it: somebody
 who reads along, opening each file when it is first needed, changes folder that often. It is counted from the start of the process
 to the answer of the call. What other threads do is one stretch of its own: going there and coming back are two changes. Left out
-are code that runs while a module is imported, and `protocol` and `errors.py`, which only name things. The order varies a little
-with the timing of disk and model, so the commonest of several runs is shown.
+are code that runs while a module is imported, and `protocol` and `errors.py`, which only name things. The order varies with
+the timing of disk and model, and timers may come in between, so the shortest way of several runs is shown.
 
 A *crossing* is a pair of files in different folders of which the first calls the second, however often.
 """
@@ -21,7 +21,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -216,9 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.serve:
         return serve_traced(given.serve)
-    ways = [trace(given.python) for _ in range(RUNS)]
-    commonest, _ = Counter(way.files() for way in ways).most_common(1)[0]
-    way = next(way for way in ways if way.files() == commonest)
+    way = min((trace(given.python) for _ in range(RUNS)), key=Way.changes)
     print(told(way, with_calls=given.calls))
     if given.crossings:
         print("\n".join(f"  {caller} -> {file}" for caller, file in way.crossings()))

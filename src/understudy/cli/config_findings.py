@@ -18,7 +18,6 @@ from understudy.config.load import load_config
 from understudy.config.model import Config
 from understudy.engine.setup import Setups
 from understudy.errors import ConfigError
-from understudy.models.http import HttpClient
 from understudy.protocol.records import Overrides
 
 SECTION = "Configuration"
@@ -62,7 +61,7 @@ def _try(home: Path, overrides: Overrides, flags: Flags, *, usable: bool = True)
     try:
         config = load_config(home, overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)
         if usable:
-            Setups(HttpClient(os.environ), os.environ).prepare(config, home).settings()
+            Setups(os.environ).prepare(config, home).settings()
     except ConfigError as error:
         first, *rest = str(error).split("\n")
         return None, (first, tuple(rest))

@@ -13,7 +13,7 @@ from understudy.config.model import Config
 from understudy.engine.setup import Setups
 from understudy.errors import AgentError, ConfigError, ModelError
 from understudy.models.auth import Credentials
-from understudy.models.http import HttpClient, HttpFailure, Url, parse_url
+from understudy.models.http import HttpFailure, Url, parse_url
 from understudy.models.http.connect import open_connection
 from understudy.models.http.connection import Connection
 from understudy.models.http.proxy import proxy_for
@@ -95,13 +95,13 @@ def _answer(config: Config, env: Mapping[str, str]) -> Finding:
 
 async def _ask(config: Config, env: Mapping[str, str]) -> None:
     """One word, by the very way that a turn takes. Raises `AgentError` or `TimeoutError`."""
-    http = HttpClient(env)
+    setups = Setups(env)
     try:
-        model = Setups(http, env).prepare(config, Path(os.devnull)).model
+        model = setups.prepare(config, Path(os.devnull)).model
         question = Message("user", (InputText("Answer with the single word OK."),))
         prompt = Prompt("You answer with a single word.", (question,), (), str(uuid.uuid4()))
         async with asyncio.timeout(ANSWER_SECONDS), model.stream(prompt) as answer:
             async for _ in answer:
                 return
     finally:
-        await http.aclose()
+        await setups.aclose()

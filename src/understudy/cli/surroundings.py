@@ -11,7 +11,6 @@ from understudy.cli.settings import read_config
 from understudy.cli.terminal import one_line
 from understudy.config.model import Config
 from understudy.engine.setup import Setups
-from understudy.models.http import HttpClient
 from understudy.protocol.choices import SandboxMode
 from understudy.protocol.records import Overrides
 from understudy.tools.host import ToolSettings
@@ -29,4 +28,4 @@ def configured(options: Namespace, *, mode: SandboxMode | None = None, more: Seq
 
 def tool_settings(config: Config, private_tmp: Path) -> ToolSettings:
     """Raises `ConfigError`."""
-    return Setups(HttpClient(os.environ), os.environ).prepare(config, private_tmp).settings()
+    return Setups(os.environ).prepare(config, private_tmp).settings()

@@ -1,4 +1,4 @@
-"""The sandbox settings and their defaults: what commands may write, reach and read when nothing is said."""
+"""The sandbox settings and their defaults: what commands may write, reach and read when nothing is said; and their places."""
 
 import os
 from collections.abc import Mapping
@@ -6,16 +6,31 @@ from pathlib import Path
 from typing import cast
 
 from understudy.config.home import expand, state_dir, user_home
-from understudy.config.model import Limits, SandboxSettings
+from understudy.config.model import Config, Limits, SandboxSettings
 from understudy.config.schema import Reader
 from understudy.places import defaults
-from understudy.places.own_code import own_code
+from understudy.places.own_code import load_nothing_from, own_code
+from understudy.places.places import Places, pin_places
 from understudy.places.resolving import is_within
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES, NetworkMode, SandboxMode
+from understudy.protocol.records import Pins
 
 _OPENED = "!"  # before an entry: not this one of the defaults
 
 _FOLDERS_OF_HOMES = ("/home", "/Users")
+
+
+def places_of(config: Config, known: Pins | None = None) -> Places:
+    """The places of a conversation as its configuration names them: pinned as `known`, and the rest as it is now."""
+    sandbox = config.sandbox
+    load_nothing_from((str(config.cwd), *map(str, sandbox.writable_roots)))
+    return pin_places(
+        str(config.cwd),
+        (str(root) for root in sandbox.writable_roots),
+        masked=(str(path) for path in sandbox.mask),
+        protected=sandbox.protect,
+        known=known,
+    )
 
 
 def read_sandbox(read: Reader, chosen: SandboxMode | None, *, home: Path, cwd: Path, env: Mapping[str, str]) -> SandboxSettings:

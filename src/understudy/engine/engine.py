@@ -12,7 +12,7 @@ import msgspec
 from understudy.config.home import find_home, state_dir
 from understudy.config.load import Configs
 from understudy.config.model import Config
-from understudy.config.places import places_of
+from understudy.config.sandbox import places_of
 from understudy.engine.commands import Commands
 from understudy.engine.conversation import Conversation
 from understudy.engine.fold import merge
@@ -24,7 +24,6 @@ from understudy.engine.tail import Told
 from understudy.engine.turn import TurnSetup
 from understudy.engine.watch import Watch
 from understudy.errors import BadRequest, NotAllowed, UnknownConversation
-from understudy.models.http import HttpClient
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
@@ -55,14 +54,14 @@ class Engine:
         self._env = dict(os.environ if env is None else env)
         self._server_cwd = Path.cwd()
         self._loop = asyncio.get_running_loop()
-        self._http = HttpClient(self._env)
-        self._setups = Setups(self._http, self._env)
-        self._configs = Configs(cli, self._server_cwd, self._env)
+        self._cli = cli
+        self._setups = Setups(self._env)
         self._commands = Commands()
         self._holding = Holding(self._loop)
         self._warming: asyncio.TimerHandle | None = None
         self._open_log = open_log
         self._log: Store | None = None
+        self._configs: Configs | None = None
         self._unkept: Unkept | None = None
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
@@ -230,6 +229,7 @@ class Engine:
 
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
+        self._configs = self._configs or Configs(self._cli, self._server_cwd, self._env)
         config = self._configs.load(self.home, overrides)
         for warning in config.warnings:
             if warning not in self._warned:
@@ -278,7 +278,7 @@ class Engine:
         if self._warming is not None:
             self._warming.cancel()
         await self._commands.close()
-        await self._http.aclose()
+        await self._setups.aclose()
         if self._log is not None:
             self._log.finish()
             await asyncio.sleep(0)  # whoever waited for the disk is told

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.config.docs import environment_context, user_instructions, user_instructions_message
-from understudy.config.instructions import default_instructions
+from understudy.config.docs import default_instructions, environment_context, user_instructions, user_instructions_message
 from understudy.config.model import Config
-from understudy.config.places import places_of
+from understudy.config.sandbox import places_of
 from understudy.engine.room import ContextLimits
 from understudy.engine.turn import TurnSetup
 from understudy.models.auth import Credentials
@@ -34,14 +33,15 @@ KEPT = 32  # configurations that conversations are prepared from; most processes
 
 
 class Setups:
-    """What turns need, made once for each configuration: conversations that are set up alike share it.
+    """What turns need, made once for each configuration: conversations that are set up alike share it, and all of them the
+    connections to models.
 
     Their own are the folder for temporary files, and the AGENTS.md files as they are now.
     """
 
-    def __init__(self, http: HttpClient, env: Mapping[str, str]) -> None:
-        self._http = http
+    def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
+        self._http: HttpClient | None = None
         self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
 
     def prepare(self, config: Config, private_tmp: Path, pins: Pins | None = None) -> TurnSetup:
@@ -50,28 +50,35 @@ class Setups:
         Raises `ConfigError`. Nothing is sent and no key is looked for yet.
         """
         places = places_of(config, pins)
+        preamble = _preamble(config, places)
         known = self._known.get(id(config))
         if known is None or config.model_provider in UNADDRESSED:  # a script is read anew, and played from its beginning
-            known = self._known[id(config)] = config, _prepare(config, self._http, self._env)
+            self._http = self._http or HttpClient(self._env)
+            known = self._known[id(config)] = config, _prepare(config, preamble, self._http, self._env)
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         setup = known[1]
-        preamble = _preamble(config, places)
         if preamble != setup.preamble:
             setup = msgspec.structs.replace(setup, preamble=preamble)
             self._known[id(config)] = config, setup
         settings = _settings_in(private_tmp, places, setup.settings)
         return msgspec.structs.replace(setup, settings=settings, pins=places.pins())
 
+    async def aclose(self) -> None:
+        """Every connection to a model ends."""
+        if self._http is not None:
+            await self._http.aclose()
 
-def _prepare(config: Config, http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
+
+def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
+    instructions = config.base_instructions if config.base_instructions is not None else default_instructions()
     addresses = {**env, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else env
     provider = find_provider(config.model_provider, config.provider_tables, addresses)
     model = open_model(provider, _model_settings(config, env), Credentials(env, config.home), http)
     return TurnSetup(
         model=model,
-        instructions=config.base_instructions if config.base_instructions is not None else default_instructions(),
-        preamble=(),
+        instructions=instructions,
+        preamble=preamble,
         find_tool=find_tool,
         offered=offered(Offer(config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds)),
         settings=_settings_later(config, provider, env),

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.model import Config
-from understudy.config.places import places_of
+from understudy.config.sandbox import places_of
 from understudy.models.providers import Provider
 from understudy.places.places import Places
 from understudy.policy.environment import shell_environment

@@ -1,10 +1,12 @@
 """Conversation ids as callers spell them, and what is wrong with one that is none."""
 
 import os
+import re
 
 _GROUPS = (8, 4, 4, 4, 12)
 _ALLOWED = "0123456789abcdefABCDEF-"
 _ALLOWED_BYTES = _ALLOWED.encode()
+_CANONICAL = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def new_uuid() -> str:
@@ -17,6 +19,8 @@ def new_uuid() -> str:
 
 def read_uuid(text: str) -> str:
     """The canonical form. Raises `ValueError` with the reason."""
+    if _CANONICAL.fullmatch(text):
+        return text
     body, offset, wrapped = _unwrap(text)
     if body.encode(errors="replace").translate(None, _ALLOWED_BYTES):
         index, character = next((index, character) for index, character in enumerate(body) if character not in _ALLOWED)

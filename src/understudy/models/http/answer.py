@@ -31,7 +31,7 @@ class Answer:
         self.headers: dict[str, str] = {}
         self.chunks: list[bytes] = []  # of the body; whoever reads them takes them out
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)  # until the answer is over
-        self._head_size = 0
+        self._fed = self._head_size = 0  # bytes while the head was not complete, and those of its headers
 
     @property
     def has_head(self) -> bool:
@@ -60,8 +60,8 @@ class Answer:
             else:
                 self._fail(f"the server's answer is not valid HTTP ({error})")
         if self.phase is Phase.HEAD:
-            self._head_size += len(data)
-            self._check_head_size(self._head_size)
+            self._fed += len(data)
+            self._check_head_size(self._fed)
         elif self.phase is not Phase.BODY:
             self._parser = None  # it points back to us: without this, both would wait for the garbage collector
 
@@ -99,6 +99,7 @@ class Answer:
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.phase is Phase.HEAD:  # trailers mean nothing to us
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+            self._head_size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
         if self.phase is not Phase.HEAD:
@@ -118,7 +119,7 @@ class Answer:
         coding = self.headers.get("transfer-encoding", "chunked")
         if coding.lower() != "chunked":
             self._fail(f"the server's answer has the transfer coding {coding[:40]!r}, which was not asked for")
-        self._check_head_size(sum(len(name) + len(value) for name, value in self.headers.items()))
+        self._check_head_size(self._head_size)
 
     def on_body(self, body: bytes) -> None:
         if self.phase is Phase.BODY:

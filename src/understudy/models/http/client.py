@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +39,7 @@ class HttpClient:
         self._idle: dict[Place, list[Connection]] = {}
         self._open: set[Connection] = set()
         self._routes: dict[Url, _Route] = {}  # as few as there are providers
+        self._most_kept = _most_kept()
         self._context: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -111,7 +113,7 @@ class HttpClient:
     def _keep(self, place: Place, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         connections = self._idle.setdefault(place, [])
-        if len(connections) >= _most_kept():
+        if len(connections) >= self._most_kept:
             connection.close()
             return
         connection.freed_at = loop.time()
@@ -139,8 +141,6 @@ class HttpClient:
 
 def _most_kept() -> int:
     """Where few files may be open, connections that nobody uses must leave enough for the store and for commands."""
-    import resource  # not on the way to the first answer
-
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return KEEP_PER_PLACE if most == resource.RLIM_INFINITY else min(KEEP_PER_PLACE, most // KEPT_SHARE)
 
