@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import scene, text_of, thread_of
-from understudy.testing import say
+from understudy.testing import McpProcess, ScriptedModel, say
 
 PATCH = "*** Begin Patch\n*** Add File: made.txt\n+by the grammar\n*** End Patch\n"
 
@@ -15,6 +15,26 @@ def streamed(*items: dict[str, Any]) -> dict[str, Any]:
     """An answer on the Responses wire with these items."""
     done = [{"type": "response.output_item.done", "item": item} for item in items]
     return {"events": [*done, {"type": "response.completed", "response": {"id": "resp_1"}}]}
+
+
+async def test_without_any_configuration_openai_is_asked_where_the_environment_says(tmp_path: Path) -> None:
+    async with ScriptedModel([say("x")]) as model:
+        env = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "sk-of-the-environment"}
+        async with McpProcess(cwd=tmp_path, env=env) as client:
+            assert text_of(await client.call_tool("codex", prompt="go")) == "x"
+    [request] = model.received
+    assert (request.path, request.body["model"]) == ("/v1/responses", "gpt-6.1-sol")
+    assert request.headers["authorization"] == "Bearer sk-of-the-environment"
+
+
+async def test_anthropic_is_asked_by_name(tmp_path: Path) -> None:
+    async with ScriptedModel([say("x")]) as model:
+        env = {"ANTHROPIC_BASE_URL": model.url.removesuffix("/v1"), "ANTHROPIC_API_KEY": "sk-ant-of-the-environment"}
+        async with McpProcess(cwd=tmp_path, env=env, config={"model_provider": "anthropic"}) as client:
+            assert text_of(await client.call_tool("codex", prompt="go")) == "x"
+    [request] = model.received
+    assert (request.path, request.body["model"]) == ("/v1/messages", "claude-sonnet-5-5")
+    assert (request.headers["x-api-key"], request.headers["anthropic-version"]) == (env["ANTHROPIC_API_KEY"], "2023-06-01")
 
 
 async def test_encrypted_reasoning_is_carried_through_the_turn_and_the_next_one(tmp_path: Path) -> None:

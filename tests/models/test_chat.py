@@ -26,6 +26,8 @@ from tests.models.loopback import (
     user,
 )
 from understudy.errors import ModelRefused, StreamLost
+from understudy.models.chat import UNSIGNED
+from understudy.models.encoding import NO_EYES
 from understudy.models.events import Completed, Counted, ItemDone, ModelEvent
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, InputText, Message, Reasoning, ReasoningText
@@ -398,3 +400,48 @@ async def test_what_is_added_to_the_history_meanwhile_is_not_sent() -> None:
         async with asyncio.timeout(BOUND), answer:
             assert await anext(answer) == TextDelta("ok")
     assert [message["content"] for message in server.requests[1].json["messages"]] == ["be brief", "first"]
+
+
+SIGNED = {"google": {"thought_signature": "EoYC"}}
+GEMINI = ModelSettings("gemini-3.5-flash")
+
+
+async def test_a_signature_beside_a_call_goes_back_with_it() -> None:
+    signed = {**call_delta(0, "a", "shell", "{}"), "extra_content": SIGNED}
+    async with (
+        loopback(stream(delta("tool_calls", tool_calls=[signed])), stream(delta("stop", content="ok"))) as server,
+        opened(server.url, settings=GEMINI) as model,
+    ):
+        [given, _] = await model.answer()
+        assert isinstance(given, ItemDone)
+        assert given.item == FunctionCall("shell", "{}", "a", extra=json.dumps(SIGNED, separators=(",", ":")))
+        other = FunctionCall("shell", "{}", "b")
+        await model.answer(prompt(user("a"), given.item, FunctionCallOutput("a", "x"), other, FunctionCallOutput("b", "y")))
+    calls = [message["tool_calls"][0] for message in server.requests[1].json["messages"] if "tool_calls" in message]
+    assert [call["extra_content"] for call in calls] == [SIGNED, UNSIGNED]
+
+
+async def test_signatures_that_the_provider_does_not_take_back_are_left_out() -> None:
+    refusal = status(400, "Bad Request", json.dumps([{"error": {"message": "Corrupted thought signature."}}]))
+    call = FunctionCall("shell", "{}", "a", extra=json.dumps(SIGNED))
+    async with loopback(refusal, stream(delta("stop", content="ok"))) as server, opened(server.url, settings=GEMINI) as model:
+        await model.answer(prompt(user("a"), call, FunctionCallOutput("a", "x")))
+    sent = [request.json["messages"][2]["tool_calls"][0]["extra_content"] for request in server.requests]
+    assert sent == [SIGNED, UNSIGNED]
+
+
+async def test_other_models_are_sent_no_signature() -> None:
+    call = FunctionCall("shell", "{}", "a", extra=json.dumps(SIGNED))
+    async with loopback(stream(delta("stop", content="ok"))) as server, opened(server.url) as model:
+        await model.answer(prompt(user("a"), call, FunctionCallOutput("a", "x")))
+    assert "extra_content" not in server.requests[0].body.decode()
+
+
+async def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
+    seen = Message("user", (InputText("see"), InputImage("data:image/png;base64,AA==")))
+    async with (
+        loopback(stream(delta("stop", content="ok"))) as server,
+        opened(server.url, settings=ModelSettings("gpt-oss:20b")) as model,
+    ):
+        await model.answer(prompt(seen))
+    assert server.requests[0].json["messages"][1]["content"] == f"see\n{NO_EYES}"

@@ -6,7 +6,7 @@ import msgspec
 
 from understudy.models.anthropic_stream import AnthropicDecoder
 from understudy.models.anthropic_turns import NO_OUTPUT, Part, Turn, plain_id, turns_of
-from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions
+from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions
 from understudy.models.families import EFFORTS, Family, family_of, output_limit
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import ContentPart, FunctionCall, FunctionCallOutput, InputImage, Message, Reasoning
@@ -18,7 +18,6 @@ MARK = {"type": "ephemeral"}  # what stands before it is kept in the provider's 
 BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384}  # tokens of thinking, for models that want a number
 LARGEST_BUDGET = 32768
 LEAST_OUTPUT = 1024
-NO_EYES = "(an image stood here; this model does not see images)"
 
 Block = dict[str, Any]
 

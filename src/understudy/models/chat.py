@@ -5,11 +5,14 @@ from typing import Any
 import msgspec
 
 from understudy.models.chat_stream import ChatDecoder
-from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions, outputs_after_calls
+from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, outputs_after_calls
+from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, InputImage, Item, Message, Reasoning
 
 encode = msgspec.json.Encoder().encode
+
+UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # for calls of other models, and of no thought
 
 _refuses_usage: set[str] = set()  # addresses that do not know `stream_options`; learnt once a process
 
@@ -20,6 +23,8 @@ class ChatWire:
     def __init__(self, settings: ModelSettings, place: str) -> None:
         self._settings = settings
         self._place = place
+        self._family = family_of(settings.model)
+        self._not_understood: set[str] = set()  # conversations whose signatures the provider does not take back
 
     @property
     def _asks_usage(self) -> bool:
@@ -30,7 +35,10 @@ class ChatWire:
 
     def body(self, prompt: Prompt) -> list[bytes]:
         system = (b'{"role":"system","content":', encode_instructions(prompt.instructions), b"}")
-        history = HISTORIES.encode("chat", prompt.conversation_id, outputs_after_calls(prompt.items), encode_message)
+        signatures = prompt.conversation_id not in self._not_understood
+        form = _Form(self._family, signatures)
+        name = f"chat {self._family.eyes:d}{self._family.signs_calls:d}{signatures:d}"
+        history = HISTORIES.encode(name, prompt.conversation_id, outputs_after_calls(prompt.items), form.encode)
         parts = [b'{"model":', encode(self._settings.model), b',"messages":[', *system, *history, b'],"stream":true']
         if self._asks_usage:
             parts.append(b',"stream_options":{"include_usage":true}')
@@ -46,6 +54,10 @@ class ChatWire:
         if status in (400, 422) and self._asks_usage and ("stream_options" in body or "include_usage" in body):
             _refuses_usage.add(self._place)
             return True
+        about_signatures = "thought signature" in body.lower() or "thought_signature" in body
+        if status == 400 and self._family.signs_calls and about_signatures and prompt.conversation_id not in self._not_understood:
+            self._not_understood.add(prompt.conversation_id)
+            return True
         return False
 
 
@@ -57,24 +69,37 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 TOOLS = ToolCache(_tool)
 
 
-def encode_message(item: Item) -> bytes:
-    match item:
-        case Message():
-            role = "system" if item.role == "developer" else item.role  # few providers know `developer`
-            return encode({"role": role, "content": _content(item)})
-        case FunctionCall():
-            function = {"name": item.name, "arguments": item.arguments}
-            call = {"id": item.call_id, "type": "function", "function": function}
-            return encode({"role": "assistant", "content": None, "tool_calls": [call]})
-        case Reasoning():
-            return b""
-        case _:
-            return encode({"role": "tool", "tool_call_id": item.call_id, "content": item.output})
+class _Form:
+    """How the items of a history are put, which depends on the model."""
+
+    def __init__(self, family: Family, signatures: bool) -> None:
+        self._eyes = family.eyes
+        self._signs = family.signs_calls
+        self._signatures = signatures  # the provider takes back those that it gave
+
+    def encode(self, item: Item) -> bytes:
+        match item:
+            case Message():
+                role = "system" if item.role == "developer" else item.role  # few providers know `developer`
+                return encode({"role": role, "content": _content(item, self._eyes)})
+            case FunctionCall():
+                function = {"name": item.name, "arguments": item.arguments}
+                call: dict[str, Any] = {"id": item.call_id, "type": "function", "function": function}
+                if self._signs:
+                    given = item.extra if self._signatures else None
+                    call["extra_content"] = UNSIGNED if given is None else msgspec.Raw(given.encode())
+                return encode({"role": "assistant", "content": None, "tool_calls": [call]})
+            case Reasoning():
+                return b""
+            case _:
+                return encode({"role": "tool", "tool_call_id": item.call_id, "content": item.output})
 
 
-def _content(message: Message) -> str | list[dict[str, Any]]:
+def _content(message: Message, eyes: bool) -> str | list[dict[str, Any]]:
     if not any(isinstance(part, InputImage) for part in message.content):
         return message.text()
+    if not eyes:
+        return "\n".join(NO_EYES if isinstance(part, InputImage) else part.text for part in message.content)
     return [
         {"type": "image_url", "image_url": {"url": part.image_url}}
         if isinstance(part, InputImage)

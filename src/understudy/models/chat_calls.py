@@ -28,6 +28,7 @@ class CallDelta(msgspec.Struct, gc=False):
     index: Any = None
     id: Any = None
     function: FunctionDelta | None = None
+    extra_content: Any = None  # Gemini's signature of a thought
 
 
 class _OpenCall:
@@ -36,6 +37,7 @@ class _OpenCall:
         self.position = position  # among the calls of the answer
         self.id = ""
         self.name = ""
+        self.extra: str | None = None
         self._arguments = StringIO()
         self.size = 0
         self.has_arguments = False  # perhaps empty ones
@@ -59,7 +61,7 @@ class _OpenCall:
 
     def item(self, call_id: str) -> FunctionCall:
         arguments = whole(self._arguments.getvalue())
-        return FunctionCall(name=whole(self.name), arguments=arguments if arguments.strip() else "{}", call_id=call_id)
+        return FunctionCall(whole(self.name), arguments if arguments.strip() else "{}", call_id, extra=self.extra)
 
 
 class ChatCalls:
@@ -90,6 +92,9 @@ class ChatCalls:
             self._by_id[call.index is None, call_id] = call
         call.add(call_id, name, arguments)
         call.has_arguments |= function.arguments is not None
+        if part.extra_content:
+            call.extra = _arguments(part.extra_content)
+            self._sizes.add_arguments(call.extra)
 
     def rest(self) -> Iterator[FunctionCall]:
         """At the end of the answer: all that were not given yet."""

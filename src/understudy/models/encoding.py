@@ -15,6 +15,7 @@ ToolEncoder = Callable[[ToolSpec], dict[str, Any]]
 
 _encode = msgspec.json.Encoder().encode
 
+NO_EYES = "(an image stood here; this model does not see images)"
 CACHED_BYTES = 8 * 1024 * 1024
 CACHED_OFFERS = 16
 

@@ -27,6 +27,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = True  # several calls in one answer
     patch: Literal["grammar", "function"] = "function"  # how it is offered `apply_patch`, where the wire has the choice
     eyes: bool = True
+    signs_calls: bool = False  # each call carries a signature that has to come back with it
 
     @property
     def known(self) -> bool:
@@ -190,8 +191,22 @@ FAMILIES = (
     Family(prefixes=("claude-3-5",), window=200_000, output=8_192),
     Family(prefixes=("claude-3",), window=200_000, output=4_096),
     # Google
-    Family(prefixes=("gemini-3",), window=1_048_576, output=65_536, reasoning="effort", efforts=("minimal", *_LOW_TO_HIGH)),
-    Family(prefixes=("gemini-3-pro", "gemini-3.1-pro"), window=1_048_576, output=65_536, reasoning="effort", efforts=_LOW_TO_HIGH),
+    Family(
+        prefixes=("gemini-", "gemini-3"),
+        window=1_048_576,
+        output=65_536,
+        reasoning="effort",
+        efforts=("minimal", *_LOW_TO_HIGH),
+        signs_calls=True,
+    ),
+    Family(
+        prefixes=("gemini-3-pro", "gemini-3.1-pro"),
+        window=1_048_576,
+        output=65_536,
+        reasoning="effort",
+        efforts=_LOW_TO_HIGH,
+        signs_calls=True,
+    ),
     Family(prefixes=("gemini-2.5", "gemini-flash", "gemini-pro"), window=1_048_576, output=65_536, reasoning="effort"),
     Family(prefixes=("gemini-2.0", "gemini-1.5"), window=1_048_576, output=8_192),
     Family(prefixes=("gemma-4",), window=262_144, output=32_768),

@@ -56,6 +56,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, tag="function_call", t
     call_id: str
     id: str | None = None
     custom: bool = False  # the model wrote free text, which stands in `arguments` as `{"input": …}`
+    extra: str | None = None  # JSON that a Chat provider put beside the call and wants back: Gemini's signature of a thought
 
 
 class FunctionCallOutput(msgspec.Struct, frozen=True, gc=False, tag="function_call_output", tag_field="type"):
