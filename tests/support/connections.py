@@ -22,7 +22,8 @@ from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.mcp.tool_table import TOOLS, ClientTool
-from understudy.store.sqlite import SqliteLog
+from understudy.store.log import Store
+from understudy.store.opening import open_store
 from understudy.testing import provider_settings
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
@@ -116,7 +117,7 @@ class EngineHere:
         model_url: str = "http://127.0.0.1:9/v1",
         *,
         config: Mapping[str, Any] | None = None,
-        open_log: Callable[[Path, asyncio.AbstractEventLoop], SqliteLog] = SqliteLog,
+        open_log: Callable[[Path, asyncio.AbstractEventLoop], Store] = open_store,
     ) -> None:
         home = folder / "home"
         home.mkdir(exist_ok=True)

@@ -144,6 +144,16 @@ class Following:
         """From here on the viewer is shown everything after the cursor as it happens. It has read up to what is published."""
         self._conversation.tail.broadcast.followers.append(self)
 
+    async def go_live_from_cursor(self) -> None:
+        """Like `go_live`, for a viewer that has not read up to what is published: it is shown that first."""
+        while not self.caught_up:
+            entries = await self.read_page()
+            if not entries:
+                break
+            for entry in entries:
+                self._pass_on(LiveEntry(entry))
+        self.go_live()
+
     def wait(self) -> None:
         """Somebody waits for the end of a turn: should its process die, it is taken over here."""
         self._conversation.waiting.append(self)

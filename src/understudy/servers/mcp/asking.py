@@ -30,6 +30,7 @@ from understudy.servers.sink import Sink
 logger = logging.getLogger(__name__)
 
 CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
+MAY_NOT_APPROVE = "the caller does not have the right to approve, and nobody who has it watches"
 NOT_READABLE = "the client's answer to the approval question could not be read"
 
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}

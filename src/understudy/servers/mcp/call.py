@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from understudy.engine.engine import Engine
-from understudy.engine.handle import Kept
+from understudy.engine.handle import Handle, Kept
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.servers.failures import to_rpc_error
+from understudy.servers.mcp.in_order import InOrder
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.sink import Sink
 
@@ -69,6 +70,19 @@ class ClientContext:
         self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation
         self.streams: dict[ConversationId, StreamViewer] = {}  # one for each conversation it watches
         self.snapshots: Snapshots | None = None
+        self._order = InOrder()
+
+    async def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Handle:
+        """Requests about one conversation get on from here in the order in which the client sent them, however long the log
+        takes for each; a handler that submits an op does so without waiting for anything else before it.
+
+        Raises `UnknownConversation`, also where the caller may not read it.
+        """
+        await self._order.enter(conversation_id)
+        try:
+            return await self.engine.find(self.caller, conversation_id, to_send=to_send)
+        finally:
+            self._order.leave(conversation_id)
 
 
 class Call:
@@ -107,13 +121,13 @@ class Call:
 
     def finish(self, returned: Any) -> None:
         """Answer with what the handler returned, as soon as that holds."""
-        match returned:
-            case Later():
-                pass
-            case OnceKept(kept=kept, result=result):
-                kept.when_known(lambda error: self.answer(result) if error is None else self.fail(error))
-            case _:
-                self.answer(returned)
+        if returned is LATER:
+            return
+        if type(returned) is OnceKept:
+            result = returned.result
+            returned.kept.when_known(lambda error: self.answer(result) if error is None else self.fail(error))
+        else:
+            self.answer(returned)
 
     def answer(self, result: Any) -> None:
         if self.answered:

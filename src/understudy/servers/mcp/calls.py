@@ -29,10 +29,16 @@ WHAT_TO_DO = (
 class CallViewer:
     """Events go to the call that began the turn; one that joined it gets only its answer."""
 
-    def __init__(self, call: Call, handle: Handle, presentation: Presentation, progress: "Progress | None") -> None:
+    def __init__(
+        self, call: Call, handle: Handle, presentation: Presentation, progress: "Progress | None", *, created: bool = False
+    ) -> None:
+        """`created`: the call has just made the conversation, and is shown it from its first record on."""
         self.call = call
         self.handle = handle
-        self.following = handle.follow(self, room=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning)
+        self.following = handle.follow(
+            self, after=0 if created else None, room=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
+        )
+        self.following.leads = created
         self._peer = peer = call.client.peer
         self._sink = call.sink
         self._codec = codec = presentation.codec(handle)
@@ -51,7 +57,7 @@ class CallViewer:
 
     async def send(self, message: Message) -> None:
         """Send the message, and wait for the end of its turn from now on."""
-        self.following.go_live()
+        await self.following.go_live_from_cursor()
         self.following.wait()
         await self.handle.submit(self.handle.message(message), self.following)
 
@@ -73,12 +79,13 @@ class CallViewer:
 
     def question(self, question: Question, turn: str) -> None:
         self._questions[question.call_id] = question
-        from understudy.servers.mcp.asking import CANNOT_BE_ASKED, ask_peer  # most turns ask nothing
+        from understudy.servers.mcp.asking import CANNOT_BE_ASKED, MAY_NOT_APPROVE, ask_peer  # most turns ask nothing
 
         if self.following.can_answer:
             ask_peer(self._peer, self._sink, self.call.id, self.handle, question, turn)
         elif not self.handle.can_be_answered():
-            self.handle.deny_unasked(question.call_id, CANNOT_BE_ASKED, turn)
+            reason = MAY_NOT_APPROVE if self.can_answer else CANNOT_BE_ASKED
+            self.handle.deny_unasked(question.call_id, reason, turn)
 
     def question_closed(self, call_id: str, turn: str) -> None:
         self._peer.withdraw_question(self.handle.id, turn, call_id)

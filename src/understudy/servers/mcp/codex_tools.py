@@ -32,7 +32,7 @@ async def codex(call: Call) -> Later:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
         raise type(error)(f"Failed to start Codex session: {error}") from error
-    return await _begin(call, handle, values["prompt"])
+    return await _begin(call, handle, values["prompt"], created=True)
 
 
 async def codex_reply(call: Call) -> Later:
@@ -50,7 +50,7 @@ async def codex_reply(call: Call) -> Later:
     except ValueError as error:
         raise InvalidArguments(f"Failed to parse session_id: {error}\n{arguments.WHAT_AN_ID_IS}") from None
     try:
-        handle = await call.client.engine.find(call.client.caller, conversation_id, to_send=True)
+        handle = await call.client.find(conversation_id, to_send=True)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
     return await _begin(call, handle, values["prompt"])
@@ -63,9 +63,9 @@ def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
         raise InvalidArguments(f"Failed to parse configuration for Codex tool: {error}") from None
 
 
-async def _begin(call: Call, handle: Handle, prompt: str) -> Later:
+async def _begin(call: Call, handle: Handle, prompt: str, *, created: bool = False) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
-    viewer = CallViewer(call, handle, presentation_from(handle.setup().config), _progress(call))
+    viewer = CallViewer(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
     try:
         await viewer.send(Message("user", (InputText(prompt),)))
     except UnknownConversation:

@@ -135,6 +135,6 @@ def _read(members: Arguments, call: Call) -> dict[str, Any]:
 async def _find(call: Call, values: dict[str, Any]) -> Handle:
     conversation_id = ConversationId(arguments.read_id(values["conversation_id"], "conversation_id"))
     try:
-        return await call.client.engine.find(call.client.caller, conversation_id)
+        return await call.client.find(conversation_id)
     except UnknownConversation:
         raise UnknownConversation(f"Session does not exist: {conversation_id}\n{WHERE_IDS_ARE}") from None

@@ -1,0 +1,71 @@
+"""The real store, with answers that are as slow as a test wants them: as those of a database on another machine are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry
+from understudy.store.claims import SqliteClaim
+from understudy.store.log import Holder, Letter, Page, Partial, Position
+from understudy.store.sqlite import SqliteLog
+
+
+class SlowLog(SqliteLog):
+    """Each read takes as many steps of the event loop as `steps` says, from its front; those after them take none.
+
+    While `stalls` is set no read is answered at all.
+    """
+
+    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(folder, loop)
+        self.steps: deque[int] = deque()
+        self.waiting = 0  # reads that are not answered yet
+        self._goes_on = asyncio.Event()
+        self._goes_on.set()
+
+    def stall(self) -> None:
+        self._goes_on.clear()
+
+    def go_on(self) -> None:
+        self._goes_on.set()
+
+    async def _slowly(self) -> None:
+        self.waiting += 1
+        try:
+            for _ in range(self.steps.popleft() if self.steps else 0):
+                await asyncio.sleep(0)
+            await self._goes_on.wait()  # does not suspend where it is set
+        finally:
+            self.waiting -= 1
+
+    async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> SqliteClaim | Holder:
+        await self._slowly()
+        return await super().claim(conversation_id, known)
+
+    async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
+        await self._slowly()
+        return await super().holder(conversation_id, identify=identify)
+
+    async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        await self._slowly()
+        return await super().positions(conversation_ids)
+
+    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+        await self._slowly()
+        return await super().read(conversation_id, after, limit)
+
+    async def partial(self, conversation_id: ConversationId) -> Partial | None:
+        await self._slowly()
+        return await super().partial(conversation_id)
+
+    async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
+        await self._slowly()
+        return await super().letters(conversation_id)
+
+    async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+        await self._slowly()
+        return await super().list(limit, cursor, archived=archived)
