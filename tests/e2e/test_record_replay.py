@@ -186,9 +186,29 @@ async def test_without_a_recording_the_provider_says_how_to_name_one(tmp_path: P
     assert 'Set `replay = "FILE"`' in text_of(result)
 
 
-@pytest.mark.parametrize("place", ["missing/session.jsonl", "/dev/null", "."])
+@pytest.mark.parametrize("place", ["missing/session.jsonl", "/dev/null", ".", "notes.txt"])
 async def test_a_recording_that_cannot_be_written_is_told_before_the_model_is_asked(tmp_path: Path, place: str) -> None:
+    (folder(tmp_path, "one") / "notes.txt").write_text("something else")
     async with recording([], tmp_path, "chat", **{"understudy.record": place}) as (_, client):
         result = await client.call_tool("codex", prompt="go")
     assert result["isError"] is True
     assert "cannot record to" in text_of(result)
+    assert (tmp_path / "one" / "notes.txt").read_text() == "something else"
+
+
+async def test_a_secret_that_looks_like_a_number_leaves_a_recording_that_can_be_played(tmp_path: Path) -> None:
+    script = [call("shell", command=["true"]), say("x", usage=(20261115, 1))]
+    async with (
+        ScriptedModel(script) as model,
+        McpProcess(
+            model.url,
+            cwd=folder(tmp_path, "one"),
+            config={"understudy.record": str(tmp_path / "session.jsonl")},
+            env={"DATABASE_PASSWORD": "20261115"},
+        ) as client,
+    ):
+        assert text_of(await client.call_tool("codex", prompt="go")) == "x"
+    async with replaying(tmp_path) as client:
+        made = client.call_tool("codex", prompt="go")
+        assert text_of(await made) == "x"
+        assert [event["input_tokens"] for event in client.events(made) if event["type"] == "token_count"] == [20261115]

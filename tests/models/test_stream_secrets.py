@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.models.stream_secrets import hide_in_stream
+from understudy.models.stream_secrets import hide_in_body
 
 SECRET = "hunter2-hunter2"
 PATTERN = re.compile(SECRET)
@@ -46,18 +46,30 @@ def test_a_secret_is_hidden_however_it_is_cut_and_the_rest_stays(wire: Any, cuts
     text = f"{before}{SECRET}{after}{SECRET}"
     places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     pieces = [text[start:end] for start, end in pairwise(places)]
-    hidden = hide_in_stream(body_of([wire(piece) for piece in pieces]), PATTERN)
-    if len(pieces) > 1:
-        assert joined(hidden, wire) == text.replace(SECRET, "[redacted]")
+    hidden = hide_in_body(body_of([wire(piece) for piece in pieces]), PATTERN)
+    assert joined(hidden, wire) == text.replace(SECRET, "[redacted]")
 
 
 @given(st.text())
 def test_a_body_without_secrets_stays_byte_for_byte(body: str) -> None:
-    assert hide_in_stream(body, re.compile("never-in-it-0123456789")) == body
+    assert hide_in_body(body, re.compile("never-in-it-0123456789")) == body
 
 
 def test_texts_of_different_blocks_are_not_joined() -> None:
     first = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": SECRET[:7]}}
     second = {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": SECRET[7:]}}
     body = body_of([first, second])
-    assert hide_in_stream(body, PATTERN) == body
+    assert hide_in_body(body, PATTERN) == body
+
+
+def test_numbers_and_the_form_of_events_stay() -> None:
+    pattern = re.compile("20261115")
+    body = body_of([{"usage": {"input_tokens": 20261115}, "text": "it is 20261115"}])
+    hidden = hide_in_body(body, pattern)
+    assert json.loads(hidden.splitlines()[1].removeprefix("data: ")) == {
+        "usage": {"input_tokens": 20261115},
+        "text": "it is [redacted]",
+    }
+    whole = json.dumps({"error": {"message": "20261115", "code": 20261115}})
+    assert json.loads(hide_in_body(whole, pattern)) == {"error": {"message": "[redacted]", "code": 20261115}}
+    assert hide_in_body("plain 20261115", pattern) == "plain [redacted]"

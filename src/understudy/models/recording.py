@@ -17,11 +17,12 @@ from understudy.models.auth import Credentials
 from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url
 from understudy.models.mending import read_mended
 from understudy.models.providers import Provider
-from understudy.models.stream_secrets import hide_in_stream
+from understudy.models.stream_secrets import hide, hide_in_body
 from understudy.models.transport import Exchange, ReadsText, Transport
-from understudy.policy.secrets import REDACTED, secret_pattern
+from understudy.policy.secrets import secret_pattern
 
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "location")
+BEGINNING = b'{"wire":'  # of every line
 LARGEST_ANSWER = 64 * 1024 * 1024
 
 Ending = Literal["whole", "left", "cut", "reset", "silent", "unreachable", "failed"]
@@ -54,6 +55,7 @@ class Recorder:
         self._provider = provider
         self._places = places
         self._credentials = credentials
+        _check(path)
         _append(path, b"")  # whoever wants a recording learns at once that there will be none
 
     async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> Exchange:
@@ -74,19 +76,18 @@ class Recorder:
         kept = {} if response is None else {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
         line = Recorded(
             wire=self._provider.wire_api,
-            request=request,
+            request=hide(request, pattern),
             provider=self._provider.id,
             places=self._places,
             status=None if response is None else response.status,
             reason="" if response is None else response.reason,
             headers=kept,
-            body=hide_in_stream(body.decode("utf-8", "replace"), pattern),
+            body=hide_in_body(body.decode("utf-8", "replace"), pattern),
             ending=ending,
-            failure=failure,
+            failure=hide(failure, pattern),
         )
-        text = pattern.sub(REDACTED, msgspec.json.encode(line).decode())
         try:
-            _append(self._path, text.encode() + b"\n")
+            _append(self._path, msgspec.json.encode(line) + b"\n")
         except ConfigError as error:
             raise ModelRefused(str(error)) from None
 
@@ -140,6 +141,19 @@ def ending_of(failure: HttpFailure) -> Ending:
             return "unreachable"
         case _:
             return "failed"
+
+
+def _check(path: Path) -> None:
+    """Whoever names a file may mean another one: nothing is added to what is no recording. Raises ConfigError."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(BEGINNING))
+    except OSError:
+        return  # it is not there yet, or `_append` says what is wrong
+    if start and start != BEGINNING:
+        raise ConfigError(
+            f"cannot record to {path}: it is not a recording\nName a new file in `understudy.record`, or delete that one."
+        )
 
 
 def _append(path: Path, data: bytes) -> None:

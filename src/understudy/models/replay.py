@@ -13,8 +13,9 @@ from understudy.models.http import AnswerCut, AnswerSilent, BadAnswer, HttpFailu
 from understudy.models.matching import Normaliser, difference
 from understudy.models.mending import read_mended
 from understudy.models.recording import Recorded
+from understudy.models.stream_secrets import hide
 from understudy.models.transport import ReadsText
-from understudy.policy.secrets import REDACTED, secret_pattern
+from understudy.policy.secrets import secret_pattern
 
 STEP = 64 * 1024  # bytes that are given at once
 
@@ -27,7 +28,7 @@ class Recording:
     def __init__(self, path: Path, lines: Sequence[tuple[int, Recorded]]) -> None:
         self.path = path
         self._lines = lines
-        self._normalised = [Normaliser(line.places).normalise(line.request) for _, line in lines]
+        self._normalised: dict[int, Any] = {}  # of those that were looked at: a long recording is not made ready all at once
         self._used: set[int] = set()
 
     @property
@@ -44,7 +45,7 @@ class Recording:
         sent = Normaliser(places).normalise(request)
         left = [index for index in range(len(self._lines)) if index not in self._used]
         for index in left:
-            if self._normalised[index] == sent:
+            if self._comparable(index) == sent:
                 self._used.add(index)
                 return self._lines[index][1]
         if not left:
@@ -54,8 +55,14 @@ class Recording:
         number = self._lines[left[0]][0]
         raise ModelRefused(
             f"{self.path}: this request was not recorded. {len(left)} of {len(self._lines)} exchanges are left; "
-            f"from the first of them it differs in this:\n{difference(self._normalised[left[0]], sent, number)}"
+            f"from the first of them it differs in this:\n{difference(self._comparable(left[0]), sent, number)}"
         )
+
+    def _comparable(self, index: int) -> Any:
+        if index not in self._normalised:
+            line = self._lines[index][1]
+            self._normalised[index] = Normaliser(line.places).normalise(line.request)
+        return self._normalised[index]
 
 
 def open_recording(path: Path) -> Recording:
@@ -96,8 +103,8 @@ class Player:
         self._secrets = secret_pattern(secrets)
 
     async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> "Played":
-        text = self._secrets.sub(REDACTED, b"".join(body).decode("utf-8", "replace"))  # as they are not in the recording either
-        recorded = self._recording.take(read_mended(text.encode()), self._places)
+        request = hide(read_mended(b"".join(body)), self._secrets)  # as they are not in the recording either
+        recorded = self._recording.take(request, self._places)
         if recorded.status is None:
             if recorded.ending == "left":
                 await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Secrets that a stream spells out piece by piece: no single event holds them, so they are looked for across events."""
+"""Takes secrets out of what is recorded. A stream may spell one out piece by piece, so they are looked for across its events."""
 
 import json
 import re
@@ -12,9 +12,23 @@ _DATA = re.compile(r"^data:[ ]?(\{.*)$", re.MULTILINE)
 DEEPEST = 12
 
 
-def hide_in_stream(body: str, pattern: re.Pattern[str]) -> str:
-    """The body with every secret that only the joined pieces of a text show replaced; all else byte for byte."""
+def hide(value: Any, pattern: re.Pattern[str]) -> Any:
+    """JSON without the secrets in its texts. Numbers stay, and so does its form."""
+    if isinstance(value, str):
+        return pattern.sub(REDACTED, value)
+    if isinstance(value, list):
+        return [hide(entry, pattern) for entry in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {key: hide(entry, pattern) for key, entry in cast(dict[str, Any], value).items()}
+    return value
+
+
+def hide_in_body(body: str, pattern: re.Pattern[str]) -> str:
+    """An answer without secrets, also without those that only the joined pieces of a text show; all else byte for byte."""
     found = list(_DATA.finditer(body))
+    if not found and isinstance(whole := _parse(body), dict | list):
+        clean = hide(whole, pattern)
+        return body if clean == whole else _dump(clean)
     events = [_parse(match[1]) for match in found]
     texts: dict[Any, list[tuple[int, _Slot]]] = {}
     for number, event in enumerate(events):
@@ -27,10 +41,17 @@ def hide_in_stream(body: str, pattern: re.Pattern[str]) -> str:
     parts: list[str] = []
     end = 0
     for number, match in enumerate(found):
-        if number in changed:
-            parts += [body[end : match.start(1)], json.dumps(events[number], ensure_ascii=False, separators=(",", ":"))]
+        event = events[number]
+        if event is not None:
+            clean = hide(event, pattern)
+            parts.append(pattern.sub(REDACTED, body[end : match.start(1)]))
+            parts.append(match[1] if clean == event and number not in changed else _dump(clean))
             end = match.end(1)
-    return "".join([*parts, body[end:]])
+    return "".join([*parts, pattern.sub(REDACTED, body[end:])])
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _hide(pieces: list[tuple[int, _Slot]], pattern: re.Pattern[str]) -> set[int]:
