@@ -23,6 +23,7 @@ RULES = ("tests/test_import_order.py", "tests/test_startup_imports.py")
 EXAMPLES = {
     "Add a tool": ("tests/tools/test_what_tools_can_reach.py",),
     "Add a provider": ("tests/models/test_providers.py",),
+    "Add a front door": ("tests/cli/test_commands.py", "tests/test_engine_border.py"),
 }
 
 
