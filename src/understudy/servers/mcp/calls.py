@@ -35,10 +35,6 @@ class CallViewer:
         """`created`: the call has just made the conversation, and is shown it from its first record on."""
         self.call = call
         self.handle = handle
-        self.following = handle.follow(
-            self, after=0 if created else None, room=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
-        )
-        self.following.leads = created
         self._peer = peer = call.client.peer
         self._sink = call.sink
         self._codec = codec = presentation.codec(handle)
@@ -48,8 +44,12 @@ class CallViewer:
         self._questions: dict[str, Question] = {}  # of its turn, not decided yet
         self._refused: list[dict[str, str]] = []
         self._progress = progress
-        call.when_answered(self._leave)
         call.result_at_end = failed_result(SERVER_ENDED, handle.id)
+        self.following = handle.follow(
+            self, after=0 if created else None, room=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
+        )
+        self.following.leads = created
+        call.when_answered(self._leave)
 
     @property
     def can_answer(self) -> bool:
