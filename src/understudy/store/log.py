@@ -1,7 +1,7 @@
 """What the rest asks of a store of conversations: append with an epoch, read, list. SQLite answers it; a server database could.
 
-An idle conversation has no owner. Whoever runs a turn holds its claim, which ends with its process or is lost, and an epoch that
-every append must match, so that a process that was overtaken cannot write.
+No process holds an idle conversation. Whoever runs a turn holds its claim, which ends with its process or is lost, and an epoch
+that every append must match, so that a process that was overtaken cannot write.
 """
 
 import asyncio
