@@ -61,9 +61,9 @@ FILES = {
     "policy/words.py": Tests(("tests/policy/test_words.py",), "tests/policy"),
     "tools/patch/plan.py": Tests(("tests/tools/patch/test_plan.py",), "tests/tools"),
     "engine/fold.py": Tests(("tests/engine/test_fold_values.py", "tests/engine/test_fold.py"), "tests/engine"),
-    "engine/feed.py": Tests(("tests/engine/test_feed_values.py", "tests/engine/test_feed.py"), "tests/engine"),
+    "engine/tail.py": Tests(("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"), "tests/engine"),
     "store/writing.py": Tests(("tests/store/test_writing.py", "tests/store/test_append.py"), "tests/store"),
-    "servers/mcp/calls.py": Tests(
+    "servers/mcp/call_viewer.py": Tests(
         ("tests/servers/test_watching_calls.py", "tests/servers/test_refusals.py", "tests/servers/test_calls.py"), "tests/servers"
     ),
 }

@@ -88,7 +88,7 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "understudy.policy",
     "understudy.sandbox",
     "understudy.servers.mcp.conversation_tools",
-    "understudy.servers.modern",
+    "understudy.servers.modern_events",
     "understudy.tools.acts",
     "understudy.tools.patch",
     "understudy.tools.shell",

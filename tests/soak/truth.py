@@ -21,7 +21,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.servers.codec import encode_user_message, project
+from understudy.servers.seed_events import encode_user_message, project
 from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
 

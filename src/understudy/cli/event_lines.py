@@ -5,7 +5,8 @@ import msgspec
 from understudy.cli.stored import rfc3339
 from understudy.engine.broadcast import LiveDelta
 from understudy.protocol.records import Entry, UserMessage
-from understudy.servers.codec import Encoded, encode_delta, encode_user_message, project
+from understudy.servers.event_codec import Encoded
+from understudy.servers.seed_events import encode_delta, encode_user_message, project
 
 _encode = msgspec.json.Encoder().encode
 

@@ -23,8 +23,8 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
-from understudy.servers.codec import changes_on_wire
 from understudy.servers.mcp.peer import Asked, Peer
+from understudy.servers.seed_events import changes_on_wire
 from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from understudy.servers.mcp.peer import Peer
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
-    from understudy.servers.mcp.streams import Snapshots, StreamViewer
+    from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from understudy.servers.mcp.call import LATER, Call, Later, OnceKept
 from understudy.servers.mcp.conversation_rows import page_of_rows
 from understudy.servers.mcp.presentation import presentation_of
 from understudy.servers.mcp.results import WithMeta
-from understudy.servers.mcp.streams import Snapshots, StreamViewer
+from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
 
 DEFAULT_PAGE = 50
 LARGEST_PAGE = 200

@@ -3,7 +3,7 @@
 import msgspec
 
 from understudy.protocol.jsonrpc import RequestId
-from understudy.servers.codec import Encoded
+from understudy.servers.event_codec import Encoded
 from understudy.servers.mcp.peer import Methods
 
 _encode = msgspec.json.Encoder().encode

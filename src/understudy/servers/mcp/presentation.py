@@ -5,7 +5,8 @@ import msgspec
 from understudy.config.model import Config, EventMethods, Wire
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError
-from understudy.servers.codec import Codec, SeedCodec
+from understudy.servers.event_codec import EventCodec
+from understudy.servers.seed_events import SeedCodec
 
 _SEED = SeedCodec()
 
@@ -16,10 +17,10 @@ class Presentation(msgspec.Struct, frozen=True, gc=False):
     hides_reasoning: bool = False
     thread_in_text: bool = True  # a result ends with a line that names its session
 
-    def codec(self, handle: Handle) -> Codec:
+    def codec(self, handle: Handle) -> EventCodec:
         if self.wire == "seed":
             return _SEED
-        from understudy.servers.modern import ModernCodec  # only where it is configured
+        from understudy.servers.modern_events import ModernCodec  # only where it is configured
 
         return ModernCodec(handle.id)
 

@@ -31,8 +31,8 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.servers import modern
-from understudy.servers.modern import ModernCodec
+from understudy.servers import modern_events
+from understudy.servers.modern_events import ModernCodec
 
 AT = 1754913600.25
 CHANGES: dict[str, FileChange] = {
@@ -236,7 +236,7 @@ def test_what_began_and_never_ended_is_forgotten() -> None:
     log = Log(*((CommandStarted(f"c{n}", ("x",), "/", contained=True), "1") for n in range(1000)))
     codec = log.codec()
     log.told(codec)
-    assert len(codec._begun) <= modern.MOST_BEGUN  # pyright: ignore[reportPrivateUsage]
+    assert len(codec._begun) <= modern_events.MOST_BEGUN  # pyright: ignore[reportPrivateUsage]
 
 
 TOLD = {"thread_id": "thread", "turn_id": "7", "delta": "é"}

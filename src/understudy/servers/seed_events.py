@@ -1,7 +1,7 @@
-"""From records to wire events: encoded once, shared by every viewer. The only place that knows an event's shape on the wire."""
+"""Events in the shapes of the seed's time (`wire = "seed"`), encoded once for all who watch."""
 
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -38,34 +38,12 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.servers.event_codec import Encoded
 
 _encode = msgspec.json.Encoder().encode
 
 
 _SILENT = frozenset({UserMessage, RequestSent, ToolAnswered, ApprovalDecided, CompactionStarted})
-
-
-class Encoded(NamedTuple):
-    """One event: its type, which is also its method, and its `msg` as bytes."""
-
-    type: bytes
-    msg: bytes
-
-
-class Codec(Protocol):
-    """One face of the wire."""
-
-    plain_method: bool  # whether an event is also sent under its own name
-
-    needs_past: bool  # whether it has to be told of the entries of a turn that come before those it is shown
-
-    def note(self, entry: Entry) -> None:
-        """One of these."""
-        ...
-
-    def events(self, live: LiveEntry) -> tuple[Encoded, ...]: ...
-
-    def delta(self, live: LiveDelta) -> Encoded: ...
 
 
 class SeedCodec:

@@ -17,10 +17,11 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import Entry, Opened, TextDelta, TurnEnded, TurnStarted, UserMessage
-from understudy.servers.codec import Encoded, encode_user_message
+from understudy.servers.event_codec import Encoded
 from understudy.servers.mcp.asking import ask_peer, withdraw_closed
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.presentation import Presentation
+from understudy.servers.seed_events import encode_user_message
 from understudy.servers.sink import Sink
 
 logger = logging.getLogger(__name__)

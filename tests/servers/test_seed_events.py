@@ -46,7 +46,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.servers.codec import SeedCodec, encode_user_message
+from understudy.servers.seed_events import SeedCodec, encode_user_message
 
 CHANGES = {"/w/a": AddFile("x\n"), "/w/b": DeleteFile("gone"), "/w/c": UpdateFile("@@ -1 +1 @@\n-a\n+b\n", "/w/d")}
 ON_WIRE = {

@@ -30,7 +30,8 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
-from understudy.servers.codec import Encoded, SeedCodec, shown_reason
+from understudy.servers.event_codec import Encoded
+from understudy.servers.seed_events import SeedCodec, shown_reason
 
 _encode = msgspec.json.Encoder().encode
 MOST_BEGUN = 256
