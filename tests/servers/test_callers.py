@@ -27,6 +27,7 @@ NEEDED = {
     "codex-reply": "run",
     "conversationSendMessage": "run",
     "conversationInterrupt": "run",
+    "conversationCompact": "run",
     "conversationDelete": "run",
     "conversationApprove": "approve",
     "conversationStream": "read",

@@ -21,6 +21,7 @@ from understudy.protocol.records import Overrides, Pins, TurnEnded, TurnStarted,
 from understudy.store.log import EventLog
 from understudy.tools.host import RunsCommands
 
+NOTHING_TO_COMPACT = "there is nothing to sum up: the model has said nothing since the last summary, or nothing at all"
 ENDING = "the server is ending; the message was not taken"
 
 Prepare = Callable[[Overrides, ConversationId, Pins | None], TurnSetup]
@@ -100,6 +101,23 @@ class Beginning:
         self._start(turn_id, setup)
         return Accepted(record.message_id, turn_id)
 
+    async def begin_compaction(self) -> tuple[str, bool]:
+        """A turn without a message; or, with True, the one that waited for an answer when its process ended.
+
+        Raises `BadRequest` where there is nothing to sum up.
+        """
+        if (resumed := await self.resume()) is not None:
+            return resumed, True
+        state = self._tail.state
+        if not state.history.can_be_summed_up:
+            raise BadRequest(NOTHING_TO_COMPACT)
+        setup = self.setup()
+        self._check_that_all_is_well()
+        turn_id = str(state.submissions + 1)
+        self._tail.append(TurnStarted(turn_id, compacts=True), turn=turn_id)
+        self._start(turn_id, setup, compacts=True)
+        return turn_id, False
+
     async def resume(self) -> str | None:
         """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
         resumed = await self.settle_cut_turn()
@@ -140,9 +158,10 @@ class Beginning:
         if self._tail.failure is not None:
             raise self._tail.failure
 
-    def _start(self, turn_id: str, setup: TurnSetup) -> None:
+    def _start(self, turn_id: str, setup: TurnSetup, *, compacts: bool = False) -> None:
         self._approvals.begin_turn()
-        self._running.start(Turn(turn_id, self._tail, setup, self._sandbox, self._approvals, self._read_letters))
+        turn = Turn(turn_id, self._tail, setup, self._sandbox, self._approvals, self._read_letters, compacts=compacts)
+        self._running.start(turn)
         self._on_started()  # last: what there is to watch for is seen from the task
 
 

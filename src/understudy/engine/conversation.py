@@ -24,7 +24,7 @@ from understudy.engine.turn import TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, Fenced, StoreError, UnknownConversation, report_bug
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.ops import Accepted, Cancel, Decide, Interrupt, Resume, Send
+from understudy.protocol.ops import Accepted, Cancel, Compact, Decide, Interrupt, Resume, Send
 from understudy.protocol.records import Entry, Opened, Overrides, Pins, UserMessage
 from understudy.store.log import EventLog
 from understudy.tools.host import RunsCommands
@@ -33,10 +33,11 @@ logger = logging.getLogger(__name__)
 
 LETTING_GO_SECONDS = 1.0  # from the end of a turn to the end of its claim, in another process
 FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
+COMPACT_WHILE_ENDING = "the running turn was told to end: ask for a summary again when it is over"
 CANCELLED_BEFORE = "the message was cancelled before its turn began"
 DELETED = "the conversation was deleted"
 
-TurnOp = Send | Interrupt | Cancel | Decide | Resume
+TurnOp = Send | Interrupt | Cancel | Decide | Compact | Resume
 
 
 class Conversation:
@@ -167,6 +168,8 @@ class Conversation:
                 return Accepted(message_id, turn, effective=await self._cancel(op))
             case Decide():
                 return Accepted(effective=await self._decide(op))
+            case Compact():
+                return await self._compact(op)
             case Resume():
                 return Accepted(turn=await self._resume())
 
@@ -231,6 +234,31 @@ class Conversation:
             return True
         began = op.turn or next((turn for turn, first in self.state.turn_messages.items() if first == op.message_id), "")
         return bool(began) and await self._interrupt(Interrupt(began, op.by), began) is not None
+
+    async def _compact(self, op: Compact) -> Accepted:
+        """By the running turn, here or elsewhere, or by a turn of its own; that one is not `joined`."""
+        if self.deleted:
+            raise UnknownConversation(f"no conversation {self.id}")
+        if self.running:
+            return self._compact_running()
+        try:
+            inbox = await self.tenure.take()
+        except ConversationBusy:
+            self.letters.post(op)
+            return Accepted(turn=self.state.turn or "", joined=True)
+        messages = await self.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else []
+        if messages:
+            await self.begin(messages[-1], *messages[:-1])
+            return self._compact_running()
+        turn, resumed = await self.beginning.begin_compaction()
+        return self._compact_running() if resumed else Accepted(turn=turn)
+
+    def _compact_running(self) -> Accepted:
+        turn = self.running.turn
+        if turn is None or self.running.is_ending:
+            raise BadRequest(COMPACT_WHILE_ENDING)
+        turn.compact_soon()
+        return Accepted(turn=turn.turn_id, joined=True)
 
     async def _resume(self) -> str | None:
         if self.running:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.eager import run_eagerly
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
-from understudy.protocol.ops import Decide, Interrupt, Send
+from understudy.protocol.ops import Compact, Decide, Interrupt, Send
 from understudy.store.log import EventLog, Letter, Position
 
 if TYPE_CHECKING:
@@ -153,6 +153,8 @@ class Elsewhere:
                 case Interrupt(turn=meant):
                     if meant in ("", turn.turn_id):
                         conversation.running.interrupt()
+                case Compact():
+                    turn.compact_soon()
                 case Decide():
                     conversation.decide_here(letter.op, turn.turn_id)
                 case _:

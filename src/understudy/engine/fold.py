@@ -138,6 +138,7 @@ class State:
 
     def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
         self.turn = record.turn_id
+        self.submissions += int(record.compacts)
         self.answer = None
 
     def _begun(self, entry: Entry, record: CommandStarted | PatchStarted) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from understudy.engine.compacting import Compacting, begin_compacting
 from understudy.engine.eager import run_eagerly
 from understudy.engine.following import Following, Question, Room, Viewer
 from understudy.engine.ledger import Work
@@ -21,7 +22,7 @@ from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
-from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, Interrupt, Op, Resume, Send
+from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send
 from understudy.protocol.records import Entry, Overrides, UserMessage
 from understudy.protocol.uuids import new_uuid
 
@@ -35,6 +36,7 @@ _NEEDS: dict[type[Op], Right] = {
     Send: "run",
     Interrupt: "run",
     Cancel: "run",
+    Compact: "run",
     Resume: "run",
     Archive: "run",
     Delete: "run",
@@ -124,6 +126,10 @@ class Handle:
     async def interrupt(self, seconds: float | None = None) -> Stopped:
         """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
         return await stop_turn(self._conversation, self.submit, PATIENCE_SECONDS if seconds is None else seconds)
+
+    async def compact(self) -> Compacting:
+        """Have the model sum up what was before. Raises `AgentError` where it is not taken."""
+        return await begin_compacting(self._conversation, self.submit)
 
     def submit_soon(self, op: Op) -> None:
         """For those who do not wait to hear that it was taken. A refusal is logged."""

@@ -19,7 +19,7 @@ class History:
         self.steps: list[int] = []  # of each item, the request with which it was first sent, or which it answers
         self.from_users: set[int] = set()  # sources of what people wrote
         self.requests = 0
-        self.compactions = 0
+        self.summed_up_at = 0  # the number of requests by then
         self.summary = ""  # the last one
         self._may_change_prefix = True
 
@@ -43,6 +43,11 @@ class History:
         self.from_users.add(seq)
         self.add(message, seq)
 
+    @property
+    def can_be_summed_up(self) -> bool:
+        """Whether a model has said anything since it last did that."""
+        return any(step > self.summed_up_at and _is_said(item) for item, step in zip(self.items, self.steps, strict=True))
+
     def compact(self, record: Compacted, seq: int) -> None:
         kept = set(self.sources if record.kept is None else record.kept)
         limits = {each.seq: each.characters for each in record.shortened}
@@ -61,13 +66,19 @@ class History:
         if not noted:
             self._add_note(record, seq)
         self.from_users &= kept
-        self.compactions += 1
+        if record.kind == "summary":
+            self.summed_up_at = self.requests
         self.summary = record.summary or self.summary
         self._may_change_prefix = True
 
     def _add_note(self, record: Compacted, seq: int) -> None:
         text = "\n\n".join(part for part in (record.note, record.summary) if part)
         self.add(Message("user", (InputText(text),)), seq)
+
+
+def _is_said(item: Item) -> bool:
+    """By a model."""
+    return not isinstance(item, FunctionCallOutput) and not (isinstance(item, Message) and item.role != "assistant")
 
 
 def shortened(item: Item, characters: int) -> Item:

@@ -109,9 +109,12 @@ class MakingRoom:
         return True
 
     async def when_asked(self, state: State) -> None:
-        """Somebody wants a summary now. Raises `SummaryFailed`."""
+        """Somebody wants a summary now. Raises `ModelError`."""
         used = state.context_tokens or self._prefix.tokens() + all_tokens(state.items)
-        summary = await self._summarise(state, "asked", used, (list(state.items), *self._smaller_and_smaller(state)))
+        try:
+            summary = await self._summarise(state, "asked", used, (list(state.items), *self._smaller_and_smaller(state)))
+        except SummaryFailed as failure:
+            raise ModelError(f"the conversation could not be summed up: {failure}") from None
         self._shorten(state, self._budget(state, used), summary, used)
 
     # -- what goes

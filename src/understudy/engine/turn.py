@@ -14,7 +14,7 @@ from understudy.engine.approvals import Approvals
 from understudy.engine.retelling import Retelling, cut_off
 from understudy.engine.room import ContextLimits, Prefix, tokens_if_short
 from understudy.engine.tail import Tail
-from understudy.errors import AgentError, ContextFull, ModelUnavailable, StreamLost, ToolError
+from understudy.errors import AgentError, ContextFull, ModelError, ModelUnavailable, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, Counted, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
@@ -75,7 +75,10 @@ class Turn:
         sandbox: RunsCommands,
         approvals: Approvals,
         read_letters: Callable[[], Awaitable[None]],
+        *,
+        compacts: bool = False,
     ) -> None:
+        """`compacts`: it was begun without a message, to have the model sum up what was before."""
         self.turn_id = turn_id
         self.sandbox = sandbox
         self.listens = False  # it waits for the model: nothing of it is under way here
@@ -90,6 +93,8 @@ class Turn:
         self._raw_reasoning = Retelling()
         self._prefix = Prefix(setup.instructions, setup.offered, setup.preamble)
         self._making_room: MakingRoom | None = None
+        self._compacts = compacts
+        self._compaction_asked = False  # by somebody, while it runs
 
     @property
     def settings(self) -> ToolSettings:
@@ -104,20 +109,43 @@ class Turn:
         state = self._tail.state
         for call in tuple(state.calls.values()):  # only a turn that is taken up again has any
             await self._run_call(call)
+        if self._compacts:
+            before = set(state.waiting)  # left by a turn that was cut off: for the next message's turn
+            await self._room().when_asked(state)
+            await self._read_letters()
+            if before.issuperset(state.waiting):
+                return TurnEnded("completed")
         while True:
             called = await self._ask_model()
             if called:
                 continue
             await self._read_letters()
+            if self._compaction_asked and not state.waiting:
+                await self._compact()
             if not state.waiting:  # input that came meanwhile is read before the turn may end
                 return TurnEnded("completed", state.answer)
+
+    def compact_soon(self) -> None:
+        """Before the next request, or at the end of the turn if there is none."""
+        self._compaction_asked = True
+
+    async def _compact(self) -> None:
+        self._compaction_asked = False
+        state = self._tail.state
+        if state.history.can_be_summed_up:
+            try:
+                await self._room().when_asked(state)
+            except ModelError as error:
+                self.record(Noticed(str(error)))
 
     # -- the model
 
     async def _ask_model(self) -> bool:
         """One answer of the model, however often it has to be asked. True when it called a tool."""
         state = self._tail.state
-        if (used := tokens_if_short(state, self._setup.limits, self._prefix)) is not None:
+        if self._compaction_asked:
+            await self._compact()
+        elif (used := tokens_if_short(state, self._setup.limits, self._prefix)) is not None:
             await self._room().before_request(state, used)
         attempt = 0
         was_full = False

@@ -43,6 +43,12 @@ class Decide(msgspec.Struct, frozen=True, tag="decide", omit_defaults=True):
     by: str = LOCAL_NAME
 
 
+class Compact(msgspec.Struct, frozen=True, tag="compact", omit_defaults=True):
+    """Have the model sum up what was before: between two requests of the running turn, or in a turn of its own."""
+
+    by: str = LOCAL_NAME
+
+
 class Resume(msgspec.Struct, frozen=True, tag="resume", omit_defaults=True):
     """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
 
@@ -62,7 +68,7 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
     by: str = LOCAL_NAME
 
 
-Op = Send | Interrupt | Cancel | Decide | Resume | Archive | Delete
+Op = Send | Interrupt | Cancel | Decide | Compact | Resume | Archive | Delete
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):

@@ -64,8 +64,9 @@ class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
     pins: Pins | None = None  # from here on; None: as before
 
 
-class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started"):
+class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started", omit_defaults=True):
     turn_id: str
+    compacts: bool = False  # nobody sent a message: the model is to sum up what was before
 
 
 class RequestSent(msgspec.Struct, frozen=True, gc=False, tag="request_sent", omit_defaults=True):

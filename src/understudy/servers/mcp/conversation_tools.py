@@ -7,7 +7,7 @@ from understudy.engine.handle import Handle, Kept
 from understudy.errors import ConfigError, InvalidArguments, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
-from understudy.protocol.ops import Cancel, Decide, Delete
+from understudy.protocol.ops import Cancel, Decide, Delete, Interrupt
 from understudy.servers.mcp import conversation_arguments as arguments
 from understudy.servers.mcp.arguments import WHERE_IDS_ARE, Arguments, overrides_from
 from understudy.servers.mcp.asking import read_decision
@@ -105,6 +105,19 @@ async def interrupt(call: Call) -> dict[str, Any]:
     holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
     message = f"the turn runs in {holder}, which was told to end it and has not done so yet"
     return {"status": "requested", "interrupted": False, "held_by": holder, "message": message}
+
+
+async def compact(call: Call) -> dict[str, Any] | OnceKept:
+    """An idle conversation is summed up by the time of the answer; a running turn does it when it can."""
+    handle = await _find(call, _read(arguments.ONE, call))
+    compacting = await handle.compact()
+    turn = compacting.turn
+    if turn is None:
+        message = "a turn is running: the conversation is summed up before its next request, or at its end"
+        return OnceKept(handle.kept(), {"status": "requested", "message": message})
+    call.when_cancelled(lambda: handle.submit_soon(Interrupt(turn)))
+    compacted = await compacting.over()
+    return {"status": "ok", "tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after}
 
 
 async def approve(call: Call) -> OnceKept:

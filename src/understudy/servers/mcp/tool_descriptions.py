@@ -222,6 +222,25 @@ CONVERSATION_INTERRUPT = _tool(
     _STEERS,
 )
 
+CONVERSATION_COMPACT = _tool(
+    "conversationCompact",
+    "Compact conversation",
+    "Have the model sum up a conversation, so that its context has room again. The log keeps everything. This happens by itself "
+    "when the context is nearly full.",
+    {"conversation_id": _CONVERSATION_ID},
+    ["conversation_id"],
+    {
+        **_STATUS,
+        "properties": {
+            "status": _string("ok, requested (a turn is running: it does it when it can), or error"),
+            "message": _string("What went wrong."),
+            "tokens_before": {"type": "integer"},
+            "tokens_after": {"type": "integer", "description": "An estimate."},
+        },
+    },
+    {**_STEERS, "idempotentHint": False, "openWorldHint": True},
+)
+
 CONVERSATION_APPROVE = _tool(
     "conversationApprove",
     "Answer an approval question",

@@ -32,6 +32,7 @@ _TABLE = (
     ClientTool(described.CONVERSATION_STREAM, lambda: _conversations().stream, results.BARE_FAILURE),
     ClientTool(described.CONVERSATIONS_LIST, lambda: _conversations().list_conversations, results.MESSAGE),
     ClientTool(described.CONVERSATION_INTERRUPT, lambda: _conversations().interrupt, results.STATUS),
+    ClientTool(described.CONVERSATION_COMPACT, lambda: _conversations().compact, results.STATUS),
     ClientTool(described.CONVERSATION_APPROVE, lambda: _conversations().approve, results.STATUS),
     ClientTool(described.CONVERSATION_DELETE, lambda: _conversations().delete, results.STATUS),
 )
