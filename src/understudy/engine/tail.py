@@ -132,8 +132,9 @@ class Tail:
         entries, encoded = tuple(self._unwritten), tuple(self._encoded)
         self._unwritten.clear()
         self._encoded.clear()
-        finishes = any(isinstance(entry.record, ItemReceived | CommandEnded | TurnEnded) for entry in entries)
-        clears = finishes and self._saved_text.exists
+        clears = self._saved_text.exists and any(
+            isinstance(entry.record, ItemReceived | CommandEnded | TurnEnded) for entry in entries
+        )
         batch = Batch(
             self.conversation_id,
             self._epoch,

@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
             self.abort()
         elif self._use is Use.DRAINED:
             self._drain(len(data))
-        elif answer.has_head:
+        elif answer.phase is not Phase.HEAD:
             self._count_unread(len(data))
             self._wake()
 
