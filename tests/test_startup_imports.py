@@ -78,7 +78,6 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "concurrent.futures.process",
     "dataclasses",
     "difflib",
-    "hashlib",
     "random",
     "shutil",
     "tempfile",

@@ -15,6 +15,7 @@ from tests.support.obliging_model import ObligingModel
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.answered import answered as store_answered
+from understudy.store.chain import Heads
 from understudy.store.log import Batch
 from understudy.store.sqlite import SqliteLog, number_of
 from understudy.store.writing import append, prepare, write
@@ -67,7 +68,7 @@ async def test_what_was_written_by_a_process_that_died_before_telling_is_shown(t
             await stream.until("background_event")  # it listens
             silent.isolation_level = None
             prepare(silent)
-            write(silent, append(number_of(conversation), _noticed(log, conversation)))
+            write(silent, append(number_of(conversation), _noticed(log, conversation), Heads(silent)))
             await stream.until("background_event", 2)
 
 

@@ -14,6 +14,7 @@ from understudy.errors import StoreError
 from understudy.protocol.records import Noticed
 from understudy.store import schema, writing
 from understudy.store.answered import answered
+from understudy.store.chain import Heads
 from understudy.store.log import Partial
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
 from understudy.store.sqlite import number_of
@@ -244,7 +245,7 @@ async def test_a_connection_that_saw_the_store_while_it_was_empty_can_write(tmp_
     open_log(tmp_path).close()
     schema.migrate(connection, str(path))
     writing.prepare(connection)
-    writing.write(connection, writing.append(1, opened(new_id())))
+    writing.write(connection, writing.append(1, opened(new_id()), Heads(connection)))
     assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)
     connection.close()
 

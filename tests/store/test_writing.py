@@ -13,7 +13,8 @@ import pytest
 from tests.store.records import SUMMARY
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt
-from understudy.protocol.records import Entry, Noticed
+from understudy.protocol.records import Entry, Noticed, Opened, Overrides
+from understudy.store.chain import FIRST, Heads, link
 from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, unpacked
 from understudy.store.log import Batch, Partial
 from understudy.store.schema import migrate
@@ -28,11 +29,22 @@ def entries(first: int, last: int) -> tuple[Entry, ...]:
 
 
 def row(kind: str, number: int, value: Value = None, epoch: int | None = None) -> Row:
-    return kind, number, value, epoch, None, None, None, None
+    return kind, number, value, epoch, None, None, None, None, None
 
 
-def record_row(entry: Entry) -> Row:
-    return "record", 7, entry.seq, entry.parent, entry.turn, entry.at, JSON(entry.record), None
+def record_rows(previous: bytes, *new: Entry) -> list[Row]:
+    rows: list[Row] = []
+    for entry in new:
+        previous = link(previous, entry.seq, entry.parent, entry.turn, entry.at, JSON(entry.record))
+        rows.append(("record", 7, entry.seq, entry.parent, entry.turn, entry.at, JSON(entry.record), previous, None))
+    return rows
+
+
+def heads(epoch: int = 9, last_seq: int = 4, digest: bytes = b"d") -> Heads:
+    """Of conversation 7."""
+    known = Heads(sqlite3.connect(":memory:"))
+    known.note(7, epoch, last_seq, digest)
+    return known
 
 
 # -- what they are made of
@@ -40,42 +52,52 @@ def record_row(entry: Entry) -> Row:
 
 def test_a_batch_that_makes_the_conversation() -> None:
     new = entries(1, 2)
-    assert append(7, Batch(NAME, 1, 0, new, SUMMARY, creates=True)) == [
-        ("open", 7, "c", 1, 2, 1.5, 2.5, JSON(SUMMARY)),
-        *map(record_row, new),
+    records = record_rows(FIRST, *new)
+    known = heads()
+    assert append(7, Batch(NAME, 1, 0, new, SUMMARY, creates=True), known) == [
+        ("open", 7, "c", 1, 2, 1.5, 2.5, JSON(SUMMARY), records[-1][-2]),
+        *records,
     ]
+    assert known.find(7, 1, 2) == records[-1][-2]
+
+
+def test_the_owner_is_kept_beside_the_conversation_unless_it_is_the_local_user() -> None:
+    for owner, rows in (("local", []), ("alice", [row("owner", 7, "alice")])):
+        first = Entry(1, 0, "0", 1.5, Opened("c", "m", Overrides(), owner=owner))
+        assert append(7, Batch(NAME, 1, 0, (first,), SUMMARY, creates=True), heads())[1:-1] == rows
 
 
 @pytest.mark.parametrize(("claims", "before"), [(False, 9), (True, 8)])
 def test_a_batch_that_goes_on(claims: bool, before: int) -> None:
     new = entries(5, 6)
-    assert append(7, Batch(NAME, 9, 4, new, SUMMARY, claims=claims)) == [
-        ("append", 7, 9, 6, 6.5, JSON(SUMMARY), before, 4),
-        *map(record_row, new),
+    records = record_rows(b"d", *new)
+    assert append(7, Batch(NAME, 9, 4, new, SUMMARY, claims=claims), heads(before)) == [
+        ("append", 7, 9, 6, 6.5, JSON(SUMMARY), before, 4, records[-1][-2]),
+        *records,
     ]
 
 
 def test_a_batch_that_clears_the_text_so_far_and_takes_letters() -> None:
     new = entries(5, 5)
-    assert append(7, Batch(NAME, 9, 4, new, SUMMARY, clears_partial=True, takes_letters=3))[1:] == [
+    assert append(7, Batch(NAME, 9, 4, new, SUMMARY, clears_partial=True, takes_letters=3), heads())[1:] == [
         row("unsaid", 7, None, 9),
-        record_row(new[0]),
+        *record_rows(b"d", *new),
         row("read", 7, 3),
     ]
 
 
 def test_what_is_encoded_already_is_taken_as_it_is_and_has_to_be_all() -> None:
     batch = Batch(NAME, 9, 4, entries(5, 6), SUMMARY, encoded=(b"{5}", b"{6}"))
-    assert [row[6] for row in append(7, batch)[1:]] == [b"{5}", b"{6}"]
+    assert [row[6] for row in append(7, batch, heads())[1:]] == [b"{5}", b"{6}"]
     for encoded in ((b"{5}",), (b"{5}", b"{6}", b"{7}")):
         with pytest.raises(ValueError, match="zip"):
-            append(7, msgspec.structs.replace(batch, encoded=encoded))
+            append(7, msgspec.structs.replace(batch, encoded=encoded), heads())
 
 
 def test_only_what_is_large_is_compressed() -> None:
     for size, is_packed in ((PACKED_RECORD - 1, False), (PACKED_RECORD, True)):
         batch = Batch(NAME, 9, 4, entries(5, 5), SUMMARY, encoded=(b"{" * size,))
-        data = append(7, batch)[1][6]
+        data = append(7, batch, heads())[1][6]
         assert isinstance(data, bytes)
         assert (len(data) < size, unpacked(data)) == (is_packed, b"{" * size)
     piece = said(7, 1, Partial(1, "x" * PACKED_PIECE), adds=True)[0][2]
@@ -116,14 +138,14 @@ def test_the_other_kinds() -> None:
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, AT_ONCE * 8)  # SQLite's own differs from system to system
+        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, AT_ONCE * 9)  # SQLite's own differs from system to system
         migrate(connection, "memory")
         prepare(connection)
         yield connection
 
 
 def opened(*numbers: int) -> list[Row]:
-    return [("open", number, f"c{number}", 1, 0, 1.0, 2.0, b"{}") for number in numbers]
+    return [("open", number, f"c{number}", 1, 0, 1.0, 2.0, b"{}", b"d") for number in numbers]
 
 
 def everything(connection: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:
@@ -141,17 +163,17 @@ def test_to_prepare_a_connection_again_changes_nothing(connection: sqlite3.Conne
 
 def test_an_append_moves_its_own_conversation_and_only_from_where_it_was(connection: sqlite3.Connection) -> None:
     write(connection, opened(1, 2))
-    write(connection, [("append", 1, 5, 3, 9.0, b"{1}", 1, 0)])
+    write(connection, [("append", 1, 5, 3, 9.0, b"{1}", 1, 0, b"1")])
     assert everything(connection)["conversations"] == [
-        (1, "c1", 5, 3, 1.0, 9.0, 0, b"{1}"),
-        (2, "c2", 1, 0, 1.0, 2.0, 0, b"{}"),
+        (1, "c1", 5, 3, 1.0, 9.0, 0, b"{1}", "local", b"1"),
+        (2, "c2", 1, 0, 1.0, 2.0, 0, b"{}", "local", b"d"),
     ]
-    write(connection, [("append", 1, 5, 4, 8.0, b"{2}", 5, 3)])
-    row = (1, "c1", 5, 4, 1.0, 9.0, 0, b"{2}")
+    write(connection, [("append", 1, 5, 4, 8.0, b"{2}", 5, 3, b"2")])
+    row = (1, "c1", 5, 4, 1.0, 9.0, 0, b"{2}", "local", b"2")
     assert everything(connection)["conversations"][0] == row, "a clock that was set back does not make it older"
     for epoch, seq in ((4, 4), (5, 3), (6, 4), (5, 5)):
         with pytest.raises(sqlite3.IntegrityError, match="fenced") as raised:
-            write(connection, [("append", 1, 6, 9, 9.0, b"{}", epoch, seq)])
+            write(connection, [("append", 1, 6, 9, 9.0, b"{}", epoch, seq, b"3")])
         assert (is_fenced(raised.value), is_gone(raised.value)) == (True, False)
     assert everything(connection)["conversations"][0] == row
 
@@ -190,7 +212,8 @@ def test_pieces_printed_things_and_letters_are_those_of_one_conversation(connect
 
 
 def test_one_who_was_overtaken_changes_nothing_of_the_text_so_far(connection: sqlite3.Connection) -> None:
-    write(connection, [*opened(1), ("append", 1, 3, 1, 9.0, b"{}", 1, 0), row("said", 1, b"a", 3), row("printed", 1, b"x", 4)])
+    write(connection, [*opened(1), ("append", 1, 3, 1, 9.0, b"{}", 1, 0, b"1")])
+    write(connection, [row("said", 1, b"a", 3), row("printed", 1, b"x", 4)])
     kept = [(1, 0, b"x"), (1, 1, b"a")]
     assert everything(connection)["said"] == kept
     for kind in ("said", "printed", "unsaid"):
@@ -202,14 +225,14 @@ def test_one_who_was_overtaken_changes_nothing_of_the_text_so_far(connection: sq
 
 def test_what_is_archived_or_deleted_is_one_conversation(connection: sqlite3.Connection) -> None:
     for number in (1, 2):
-        write(connection, [*opened(number), ("record", number, 1, 0, "t", 1.0, b"{}", None), row("said", number, b"a", 1)])
+        write(connection, [*opened(number), ("record", number, 1, 0, "t", 1.0, b"{}", b"r", None), row("said", number, b"a", 1)])
         write(connection, [row("letter", number, b"l")])
     write(connection, [row("archive", 1, 1)])
     assert [row[6] for row in everything(connection)["conversations"]] == [1, 0]
     write(connection, [row("archive", 1, 0), row("delete", 2)])
     assert everything(connection) == {
-        "conversations": [(1, "c1", 1, 0, 1.0, 2.0, 0, b"{}")],
-        "records": [(1, 1, 0, "t", 1.0, b"{}")],
+        "conversations": [(1, "c1", 1, 0, 1.0, 2.0, 0, b"{}", "local", b"d")],
+        "records": [(1, 1, 0, "t", 1.0, b"{}", b"r")],
         "said": [(1, 1, b"a")],
         "inbox": [(1, 1, b"l")],
     }

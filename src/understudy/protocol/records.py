@@ -43,6 +43,9 @@ class Pins(msgspec.Struct, frozen=True, gc=False):
     places: tuple[Pin, ...]
 
 
+LOCAL = "local"  # the name of whoever works at this machine: by stdio and in the terminal
+
+
 class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     """The first record. `overrides` is filled in with what the configuration gave, so that going on later means the same."""
 
@@ -51,7 +54,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     overrides: Overrides
     provider: str = ""
     pins: Pins | None = None  # None in logs from before there were any
-    owner: str = "local"  # the caller who made it
+    owner: str = LOCAL  # the name of the caller who made it
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):

@@ -13,7 +13,7 @@ import msgspec
 
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
-from understudy.protocol.records import Entry
+from understudy.protocol.records import LOCAL, Entry
 
 Status = Literal["running", "waiting", "idle"]
 
@@ -47,6 +47,8 @@ class Listed(msgspec.Struct, frozen=True):
     updated_at: float
     summary: Summary
     archived: bool = False
+    owner: str = LOCAL
+    digest: bytes = b""  # of the last record, which covers all before it
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -7,10 +7,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from understudy.errors import BadRequest, Fenced, StoreError, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
-from understudy.protocol.records import Entry
+from understudy.protocol.records import LOCAL, Entry, Opened
+from understudy.store.chain import FIRST, link
 from understudy.store.log import (
     NOWHERE,
     Batch,
@@ -35,7 +38,9 @@ class _Kept:
     created_at: float
     updated_at: float
     summary: Summary
+    owner: str
     archived: bool = False
+    digest: bytes = FIRST
     entries: list[Entry] = field(default_factory=list[Entry])
     said: list[Partial] = field(default_factory=list[Partial])
     letters: list[Letter] = field(default_factory=list[Letter])
@@ -45,7 +50,7 @@ class _Kept:
         return Position(self.epoch, len(self.entries), bool(self.letters))
 
     def listed(self, conversation_id: ConversationId) -> Listed:
-        return Listed(conversation_id, self.created_at, self.updated_at, self.summary, self.archived)
+        return Listed(conversation_id, self.created_at, self.updated_at, self.summary, self.archived, self.owner, self.digest)
 
 
 class Memory:
@@ -119,11 +124,14 @@ class MemoryLog:
         if batch.creates:
             if kept is not None:
                 return StoreError(f"conversation {batch.conversation_id} is there already")
-            kept = self._kept[batch.conversation_id] = _Kept(batch.epoch, first.at, last.at, batch.summary)
+            kept = self._kept[batch.conversation_id] = _Kept(batch.epoch, first.at, last.at, batch.summary, _owner(first))
         elif kept is None or (kept.epoch, len(kept.entries)) != (batch.epoch - batch.claims, batch.previous_seq):
             return Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
         kept.epoch, kept.summary, kept.updated_at = batch.epoch, batch.summary, max(kept.updated_at, last.at)
-        kept.entries.extend(batch.entries)
+        encoded = batch.encoded or [msgspec.json.encode(entry.record) for entry in batch.entries]
+        for entry, data in zip(batch.entries, encoded, strict=True):
+            kept.entries.append(entry)
+            kept.digest = link(kept.digest, entry.seq, entry.parent, entry.turn, entry.at, data)
         if batch.clears_partial:
             kept.said.clear()
         kept.letters = [letter for letter in kept.letters if letter.number > batch.takes_letters]
@@ -233,6 +241,10 @@ def _offset(cursor: str | None) -> int:
         return 0 if cursor is None else int(cursor.removeprefix(MARK))
     except ValueError:
         raise BadRequest("invalid cursor") from None
+
+
+def _owner(first: Entry) -> str:
+    return first.record.owner if isinstance(first.record, Opened) else LOCAL
 
 
 def _unknown(conversation_id: ConversationId) -> UnknownConversation:

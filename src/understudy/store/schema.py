@@ -1,8 +1,10 @@
 """The tables, and how an older store becomes a newer one."""
 
 import sqlite3
+from collections.abc import Callable
 
 from understudy.errors import StoreError
+from understudy.store.chain import link_older_records
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -41,7 +43,15 @@ MIGRATIONS: tuple[str, ...] = (
     INSERT INTO said SELECT conversation, 1, data FROM partials;
     DELETE FROM partials;
     """,
+    # Who a conversation belongs to, and the chain of digests. Records from before it have theirs in a table of their own.
+    """
+    ALTER TABLE conversations ADD COLUMN owner TEXT NOT NULL DEFAULT 'local';
+    ALTER TABLE conversations ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
+    ALTER TABLE records ADD COLUMN digest BLOB;
+    CREATE TABLE older_digests(conversation INTEGER PRIMARY KEY, digests BLOB NOT NULL);
+    """,
 )
+AFTER: dict[int, Callable[[sqlite3.Connection], None]] = {3: link_older_records}  # what is left to do for a version
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
@@ -59,6 +69,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
             for statement in MIGRATIONS[number].split(";"):
                 if statement.strip():
                     connection.execute(statement)
+            if number + 1 in AFTER:
+                AFTER[number + 1](connection)
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
     except BaseException:

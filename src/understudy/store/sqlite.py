@@ -18,6 +18,7 @@ from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry, Record
 from understudy.store import writing
 from understudy.store.bell import Bell
+from understudy.store.chain import Heads
 from understudy.store.claims import Claims, SqliteClaim
 from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
 from understudy.store.decoding import unpacked
@@ -54,7 +55,8 @@ _decode_partial = msgspec.json.Decoder(Partial).decode
 _decode_op = msgspec.json.Decoder(Op).decode
 
 
-_POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
+_POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id, digest FROM conversations"
+_LISTED = "id, created_at, updated_at, summary, archived, owner, digest"
 _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
@@ -89,7 +91,8 @@ class SqliteLog:
         self._hints = Hints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
         there = StillThere(self.path)
         self._queries = Queries(reader, str(self.path), there.find_gone)
-        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, there.find_gone)
+        self._heads = Heads(connection)
+        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, there.find_gone, self._heads.forget)
 
     def finish(self, timeout: float = 5.0) -> bool:
         """Write what is queued, and take no more. False when the disk did not keep up."""
@@ -107,7 +110,7 @@ class SqliteLog:
     # -- writing
 
     def append(self, batch: Batch, done: Committed) -> None:
-        self._submit(batch.conversation_id, lambda number: writing.append(number, batch), done)
+        self._submit(batch.conversation_id, lambda number: writing.append(number, batch, self._heads), done)
 
     def save_partial(
         self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
@@ -167,8 +170,12 @@ class SqliteLog:
         as_of = self._changes()
         if known is not None and known.as_of == as_of:
             return known
-        row = self._queries.row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number_of(conversation_id), conversation_id)
-        return Position(row[0], row[1], bool(row[2]), as_of) if row else Position(0, 0, False, as_of)
+        number = number_of(conversation_id)
+        row = self._queries.row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number, conversation_id)
+        if row is None:
+            return Position(0, 0, False, as_of)
+        self._heads.note(number, row[0], row[1], row[4])
+        return Position(row[0], row[1], bool(row[2]), as_of)
 
     async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
         held = self._is_held_elsewhere(conversation_id)
@@ -245,9 +252,7 @@ class SqliteLog:
         return letters
 
     async def find(self, conversation_id: ConversationId) -> Listed | None:
-        row = self._queries.row(
-            "SELECT id, created_at, updated_at, summary, archived FROM conversations WHERE id = ?", conversation_id
-        )
+        row = self._queries.row(f"SELECT {_LISTED} FROM conversations WHERE id = ?", conversation_id)
         return self._listed(*row) if row else None
 
     async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
@@ -255,7 +260,7 @@ class SqliteLog:
         if limit <= 0:
             return Page((), None)
         rows = self._queries.rows(
-            "SELECT id, created_at, updated_at, summary, archived, number FROM conversations WHERE archived = ?"
+            f"SELECT {_LISTED}, number FROM conversations WHERE archived = ?"
             " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
             int(archived),
             place.as_of,
@@ -263,20 +268,23 @@ class SqliteLog:
             place.number,
             limit + 1,
         )
-        listed = tuple(self._listed(*row[:5]) for row in rows[:limit])
+        listed = tuple(self._listed(*row[:-1]) for row in rows[:limit])
         if len(rows) <= limit:
             return Page(listed, None)
         last = rows[limit - 1]
         as_of = max(time.time(), finite(rows[0][2])) if cursor is None else place.as_of  # a clock may have been ahead
-        return Page(listed, write_cursor(Cursor(as_of, finite(last[2]), last[5])))
+        return Page(listed, write_cursor(Cursor(as_of, finite(last[2]), last[-1])))
 
-    def _listed(self, conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int) -> Listed:
+    def _listed(
+        self, conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int, owner: Any, digest: Any
+    ) -> Listed:
         try:
             decoded = _decode_summary(summary)
         except UNREADABLE as error:  # it must not hide the others
             logger.error("the summary of %s cannot be read: %s", conversation_id, error)
             decoded = _DAMAGED
-        return Listed(ConversationId(conversation_id), _time(created_at), _time(updated_at), decoded, bool(archived))
+        times = _time(created_at), _time(updated_at)
+        return Listed(ConversationId(conversation_id), *times, decoded, bool(archived), owner, digest)
 
     # -- looking after it
 

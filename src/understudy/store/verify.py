@@ -1,12 +1,14 @@
-"""Whether what a store holds can be read: every record and summary decoded, every log whole. Nothing is changed."""
+"""Whether what a store holds is what was written: every record and summary read, every log and chain whole. Changes nothing."""
 
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from understudy.protocol.records import Opened, Record
+from understudy.store.chain import FIRST, SIZE, link_stored
 from understudy.store.decoding import unpacked
 from understudy.store.log import Summary, Verified
 from understudy.store.writer import explain
@@ -28,14 +30,14 @@ def verify_records(path: Path, most: int | None) -> Verified:
 
 
 def _verify(connection: sqlite3.Connection, most: int | None) -> Verified:
-    rows = connection.execute("SELECT id, number, last_seq, summary FROM conversations ORDER BY updated_at DESC").fetchall()
+    rows = connection.execute("SELECT id, number, last_seq, summary, digest FROM conversations ORDER BY updated_at DESC").fetchall()
     records = damaged = 0
     problems: list[str] = []
-    for conversation_id, number, last_seq, summary in rows:
+    for conversation_id, *stands in rows:
         if most is not None and records >= most:
             break
-        found = list(_problems(connection, number, last_seq, summary))
-        records += last_seq
+        found = list(_problems(connection, *stands))
+        records += stands[1]
         damaged += bool(found)
         problems += [f"{conversation_id.decode(errors='replace')}: {problem}" for problem in found[:3]]
     total = sum(row[2] for row in rows)
@@ -46,25 +48,52 @@ _decode_record = msgspec.json.Decoder(Record).decode
 _decode_summary = msgspec.json.Decoder(Summary).decode
 
 
-def _problems(connection: sqlite3.Connection, number: int, last_seq: int, summary: bytes) -> Iterator[str]:
+def _problems(connection: sqlite3.Connection, number: int, last_seq: int, summary: bytes, head: bytes) -> Iterator[str]:
     try:
         _decode_summary(summary)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         yield f"its summary cannot be read: {error}"
     expected = 0
-    for seq, parent, data in connection.execute(
-        "SELECT seq, parent, data FROM records WHERE conversation = ? ORDER BY seq", (number,)
+    chain = _Chain(connection, number)
+    for seq, parent, turn, at, data, digest in connection.execute(
+        "SELECT seq, parent, turn, at, data, digest FROM records WHERE conversation = ? ORDER BY seq", (number,)
     ):
         expected += 1
         if seq != expected:
             yield f"record {expected} is missing"
             expected = seq
+        is_linked = chain.holds((seq, parent, turn, at, data), digest)
         try:
             record = _decode_record(unpacked(data))
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
             yield f"record {seq} cannot be read: {error}"
             continue
+        if not is_linked:
+            yield f"the chain of digests is broken at record {seq}: it, or one before it, is not what was written"
         if (seq == 1) != isinstance(record, Opened) or not 0 <= parent < seq:
             yield f"record {seq} is out of its place"
     if expected != last_seq:
         yield f"it should have {last_seq} records, and the last one is {expected}"
+    elif chain.last != head and not chain.broken:
+        yield f"the chain of digests does not end as it did: record {last_seq} is not the one that was written last"
+
+
+class _Chain:
+    """Follows the digests of one conversation. After the first that does not hold it has no more to say."""
+
+    def __init__(self, connection: sqlite3.Connection, number: int) -> None:
+        row = connection.execute("SELECT digests FROM older_digests WHERE conversation = ?", (number,)).fetchone()
+        self._older: bytes = row[0] if row else b""
+        self._rows = 0
+        self.last = FIRST
+        self.broken = False
+
+    def holds(self, row: tuple[Any, ...], digest: bytes | None) -> bool:
+        """Whether the next record is what was written. One without a digest could not be read when it was to get one."""
+        expected = self._older[self._rows * SIZE : (self._rows + 1) * SIZE] if digest is None else digest
+        self._rows += 1
+        if self.broken:
+            return True
+        self.last = link_stored(self.last, *row) if expected else FIRST
+        self.broken = self.last != expected
+        return not self.broken

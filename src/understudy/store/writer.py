@@ -40,6 +40,7 @@ class Writer:
         path: str,
         ring: Callable[[], None],
         find_gone: Callable[[], StoreError | None],
+        not_written: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._prepared = False
@@ -50,6 +51,7 @@ class Writer:
         self._path = path
         self._ring = ring
         self._find_gone = find_gone  # the reason, when the files written to are not those that others would open
+        self._not_written = not_written
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
         self._thread.start()
@@ -144,6 +146,7 @@ class Writer:
             self._ring()
             gone = self._find_gone()
         except Exception as error:
+            self._not_written()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if (gone := self._find_gone()) is not None:  # whatever SQLite makes of that

@@ -11,13 +11,15 @@ from itertools import chain
 import msgspec
 
 from understudy.protocol.ops import Op
+from understudy.protocol.records import LOCAL, Opened
+from understudy.store.chain import FIRST, Heads, link
 from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, packed
 from understudy.store.log import Batch, Partial
 
 AT_ONCE = 256  # rows in one statement; more of them make one transaction of several
 
 Value = int | float | str | bytes | None
-Row = tuple[str, int, Value, Value, Value, Value, Value, Value]  # what, which conversation, and six columns as the kind needs them
+Row = tuple[str, int, Value, Value, Value, Value, Value, Value, Value]  # what, which conversation, and seven columns for it
 
 _encode = msgspec.json.Encoder().encode
 
@@ -25,12 +27,13 @@ _HOLDS = "EXISTS (SELECT 1 FROM conversations WHERE number = NEW.conversation AN
 _GONE = "SELECT RAISE(ABORT, 'gone') WHERE changes() = 0;"
 
 _KINDS = {
-    "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary)"
-    " VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
-    "append": "UPDATE conversations SET epoch = NEW.a, last_seq = NEW.b, updated_at = max(NEW.c, updated_at), summary = NEW.d"
-    " WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f;"
+    "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, digest)"
+    " VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f, NEW.g);",
+    "append": "UPDATE conversations SET epoch = NEW.a, last_seq = NEW.b, updated_at = max(NEW.c, updated_at), summary = NEW.d,"
+    " digest = NEW.g WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f;"
     " SELECT RAISE(ABORT, 'fenced') WHERE changes() = 0;",
-    "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e);",
+    "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
+    "owner": "UPDATE conversations SET owner = NEW.a WHERE number = NEW.conversation;",
     # the text so far, only of one who still has the conversation, and of one that is still there
     "said": "INSERT INTO said SELECT NEW.conversation,"
     " (SELECT coalesce(max(number), 0) + 1 FROM said WHERE conversation = NEW.conversation), NEW.a"
@@ -46,6 +49,7 @@ _KINDS = {
     " DELETE FROM records WHERE conversation = NEW.conversation;"
     " DELETE FROM said WHERE conversation = NEW.conversation;"
     " DELETE FROM partials WHERE conversation = NEW.conversation;"
+    " DELETE FROM older_digests WHERE conversation = NEW.conversation;"
     " DELETE FROM inbox WHERE conversation = NEW.conversation;",
 }
 
@@ -55,7 +59,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     # Another process may have made the tables after this connection had a look. A statement that misses one looks again; a
     # trigger does not, and would never find it.
     connection.execute("SELECT 1 FROM conversations LIMIT 0")
-    columns = "NULL AS kind, NULL AS conversation, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f"
+    columns = "NULL AS kind, NULL AS conversation, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f, NULL AS g"
     connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS writing AS SELECT {columns}")
     for kind, action in _KINDS.items():
         when = f"INSTEAD OF INSERT ON writing WHEN NEW.kind = '{kind}'"
@@ -94,49 +98,57 @@ def _was_raised(error: Exception, word: str) -> bool:
 
 
 def _insert(count: int) -> str:
-    return "INSERT INTO writing VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * count)
+    return "INSERT INTO writing VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * count)
 
 
 # -- the kinds
 
 
-def append(number: int, batch: Batch) -> list[Row]:
+def append(number: int, batch: Batch, heads: Heads) -> list[Row]:
     first, last = batch.entries[0], batch.entries[-1]
     summary = _encode(batch.summary)
-    if batch.creates:
-        rows: list[Row] = [("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary)]
-    else:
-        before = batch.epoch - int(batch.claims)
-        rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq)]
-    if batch.clears_partial:  # before the records, which can then use its pages
-        rows.append(("unsaid", number, None, batch.epoch, None, None, None, None))
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
+    before = batch.epoch - int(batch.claims)
+    digest = FIRST if batch.creates else heads.find(number, before, batch.previous_seq)
+    records: list[Row] = []
     for entry, data in zip(batch.entries, encoded, strict=True):
-        rows.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, packed(data, PACKED_RECORD), None))
+        digest = link(digest, entry.seq, entry.parent, entry.turn, entry.at, data)
+        data = packed(data, PACKED_RECORD)
+        records.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, data, digest, None))
+    heads.note(number, batch.epoch, last.seq, digest)
+    if batch.creates:
+        rows: list[Row] = [("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary, digest)]
+        if isinstance(first.record, Opened) and first.record.owner != LOCAL:
+            rows.append(("owner", number, first.record.owner, None, None, None, None, None, None))
+    else:
+        rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq, digest)]
+    if batch.clears_partial:  # before the records, which can then use its pages
+        rows.append(("unsaid", number, None, batch.epoch, None, None, None, None, None))
+    rows += records
     if batch.takes_letters:
-        rows.append(("read", number, batch.takes_letters, None, None, None, None, None))
+        rows.append(("read", number, batch.takes_letters, None, None, None, None, None, None))
     return rows
 
 
 def said(number: int, epoch: int, partial: Partial, *, adds: bool) -> list[Row]:
     """Of one who was overtaken, or of a conversation that was deleted, nothing is kept. Nobody need be told of it."""
-    rows: list[Row] = [] if adds else [("unsaid", number, None, epoch, None, None, None, None)]
+    rows: list[Row] = [] if adds else [("unsaid", number, None, epoch, None, None, None, None, None)]
     if partial.outputs:
         printed = Partial(partial.after, outputs=partial.outputs)
-        rows.append(("printed", number, packed(_encode(printed), PACKED_PIECE), epoch, None, None, None, None))
+        rows.append(("printed", number, packed(_encode(printed), PACKED_PIECE), epoch, None, None, None, None, None))
     if partial.text or partial.reasoning or partial.raw_reasoning or not partial.outputs:
         piece = Partial(partial.after, partial.text, partial.reasoning, partial.raw_reasoning)
-        rows.append(("said", number, packed(_encode(piece), PACKED_PIECE), epoch, None, None, None, None))
+        rows.append(("said", number, packed(_encode(piece), PACKED_PIECE), epoch, None, None, None, None, None))
     return rows
 
 
 def letter(number: int, op: Op) -> list[Row]:
-    return [("letter", number, _encode(op), None, None, None, None, None)]
+    return [("letter", number, _encode(op), None, None, None, None, None, None)]
 
 
 def archive(number: int, archived: bool) -> list[Row]:
-    return [("archive", number, int(archived), None, None, None, None, None)]
+    return [("archive", number, int(archived), None, None, None, None, None, None)]
 
 
 def delete(number: int) -> list[Row]:
-    return [("delete", number, None, None, None, None, None, None)]
+    return [("delete", number, None, None, None, None, None, None, None)]

@@ -1,0 +1,96 @@
+"""The chain of digests over a conversation's records, by number: none can be changed, left out or moved without a trace.
+
+The digest of a record is the SHA-256 of the digest before it (nothing, for the first record), its number, the number of its parent,
+its time, the length of its turn's name, that name, and the JSON of the record. Numbers have 64 bits, the time is a 64-bit float,
+the length has 32 bits, all little-endian. The last digest is kept beside the conversation too, so that records missing at
+the end are noticed.
+"""
+
+import logging
+import sqlite3
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from understudy.store.decoding import unpacked
+
+logger = logging.getLogger(__name__)
+
+SIZE = 32
+FIRST = b""  # before the first record
+MOST_KNOWN = 4096
+
+_PLACE = struct.Struct("<qqdI")
+
+
+def link(previous: bytes, seq: int, parent: int, turn: str, at: float, data: bytes) -> bytes:
+    """The digest of a record whose JSON is `data`."""
+    from hashlib import sha256  # not needed before the first record is written
+
+    name = turn.encode()
+    return sha256(b"".join((previous, _PLACE.pack(seq, parent, at, len(name)), name, data))).digest()
+
+
+def link_stored(previous: bytes, seq: Any, parent: Any, turn: Any, at: Any, data: Any) -> bytes:
+    """The same of a row as it lies in the store, texts as bytes. A damaged row has a digest too."""
+    try:
+        return link(previous, seq, parent, turn.decode("utf-8", "surrogateescape"), at, unpacked(data))
+    except (ValueError, TypeError, AttributeError, struct.error):
+        return link(previous, 0, 0, "", 0.0, repr((seq, parent, turn, at, data)).encode())
+
+
+class Heads:
+    """The last digests of conversations that are written to here, so that the thread that writes need not read them.
+
+    Each was read with the claim under which it is used, or was written since, and nobody else has written meanwhile.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._known: dict[int, tuple[int, int, bytes]] = {}
+
+    def find(self, number: int, epoch: int, last_seq: int) -> bytes:
+        """The digest of the record `last_seq`. Where the conversation does not stand there, what is written with it is fenced."""
+        known = self._known.get(number)
+        if known is not None and known[0] == epoch and known[1] == last_seq:
+            return known[2]
+        found = self._connection.execute("SELECT digest FROM conversations WHERE number = ?", (number,)).fetchone()
+        return FIRST if found is None else found[0]
+
+    def note(self, number: int, epoch: int, last_seq: int, digest: bytes) -> None:
+        """It was read, or is about to be written."""
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[number] = epoch, last_seq, digest
+
+    def forget(self) -> None:
+        """Something was not written after all."""
+        self._known.clear()
+
+
+def link_older_records(connection: sqlite3.Connection) -> None:
+    """Give every record of a store from before there were digests its own, in one value for each conversation.
+
+    Rows of records stay as they are: writing all of them again would take minutes in a large store.
+    """
+    connection.text_factory = bytes  # none of it need be text
+    try:
+        for (number,) in connection.execute("SELECT number FROM conversations").fetchall():
+            try:
+                _link_older(connection, number)
+            except sqlite3.DatabaseError as error:  # pages are damaged: it must not keep the others from being used
+                logger.error("conversation number %d cannot be read, and gets no digests: %s", number, error)
+    finally:
+        connection.text_factory = str
+
+
+def _link_older(connection: sqlite3.Connection, number: int) -> None:
+    previous, digests = FIRST, bytearray()
+    rows: Iterable[tuple[Any, ...]] = connection.execute(
+        "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? ORDER BY seq", (number,)
+    )
+    for row in rows:
+        previous = link_stored(previous, *row)
+        digests += previous
+    connection.execute("UPDATE conversations SET digest = ? WHERE number = ?", (previous, number))
+    connection.execute("INSERT INTO older_digests VALUES (?, ?)", (number, bytes(digests)))
