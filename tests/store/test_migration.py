@@ -26,9 +26,10 @@ from tests.store import test_older_store
 from tests.store.records import append, new_id, noticed, open_log, opened
 from tests.store.test_older_store import holds
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Send
 from understudy.store import schema
 from understudy.store.answered import answered
-from understudy.store.log import SendLetter, Verified
+from understudy.store.log import Verified
 from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -81,7 +82,7 @@ def test_letters_and_the_text_so_far_are_kept(tmp_path: Path) -> None:
     with closing(SqliteLog(unpack(tmp_path / "store"))) as log:
         letters = [letter.op for letter in answered(log.letters(conversation))]
         said = answered(log.partial(conversation))
-    assert [letter.message.message.text() for letter in letters if isinstance(letter, SendLetter)] == [
+    assert [letter.message.message.text() for letter in letters if isinstance(letter, Send)] == [
         "left in the inbox",
         "and this",
     ]

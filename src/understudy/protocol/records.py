@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.changes import FileChange
 from understudy.protocol.choices import ApprovalPolicy, Decision, PlanStatus, SandboxMode
 from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
@@ -43,9 +44,6 @@ class Pins(msgspec.Struct, frozen=True, gc=False):
     places: tuple[Pin, ...]
 
 
-LOCAL = "local"  # the name of whoever works at this machine: by stdio and in the terminal
-
-
 class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     """The first record. `overrides` is filled in with what the configuration gave, so that going on later means the same."""
 
@@ -54,7 +52,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     overrides: Overrides
     provider: str = ""
     pins: Pins | None = None  # None in logs from before there were any
-    owner: str = LOCAL  # the name of the caller who made it
+    owner: str = LOCAL_NAME  # the name of the caller who made it
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):

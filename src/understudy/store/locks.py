@@ -99,5 +99,6 @@ class ByteLocks:
         return None
 
     def close(self) -> None:
-        os.close(self.fd)
-        self.fd = -1
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

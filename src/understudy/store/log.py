@@ -11,9 +11,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
-from understudy.protocol.records import LOCAL, Entry
+from understudy.protocol.records import Entry
 
 Status = Literal["running", "waiting", "idle"]
 
@@ -47,7 +48,7 @@ class Listed(msgspec.Struct, frozen=True):
     updated_at: float
     summary: Summary
     archived: bool = False
-    owner: str = LOCAL
+    owner: str = LOCAL_NAME
     digest: bytes = b""  # of the last record, which covers all before it
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from understudy.errors import BadRequest, Fenced, StoreError, UnknownConversation
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
-from understudy.protocol.records import LOCAL, Entry, Opened
+from understudy.protocol.records import Entry, Opened
 from understudy.store.chain import FIRST, link
 from understudy.store.log import (
     NOWHERE,
@@ -110,7 +111,8 @@ class MemoryLog:
         for claim in tuple(self._memory.claims.values()):
             if claim.log is self:
                 claim.release()
-        self._memory.logs.remove(self)
+        if self in self._memory.logs:
+            self._memory.logs.remove(self)
         self._listening.clear()
 
     # -- writing
@@ -244,7 +246,7 @@ def _offset(cursor: str | None) -> int:
 
 
 def _owner(first: Entry) -> str:
-    return first.record.owner if isinstance(first.record, Opened) else LOCAL
+    return first.record.owner if isinstance(first.record, Opened) else LOCAL_NAME
 
 
 def _unknown(conversation_id: ConversationId) -> UnknownConversation:

@@ -11,8 +11,9 @@ import msgspec
 
 from understudy import __version__
 from understudy.errors import BadRequest
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.records import LOCAL, ApprovalDecided, Entry, Opened, Overrides, Record, UserMessage
+from understudy.protocol.records import ApprovalDecided, Entry, Opened, Overrides, Record, UserMessage
 from understudy.protocol.uuids import read_uuid
 from understudy.store.log import LATEST, Listed
 
@@ -149,7 +150,7 @@ def _moved(overrides: Overrides, cwd: str | None) -> Overrides:
 def _renamed(record: Record, conversation_id: str) -> Record:
     """It belongs to whoever imports it."""
     changed = isinstance(record, Opened)
-    return msgspec.structs.replace(record, conversation_id=conversation_id, owner=LOCAL) if changed else record
+    return msgspec.structs.replace(record, conversation_id=conversation_id, owner=LOCAL_NAME) if changed else record
 
 
 def _unpinned(entries: Iterable[Entry]) -> tuple[Entry, ...]:

@@ -10,8 +10,9 @@ from itertools import chain
 
 import msgspec
 
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ops import Op
-from understudy.protocol.records import LOCAL, Opened
+from understudy.protocol.records import Opened
 from understudy.store.chain import FIRST, Heads, link
 from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, packed
 from understudy.store.log import Batch, Partial
@@ -118,7 +119,7 @@ def append(number: int, batch: Batch, heads: Heads) -> list[Row]:
     heads.note(number, batch.epoch, last.seq, digest)
     if batch.creates:
         rows: list[Row] = [("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary, digest)]
-        if isinstance(first.record, Opened) and first.record.owner != LOCAL:
+        if isinstance(first.record, Opened) and first.record.owner != LOCAL_NAME:
             rows.append(("owner", number, first.record.owner, None, None, None, None, None, None))
     else:
         rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq, digest)]

@@ -1,0 +1,76 @@
+"""Stores to hold against the suite. Each opens any number of logs on the same conversations, as processes do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from understudy.protocol.ids import ConversationId
+from understudy.store.log import Claim, EventLog, Holder
+from understudy.store.memory import Memory, MemoryLog
+from understudy.store.sqlite import SqliteLog
+
+
+class Process(EventLog, Protocol):
+    """A log that can be closed, as by the end of its process."""
+
+    def close(self) -> object: ...
+
+
+class SharedStore(Protocol):
+    def open(self) -> Process: ...
+
+    def close(self) -> None:
+        """Every log that was opened."""
+        ...
+
+    async def take_from(self, holder: Process, other: Process, conversation_id: ConversationId) -> Claim:
+        """`holder` loses its claim to `other`, as by whatever makes this kind of store lose one."""
+        ...
+
+
+class SqliteStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._logs: list[SqliteLog] = []
+
+    def open(self) -> SqliteLog:
+        self._logs.append(SqliteLog(self._folder, asyncio.get_running_loop()))
+        return self._logs[-1]
+
+    def close(self) -> None:
+        for log in self._logs:
+            log.close()
+
+    async def take_from(self, holder: Process, other: Process, conversation_id: ConversationId) -> Claim:
+        (self._folder / "locks").unlink()
+        taken = await _claim(other, conversation_id)
+        await holder.holder(conversation_id)  # looks at the lock file
+        return taken
+
+
+class MemoryStore:
+    def __init__(self, _: Path) -> None:
+        self._memory = Memory()
+
+    def open(self) -> MemoryLog:
+        return MemoryLog(asyncio.get_running_loop(), self._memory)
+
+    def close(self) -> None:
+        for log in tuple(self._memory.logs):
+            log.close()
+
+    async def take_from(self, holder: Process, other: Process, conversation_id: ConversationId) -> Claim:
+        self._memory.lose(conversation_id)
+        return await _claim(other, conversation_id)
+
+
+async def _claim(log: Process, conversation_id: ConversationId) -> Claim:
+    claim = await log.claim(conversation_id)
+    assert not isinstance(claim, Holder)
+    return claim
+
+
+STORES: dict[str, Callable[[Path], SharedStore]] = {"sqlite": SqliteStore, "memory": MemoryStore}
