@@ -41,6 +41,7 @@ def test_every_example_is_built() -> None:
     assert set(examples()) == set(EXAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_works_in_a_copy_of_the_repository(tmp_path: Path, name: str) -> None:
     copy = tmp_path / "copy"

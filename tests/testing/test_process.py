@@ -89,18 +89,26 @@ async def test_a_server_that_dies_at_once_says_why(tmp_path: Path) -> None:
         await dying.__aenter__()
 
 
+STUBBORN = """
+import sys, time
+sys.stdin.close()
+print("staying", file=sys.stderr, flush=True)
+print('{"jsonrpc": "2.0", "method": "here"}', flush=True)
+time.sleep(3600)
+"""
+
+
 async def test_a_server_that_ignores_the_end_of_input_is_killed(tmp_path: Path) -> None:
-    stubborn = TINY_SERVER + "\nimport time\nprint('staying', file=sys.stderr, flush=True)\ntime.sleep(3600)\n"
-    server = McpProcess(cwd=tmp_path, command=[sys.executable, "-c", stubborn], wait_seconds=2)
-    with pytest.raises(AssertionError, match=r"did not go within 2 s of the end of input\nstaying"):
+    server = McpProcess(cwd=tmp_path, command=[sys.executable, "-c", STUBBORN], initialize=False, wait_seconds=0.5)
+    with pytest.raises(AssertionError, match=r"did not go within 0\.5 s of the end of input\nstaying"):
         async with server:
-            pass
+            await server.until(lambda: server.frames or None, "its start", 60)
     assert server.process.returncode == -9
 
 
-@pytest.mark.parametrize(("line", "complaint"), [("nonsense", "not JSON"), ("[1]", "in vain")])
-async def test_a_line_that_is_no_message_does_not_hang_the_test(tmp_path: Path, line: str, complaint: str) -> None:
+@pytest.mark.parametrize(("line", "seconds", "complaint"), [("nonsense", 60, "not JSON"), ("[1]", 0.5, "in vain")])
+async def test_a_line_that_is_no_message_does_not_hang_the_test(tmp_path: Path, line: str, seconds: float, complaint: str) -> None:
     odd = f"import sys\nprint({line!r}, flush=True)\nsys.stdin.read()\n"
-    server = McpProcess(cwd=tmp_path, command=[sys.executable, "-c", odd], wait_seconds=1)
+    server = McpProcess(cwd=tmp_path, command=[sys.executable, "-c", odd], wait_seconds=seconds)
     with pytest.raises(AssertionError, match=complaint):
         await server.__aenter__()
