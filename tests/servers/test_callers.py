@@ -184,3 +184,28 @@ async def test_a_call_of_somebody_who_may_not_approve_is_denied_unless_somebody_
         assert (tmp_path / "made").exists() is watches
         refused = result["structuredContent"].get("refused", [])
         assert [one["reason"] for one in refused] == ([] if watches else [MAY_NOT_APPROVE])
+
+
+async def test_a_list_has_what_the_caller_may_read_and_no_more(tmp_path: Path) -> None:
+    async with scene([], tmp_path) as (_, here, ann):
+        anns = [await create(ann, tmp_path) for _ in range(3)]
+        bob, boss = here.connect(somebody()), here.connect(somebody("read"))
+        bobs = [await create(bob, tmp_path)]
+        anns.append(await create(ann, tmp_path))
+
+        async def listed(connection: Connection, limit: int) -> list[str]:
+            found: list[str] = []
+            cursor: Json = {}
+            while True:
+                page = (await connection.ask("conversationsList", limit=limit, **cursor))["structuredContent"]
+                assert len(page["conversations"]) <= limit
+                assert page["conversations"] or not found, "a cursor leads to something"
+                found += [row["conversation_id"] for row in page["conversations"]]
+                if "next_cursor" not in page:
+                    return found
+                cursor = {"cursor": page["next_cursor"]}
+
+        for limit in (1, 2, 50):
+            assert await listed(ann, limit) == anns[::-1]
+            assert await listed(bob, limit) == bobs
+            assert await listed(boss, limit) == [anns[3], bobs[0], *anns[2::-1]]

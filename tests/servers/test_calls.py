@@ -28,7 +28,7 @@ async def scene(script: Script, folder: Path, **options: Any) -> AsyncGenerator[
 
 
 async def the_conversation(server: ServerHere) -> Conversation:
-    [listed] = (await server.engine.list(1)).rows
+    [listed] = (await server.engine.list(LOCAL, 1)).rows
     handle = await server.engine.find(LOCAL, listed.conversation_id)
     return handle._conversation  # pyright: ignore[reportPrivateUsage]
 

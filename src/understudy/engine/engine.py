@@ -27,7 +27,7 @@ from understudy.errors import BadRequest, NotAllowed, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
-from understudy.protocol.records import Overrides, Pins, UserMessage
+from understudy.protocol.records import Opened, Overrides, Pins, UserMessage
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Listed, Page, Status, Store
 from understudy.store.opening import open_store
@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 WARM_SECONDS = 0.05
 WARM_PAUSE_SECONDS = 0.002
+LOOKED_AHEAD = 50  # rows of a list, in search of one that the caller may read
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
 
@@ -191,7 +192,35 @@ class Engine:
             return status
         return "waiting" if listed.summary.pending else "idle"
 
-    async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+    async def list(self, caller: Caller, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+        """What the caller may read, the last active first."""
+        if "read" in caller.rights and "read" in caller.others:
+            return await self._list(limit, cursor, archived=archived)
+        rows: list[Listed] = []
+        while True:
+            page = await self._list(limit - len(rows), cursor, archived=archived)
+            rows += [listed for listed in page.rows if await self._may_read(caller, listed)]
+            cursor = page.next_cursor
+            if cursor is None or len(rows) >= limit:
+                break
+        more = await self._has_readable(caller, cursor, archived=archived)  # else a cursor would tell that others have some
+        return Page(tuple(rows), cursor if more else None)
+
+    async def _has_readable(self, caller: Caller, cursor: str | None, *, archived: bool) -> bool:
+        while cursor is not None:
+            page = await self._list(LOOKED_AHEAD, cursor, archived=archived)
+            for listed in page.rows:
+                if await self._may_read(caller, listed):
+                    return True
+            cursor = page.next_cursor
+        return False
+
+    async def _may_read(self, caller: Caller, listed: Listed) -> bool:
+        log = self.log if self._is_kept(listed.conversation_id) else self._open_unkept().log
+        first = next(iter(await log.read(listed.conversation_id, 0, 1)), None)
+        return first is not None and isinstance(first.record, Opened) and caller.may("read", first.record.owner)
+
+    async def _list(self, limit: int, cursor: str | None, *, archived: bool) -> Page:
         if self._unkept is not None and not archived:
             return await self._unkept.list(limit, cursor, self.log)
         return await self.log.list(limit, cursor, archived=archived)

@@ -93,7 +93,7 @@ async def list_conversations(call: Call) -> dict[str, Any]:
     values = _read(arguments.LIST, call)
     limit = min(values.get("limit", DEFAULT_PAGE), LARGEST_PAGE)
     engine = call.client.engine
-    return await page_of_rows(await engine.list(limit, values.get("cursor")), engine)
+    return await page_of_rows(await engine.list(call.client.caller, limit, values.get("cursor")), engine)
 
 
 async def interrupt(call: Call) -> dict[str, Any]:
