@@ -28,11 +28,11 @@ def tokens_if_short(state: State, limits: ContextLimits, prefix: "Prefix") -> in
     used, window = state.context_tokens, limits.window
     if used is not None and used >= limits.limit:
         return used
-    if window is None:
+    if window is None or len(state.items) < 2:  # nothing that could be left out
         return None
     if used is None:  # a provider that does not count, or has not yet: only a guess, so it must be close to the window
         guess = prefix.tokens() + all_tokens(state.items) + _waiting_tokens(state)
-        return guess if guess >= window * DEFAULT_SHARE and len(state.items) > 1 else None
+        return guess if guess >= window * DEFAULT_SHARE else None
     return used if used + _uncounted_tokens(state) >= window else None
 
 
