@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.playbook import Playbook
+from tests.support.suspending_log import SuspendingLog
 from understudy.errors import BadRequest, UnknownConversation
+from understudy.store.log import Store
+from understudy.store.opening import open_store
 from understudy.testing import HOLD, call, deltas, hang, say, status
+
+LOGS: dict[str, Callable[[Path, asyncio.AbstractEventLoop], Store]] = {
+    "answers at once": open_store,
+    "suspends": SuspendingLog,
+    "is slow": partial(SuspendingLog, seconds=0.004),
+}
+
+
+@pytest.fixture(params=LOGS, autouse=True)
+def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a conversation does is the same on any log, however late that answers."""
+    monkeypatch.setattr(Playbook, "open_log", staticmethod(LOGS[request.param]))
+
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 

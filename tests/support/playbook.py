@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
+from understudy.config.home import state_dir
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
 from understudy.engine.following import Question
@@ -41,12 +43,17 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.store.answered import answered
+from understudy.store.log import Store
+from understudy.store.opening import open_store
+from understudy.store.sqlite import SqliteLog
 from understudy.testing import Script, ScriptedModel, provider_settings
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 
 class Playbook:
     """One conversation. Messages are known by their text, in records too."""
+
+    open_log: ClassVar[Callable[[Path, asyncio.AbstractEventLoop], Store]] = open_store  # tests run on several kinds of log
 
     def __init__(self, folder: Path, script: Script, **settings: Any) -> None:
         self._folder = folder
@@ -62,7 +69,9 @@ class Playbook:
         await self.model.__aenter__()
         self._home.mkdir(exist_ok=True)
         settings = provider_settings(self.model.url) | self._settings
-        self.engine = Engine(cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(self._home)})
+        self.engine = Engine(
+            cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(self._home)}, open_log=type(self).open_log
+        )
         self.handle = await self.engine.create(LOCAL, Overrides(cwd=str(self._folder)))
         self.following = self.handle.follow(self)
         self.following.go_live()
@@ -112,10 +121,11 @@ class Playbook:
 
     def records(self) -> list[str]:
         """The log as it is in the store."""
-        return [self._line(entry) for entry in answered(self.engine.log.read(self.handle.id))]
+        return [self._line(entry) for entry in self.entries()]
 
     def entries(self) -> Sequence[Entry]:
-        return answered(self.engine.log.read(self.handle.id))
+        with closing(SqliteLog(state_dir(self._home))) as stored:
+            return answered(stored.read(self.handle.id))
 
     def asked_of_the_model(self) -> list[list[str]]:
         """For each request, what was said so far: `role text`, calls and their outputs."""

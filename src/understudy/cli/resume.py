@@ -35,7 +35,6 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         can_ask = options.prompt != "-" and sys.stdin.isatty()
         viewer: Viewer = (JsonViewer if options.json else PersonViewer)(handle, can_ask=can_ask)
         viewer.following.go_live()
-        viewer.following.wait()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, viewer.interrupt)
         if prompt is None:
             await _take_up(handle, viewer)

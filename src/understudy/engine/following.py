@@ -141,8 +141,11 @@ class Following:
     # -- beginning and ending
 
     def go_live(self) -> None:
-        """From here on the viewer is shown everything after the cursor as it happens. It has read up to what is published."""
+        """From here on the viewer is shown everything after the cursor, as it happens."""
         self._conversation.tail.broadcast.followers.append(self)
+        if not self.caught_up:
+            self._behind = True
+            self._catch_up()
 
     async def go_live_from_cursor(self) -> None:
         """Like `go_live`, for a viewer that has not read up to what is published: it is shown that first."""
@@ -156,7 +159,8 @@ class Following:
 
     def wait(self) -> None:
         """Somebody waits for the end of a turn: should its process die, it is taken over here."""
-        self._conversation.waiting.append(self)
+        if self not in self._conversation.waiting:
+            self._conversation.waiting.append(self)
 
     def stop(self) -> None:
         """The viewer is not called any more."""
@@ -179,6 +183,9 @@ class Following:
     def follow_message(self, accepted: Accepted) -> None:
         """To be called in the step that took the message: what is open by then is from before, and will not be shown again."""
         self.message_id, self.turn, self.leads = accepted.message_id, accepted.turn, not accepted.joined
+        if not self.live:
+            self.go_live()
+        self.wait()
         if accepted.held:
             self._conversation.when_accepted(lambda error: None if error is None else self.fail(error))
         elif accepted.joined or self._only_its_turn:
@@ -190,6 +197,7 @@ class Following:
         """The turn that is under way, here or in another process."""
         self.turn = turn
         self._recorded = self._read = True
+        self.wait()
 
     def taken_over(self) -> None:
         """The process that ran the turn is gone, and it continues here: its questions are put here."""
@@ -305,28 +313,28 @@ class Following:
             run_eagerly(self._read_missed(), asyncio.get_running_loop())
 
     async def _read_missed(self) -> None:
-        """A page of what was missed; the next one in another step, once there is room for it."""
-        try:
-            entries = await self.read_page()
-        except AgentError as error:
-            if self.live:
+        """Pages of what was missed; where the client may be slow, each in a step of its own, once there is room for it."""
+        while True:
+            try:
+                entries = await self.read_page()
+            except AgentError as error:
                 self.fail(error)
-            return
-        except Exception as error:
-            self.fail(AgentError(report_bug(logger, error, "in reading %s for a viewer", self._conversation.id)))
-            return
-        for entry in entries:
+                return
+            except Exception as error:
+                self.fail(AgentError(report_bug(logger, error, "in reading %s for a viewer", self._conversation.id)))
+                return
+            for entry in entries:
+                if self.live:
+                    self._pass_on(LiveEntry(entry))
             if not self.live:
                 return
-            self._pass_on(LiveEntry(entry))
-        broadcast = self._conversation.tail.broadcast
-        if not self.live:
-            return
-        if entries and self.cursor < broadcast.published and self._room is not None:
-            self._room.drained(self._catch_up)
-            return
+            if not entries or self.caught_up:
+                break
+            if self._room is not None:
+                self._room.drained(self._catch_up)
+                return
         self._behind = False
-        for delta in self._given.missing(broadcast.text):
+        for delta in self._given.missing(self._conversation.tail.broadcast.text):
             self.show_delta(LiveDelta(delta, self._conversation.state.turn or "", self.cursor))
 
 

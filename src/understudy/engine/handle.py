@@ -165,9 +165,9 @@ class Handle:
         only_its_turn: bool = False,
         hides_reasoning: bool = False,
     ) -> Following:
-        """The viewer's place in the conversation; it is shown nothing before `go_live`.
+        """The viewer's place in the conversation; it is shown nothing before `go_live`, or before its message is accepted.
 
-        `after`: the record after which it begins; without it, what has been shown so far is left out. `only_its_turn`: it is shown
+        `after`: the record after which it begins; without it, what had been shown before is left out. `only_its_turn`: it is shown
         the turn of its message and no other. `room`: where it may fall behind a slow client.
         """
         return Following(
