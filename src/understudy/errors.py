@@ -11,7 +11,11 @@ AgentError                     anything we raise on purpose; its text is written
 │   ├── ModelUnavailable       a request that kept failing; the turn asks again
 │   ├── ModelRefused           a status that time does not mend; final
 │   │   └── ContextFull        what was sent does not fit into the model's context window
+│   ├── OutOfTime              the seconds of a budget ran out meanwhile; the turn asks a person
 │   └── MissingKey             no credential for the provider; final
+├── TurnStopped                a turn ends before its work is done
+│   ├── BudgetReached          what may be used is used up, and nobody raised the limit
+│   └── AnswerMisfit           the answer does not have the form that was asked for
 ├── ToolError                  told to the model; the turn goes on
 │   └── PatchError
 ├── SandboxError               a command could not be contained, so it was not run
@@ -120,8 +124,24 @@ class ContextFull(ModelRefused):
     kind = "context_full"
 
 
+class OutOfTime(ModelError):
+    kind = "out_of_time"
+
+
 class MissingKey(ModelError):
     kind = "missing_key"
+
+
+class TurnStopped(AgentError):
+    kind = "turn_stopped"
+
+
+class BudgetReached(TurnStopped):
+    kind = "budget_reached"
+
+
+class AnswerMisfit(TurnStopped):
+    kind = "answer_misfit"
 
 
 class ToolError(AgentError):

@@ -133,6 +133,7 @@ READ: dict[str, Callable[[Config], Any]] = {
     "shell_environment_policy.include_only": lambda config: list(config.shell_environment.include_only),
 }
 LIMITS = "understudy.sandbox.limits."
+BUDGET = "understudy.budget."
 PROVIDER = "model_providers.*."
 
 
@@ -141,6 +142,8 @@ def actual_default(row: Row, config: Config) -> Any:
         return msgspec.to_builtins(Provider("mine", "Mine"))[row.key.removeprefix(PROVIDER)]
     if row.key.startswith(LIMITS):
         return getattr(Limits(), row.key.removeprefix(LIMITS))
+    if row.key.startswith(BUDGET):
+        return getattr(config.budget, row.key.removeprefix(BUDGET).removeprefix("call."))
     return READ[row.key](config) if row.key in READ else getattr(config, row.key.removeprefix("understudy."))
 
 

@@ -247,6 +247,33 @@ async def _(stage: Stage) -> None:
         assert {key: told[key] for key in ("input", "cached", "output")} == {"cached": None, **price}
 
 
+LIMITS: dict[str, Any] = {"tokens": 10, "cost_usd": 0.0001, "requests": 1}
+
+
+@shows(*(f"understudy.budget.{scope}{limit}" for scope in ("", "call.") for limit in LIMITS))
+async def _(stage: Stage) -> None:
+    answers = [call("shell", command=["true"]) + say("", usage=(100, 1))]
+    settings: dict[str, Any] = {
+        "approval_policy": "never",
+        "understudy__prices__o3__input": 5,
+        "understudy__prices__o3__output": 5,
+        "model": "o3",
+    }
+    for scope in ("", "call__"):
+        for limit, allowed in LIMITS.items():
+            seen = await stage.turn(answers, **settings, **{f"understudy__budget__{scope}{limit}": allowed})
+            assert seen.text.startswith(f"the budget of this {'call' if scope else 'conversation'} is used up: "), limit
+            assert len(seen.received) == 1
+
+
+@shows("understudy.budget.seconds", "understudy.budget.call.seconds")
+async def _(stage: Stage) -> None:
+    for key in ("understudy__budget__seconds", "understudy__budget__call__seconds"):
+        settings: dict[str, Any] = {"approval_policy": "never", key: 0.2}
+        seen = await stage.turn([hang()], **settings)
+        assert " of 0.2 seconds. Nobody is asked" in seen.text
+
+
 # -- what the agent may do
 
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from understudy.cli.telling import Teller
+from understudy.policy.budget_words import budget_question
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,
@@ -11,7 +12,9 @@ from understudy.policy.questions import (
 )
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
+    AnswerRejected,
     ApprovalDecided,
+    BudgetAsked,
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
@@ -27,6 +30,7 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     PlanUpdated,
+    Question,
     ReasoningDelta,
     Record,
     RequestSent,
@@ -37,8 +41,6 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-
-Question = CommandApprovalAsked | PatchApprovalAsked
 
 
 class RecordTeller:
@@ -65,7 +67,7 @@ class RecordTeller:
                 teller.patch(changes)
             case PatchEnded() as ended:
                 teller.patch_ended(ended.success, ended.stderr)
-            case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id):
+            case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id) | BudgetAsked(call_id=call_id):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
             case ApprovalDecided(effective=True, decision=decision):
@@ -74,6 +76,8 @@ class RecordTeller:
                 self._answered(output.call_id, output.output, success)
             case PlanUpdated(plan=plan, explanation=explanation):
                 teller.plan([(step.step, step.status) for step in plan], explanation)
+            case AnswerRejected(problem=problem):
+                teller.notice(f"the answer does not have the form that was asked for: {problem}; the model tries again")
             case Noticed(message=message):
                 teller.notice(message)
             case Compacted() as compacted:
@@ -133,6 +137,8 @@ def question_text(question: Question, cwd: str) -> str:
             return command_message(CommandQuestion.of(question))
         case PatchApprovalAsked():
             return patch_message(PatchQuestion.of(question, cwd))
+        case BudgetAsked():
+            return budget_question(question)
 
 
 def _with_images(message: Message) -> str:

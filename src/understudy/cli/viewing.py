@@ -10,7 +10,7 @@ from rich.console import Console
 from understudy.cli.answers import HINT, prompt, read_answer
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.event_lines import delta_line, event_lines
-from understudy.cli.record_teller import Question, RecordTeller, question_text
+from understudy.cli.record_teller import RecordTeller, question_text
 from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
 from understudy.engine.approvals import CLIENT
@@ -20,7 +20,7 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
 from understudy.protocol.ops import Decide, Interrupt
-from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked, TurnEnded
+from understudy.protocol.records import Question, TurnEnded
 
 COMPLETED, FAILED = 0, 1
 NOBODY = "nobody can be asked, because standard input is not a terminal"
@@ -60,7 +60,7 @@ class Viewer:
 
     def entry(self, live: LiveEntry) -> None:
         self._tell_safely(lambda: self.tell(live))
-        if isinstance(live.entry.record, CommandApprovalAsked | PatchApprovalAsked):
+        if isinstance(live.entry.record, Question):
             self._told_questions.append(live.entry.record)
 
     def delta(self, live: LiveDelta) -> None:
@@ -165,7 +165,7 @@ class JsonViewer(Viewer):
 
     def tell(self, live: LiveEntry) -> None:
         self._write(*event_lines(live.entry))
-        if self.can_answer and isinstance(live.entry.record, CommandApprovalAsked | PatchApprovalAsked):
+        if self.can_answer and isinstance(live.entry.record, Question):
             self.tell_question(live.entry.record)
 
     def tell_question(self, question: Question) -> None:

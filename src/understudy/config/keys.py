@@ -34,6 +34,7 @@ PASSED_OVER = _names("""
     include_plan_tool include_apply_patch_tool project_doc_fallback_filenames project_root_markers
     sandbox_permissions
 """)
+_BUDGET = _names("tokens cost_usd seconds requests")
 _TABLES: Tree = {
     "model_providers": {"*": _PROVIDER},
     "mcp_servers": {"*": _MCP_SERVER},
@@ -49,6 +50,7 @@ _TABLES: Tree = {
     "tools": _names("web_search web_search_request view_image"),
     "understudy": {
         **_names("wire events thread_in_text scripted_model record replay"),
+        "budget": {**_BUDGET, "call": _BUDGET},
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds"),
         "sandbox": {
@@ -88,6 +90,7 @@ GUARDING = (
     "history",
     "disable_response_storage",
     "understudy.sandbox",
+    "understudy.budget",
 )
 
 # What a project's own .codex/config.toml may set, once its folder is trusted: nothing that decides what may run, what may be

@@ -22,7 +22,7 @@ from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Reader, Tree
 from understudy.config.slips import find_slips
-from understudy.config.tables import check_history, check_mcp_servers, check_prices, check_projects, check_providers
+from understudy.config.tables import check_history, check_mcp_servers, check_prices, check_projects, check_providers, read_budget
 from understudy.errors import ConfigError
 from understudy.protocol.choices import APPROVAL_POLICIES, ApprovalPolicy
 from understudy.protocol.encodable import is_unicode, visible
@@ -213,6 +213,8 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         record=_read_path(read, "understudy.record", cwd, env),
         replay=_read_path(read, "understudy.replay", cwd, env),
         prices=check_prices(read),
+        budget=read_budget(read, "understudy.budget"),
+        call_budget=read_budget(read, "understudy.budget.call"),
         warnings=warnings,
     )
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.protocol.choices import ApprovalPolicy, NetworkMode, SandboxMode
+from understudy.protocol.records import Budget
 
 Inherit = Literal["all", "core", "none"]
 Wire = Literal["seed", "modern"]
@@ -83,6 +84,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     wire: Wire
     events: EventMethods
     thread_in_text: bool
+    budget: Budget  # of a conversation
+    call_budget: Budget  # of each call
     command_seconds: int  # for a command that the model gives no limit of its own
     scripted_model: Path | None
     record: Path | None  # where exchanges with models are written to

@@ -1,9 +1,13 @@
 """Tables that other layers read as written: here their types are checked, so that a slip is reported with its key."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from understudy.config.providers import WIRES
 from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.protocol.records import Budget
+
+N = TypeVar("N", int, float)
 
 
 def check_providers(read: Reader) -> Mapping[str, Tree]:
@@ -20,6 +24,24 @@ def check_providers(read: Reader) -> Mapping[str, Tree]:
             provider.flag(key)
         provider.choice("wire_api", WIRES)
     return tables
+
+
+def read_budget(read: Reader, table: str) -> Budget:
+    """What a conversation, or one call, may use."""
+    read.table(table)
+    return Budget(
+        tokens=_above_zero(read, f"{table}.tokens", read.count),
+        cost_usd=_above_zero(read, f"{table}.cost_usd", read.amount),
+        seconds=_above_zero(read, f"{table}.seconds", read.amount),
+        requests=_above_zero(read, f"{table}.requests", read.count),
+    )
+
+
+def _above_zero(read: Reader, key: str, number: Callable[[str], N | None]) -> N | None:
+    value = number(key)
+    if value == 0:
+        raise read.mismatch(key, "invalid value: `0`", "a number above 0; without the key there is no limit")
+    return value
 
 
 def check_prices(read: Reader) -> Mapping[str, Mapping[str, float]]:

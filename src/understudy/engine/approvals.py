@@ -6,8 +6,8 @@ import logging
 from understudy.engine.tail import Tail
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import Decision
-from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, Noticed, PatchApprovalAsked
-from understudy.tools.host import Answer, Question
+from understudy.protocol.records import ApprovalDecided, BudgetAsked, CommandApprovalAsked, Noticed, PatchApprovalAsked, Question
+from understudy.tools.host import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -67,5 +67,7 @@ def _is_same(one: Question, other: Question) -> bool:
             return alike and (one.depends_on == other.depends_on or not one.depends_on or not other.depends_on)
         case PatchApprovalAsked(), PatchApprovalAsked():
             return one.changes == other.changes
+        case BudgetAsked(), BudgetAsked():
+            return (one.limit, one.message_id, one.raised_to) == (other.limit, other.message_id, other.raised_to)
         case _:
             return False

@@ -13,7 +13,9 @@ from understudy.errors import StoreError
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
+    AnswerRejected,
     ApprovalDecided,
+    BudgetAsked,
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
@@ -30,6 +32,7 @@ from understudy.protocol.records import (
     PatchStarted,
     Pins,
     PlanUpdated,
+    Question,
     Record,
     RequestSent,
     TokensCounted,
@@ -43,8 +46,10 @@ from understudy.store.log import Status, Summary
 TITLE_LENGTH = 80
 NO_TITLE = "New conversation"
 MOST_FILES = 200  # changed files that are remembered, the last ones
-
-Question = CommandApprovalAsked | PatchApprovalAsked
+TRY_AGAIN = (
+    "Your answer does not have the form that was asked for: {problem}\n"
+    "Answer again with one JSON value that fits the schema, and nothing before or after it."
+)
 
 
 class State:
@@ -200,6 +205,9 @@ class State:
         self.outcomes.clear()
         self.questions.clear()
 
+    def _answer_rejected(self, entry: Entry, record: AnswerRejected) -> None:
+        self.history.add(Message("user", (InputText(TRY_AGAIN.format(problem=record.problem)),)), entry.seq)
+
     def _nothing(self, entry: Entry, record: Record) -> None:
         """What it tells is for those who watch."""
 
@@ -216,7 +224,9 @@ class State:
         PatchEnded: _ended,
         CommandApprovalAsked: _asked,
         PatchApprovalAsked: _asked,
+        BudgetAsked: _asked,
         ApprovalDecided: _decided,
+        AnswerRejected: _answer_rejected,
         Opened: _opened,
         TokensCounted: _counted,
         PlanUpdated: _planned,

@@ -17,6 +17,7 @@ from understudy.protocol.items import Reasoning
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import (
     ApprovalDecided,
+    BudgetAsked,
     CommandApprovalAsked,
     Delta,
     Entry,
@@ -24,6 +25,7 @@ from understudy.protocol.records import (
     Opened,
     OutputDelta,
     PatchApprovalAsked,
+    Question,
     ReasoningDelta,
     Record,
     RequestSent,
@@ -41,10 +43,8 @@ logger = logging.getLogger(__name__)
 
 READ_AT_ONCE = 128  # records in one step of the event loop: others are served between two
 
-Question = CommandApprovalAsked | PatchApprovalAsked
-
 _TELLS_WHERE = frozenset({UserMessage, TurnStarted, RequestSent})  # a message is
-_ACTED_UPON = frozenset({CommandApprovalAsked, PatchApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded})
+_ACTED_UPON = frozenset({CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ApprovalDecided, ToolAnswered, TurnEnded})
 
 
 class Viewer(Protocol):
@@ -268,7 +268,7 @@ class Following:
 
     def _act_upon(self, entry: Entry) -> None:
         match entry.record:
-            case CommandApprovalAsked() | PatchApprovalAsked() as question:
+            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() as question:
                 if self.leads or not self._only_its_turn:
                     self._viewer.question(question, entry.turn)
             case ApprovalDecided(call_id=call_id, effective=True):

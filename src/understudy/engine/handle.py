@@ -12,7 +12,7 @@ import msgspec
 
 from understudy.engine.compacting import Compacting, begin_compacting
 from understudy.engine.eager import run_eagerly
-from understudy.engine.following import Following, Question, Room, Viewer
+from understudy.engine.following import Following, Room, Viewer
 from understudy.engine.ledger import Work
 from understudy.engine.stopping import PATIENCE_SECONDS, Stopped, stop_turn
 from understudy.engine.tail import Told
@@ -23,7 +23,7 @@ from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send
-from understudy.protocol.records import Entry, Overrides, UserMessage
+from understudy.protocol.records import Entry, Overrides, Question, Terms, UserMessage
 from understudy.protocol.uuids import new_uuid
 
 if TYPE_CHECKING:
@@ -104,9 +104,15 @@ class Handle:
 
     # -- ops
 
-    def message(self, message: Message, overrides: Overrides | None = None, parent_message_id: str | None = None) -> Send:
-        """The op that sends it. `overrides` hold from this message on."""
-        return Send(UserMessage(new_uuid(), message, overrides, parent_message_id), self.caller.name)
+    def message(
+        self,
+        message: Message,
+        overrides: Overrides | None = None,
+        parent_message_id: str | None = None,
+        terms: Terms | None = None,
+    ) -> Send:
+        """The op that sends it. `overrides` hold from this message on, `terms` for its turn."""
+        return Send(UserMessage(new_uuid(), message, overrides, parent_message_id, terms=terms), self.caller.name)
 
     async def submit(self, op: Op, following: Following | None = None, kept: "Kept | None" = None) -> Accepted:
         """Hand it to the conversation. Raises `AgentError` where it is not taken, with nothing recorded.

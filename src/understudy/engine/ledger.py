@@ -10,9 +10,13 @@ from typing import Any, ClassVar
 import msgspec
 
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.choices import BudgetLimit
 from understudy.protocol.items import Usage
 from understudy.protocol.records import (
+    AnswerRejected,
     ApprovalDecided,
+    Budget,
+    BudgetAsked,
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
@@ -26,6 +30,7 @@ from understudy.protocol.records import (
     ToolAnswered,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 
 KEPT_TURNS = 4  # whose work is kept: whoever waits for the end of a turn reads it soon after
@@ -80,12 +85,24 @@ class File(msgspec.Struct, frozen=True):
     moved_from: str | None = None
 
 
+class Allowance(msgspec.Struct):
+    """What a message's own budget allows, counted from what had been used when the message was accepted."""
+
+    message_id: str
+    budget: Budget
+    before: Tally
+    began: bool = False  # the message began the turn
+
+
 class Work(msgspec.Struct):
-    """What one turn did."""
+    """What one turn did, and what it is held to."""
 
     commands: deque[Command]
     files: dict[str, File]
     spent: Tally
+    schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
+    rejections: int = 0  # answers that did not have it
+    allowances: list[Allowance] = []
     commands_left_out: int = 0
     files_left_out: int = 0
 
@@ -100,6 +117,11 @@ class Ledger:
         self._since: float | None = None  # the running turn works since then; None: there is none, or it waits for a person
         self._open: set[str] = set()  # questions
         self._patches: dict[str, dict[str, FileChange]] = {}  # begun
+        self.raised: dict[
+            tuple[str | None, BudgetLimit], float
+        ] = {}  # by a person: whose limit (None: the conversation's), to what
+        self._budget_questions: dict[str, BudgetAsked] = {}
+        self._early: list[tuple[str, Allowance | dict[str, Any]]] = []  # terms of messages whose turn has not begun, with its id
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and vars(self) == vars(other)
@@ -128,7 +150,11 @@ class Ledger:
         self._open.clear()
         self._patches.clear()
         self._since = entry.at
-        self.turns[record.turn_id] = Work(deque(maxlen=KEPT_COMMANDS), {}, Tally())
+        work = self.turns[record.turn_id] = Work(deque(maxlen=KEPT_COMMANDS), {}, Tally())
+        for turn, term in self._early:
+            if turn == record.turn_id:
+                _hold_to(work, term, began=True)
+        self._early.clear()
         if len(self.turns) > KEPT_TURNS:
             self.turns.popitem(last=False)
 
@@ -137,6 +163,32 @@ class Ledger:
         self._turn = None
         self._open.clear()
         self._patches.clear()
+        self._budget_questions.clear()
+        self.raised = {key: allowed for key, allowed in self.raised.items() if key[0] is None}
+
+    def _user_message(self, entry: Entry, record: UserMessage) -> None:
+        if record.terms is None:
+            return
+        terms: list[Allowance | dict[str, Any]] = []
+        if record.terms.output_schema is not None:
+            terms.append(record.terms.output_schema)
+        if record.terms.budget is not None:
+            terms.append(Allowance(record.message_id, record.terms.budget, msgspec.structs.replace(self.total)))
+        work = self.turns.get(entry.turn)
+        for term in terms:
+            if work is not None:
+                _hold_to(work, term)
+            else:
+                self._early.append((entry.turn, term))
+
+    def _answer_rejected(self, entry: Entry, record: AnswerRejected) -> None:
+        work = self.turns.get(entry.turn)
+        if work is not None:
+            work.rejections += 1
+
+    def _budget_asked(self, entry: Entry, record: BudgetAsked) -> None:
+        self._budget_questions[record.call_id] = record
+        self._asked(entry, record)
 
     def _rest(self, entry: Entry, at: float) -> None:
         if self._since is not None:
@@ -144,7 +196,7 @@ class Ledger:
                 tally.seconds += max(0.0, at - self._since)
             self._since = None
 
-    def _asked(self, entry: Entry, record: CommandApprovalAsked | PatchApprovalAsked) -> None:
+    def _asked(self, entry: Entry, record: CommandApprovalAsked | PatchApprovalAsked | BudgetAsked) -> None:
         self._open.add(record.call_id)
         self._rest(entry, entry.at)
 
@@ -157,6 +209,9 @@ class Ledger:
     def _decided(self, entry: Entry, record: ApprovalDecided) -> None:
         if record.effective:
             self._answered(entry, record.call_id)
+            asked = self._budget_questions.pop(record.call_id, None)
+            if asked is not None and record.decision in ("approved", "approved_for_session"):
+                self.raised[asked.message_id, asked.limit] = asked.raised_to
 
     def _tool_answered(self, entry: Entry, record: ToolAnswered) -> None:
         self._answered(entry, record.output.call_id)
@@ -207,13 +262,24 @@ class Ledger:
         TokensCounted: _counted,
         CommandApprovalAsked: _asked,
         PatchApprovalAsked: _asked,
+        BudgetAsked: _budget_asked,
         ApprovalDecided: _decided,
+        UserMessage: _user_message,
+        AnswerRejected: _answer_rejected,
         ToolAnswered: _tool_answered,
         CommandStarted: _command_started,
         CommandEnded: _command_ended,
         PatchStarted: _patch_started,
         PatchEnded: _patch_ended,
     }
+
+
+def _hold_to(work: Work, term: Allowance | dict[str, Any], *, began: bool = False) -> None:
+    if isinstance(term, Allowance):
+        term.began = began
+        work.allowances.append(term)
+    else:
+        work.schema = term
 
 
 def note_change(files: dict[str, File], path: str, change: FileChange) -> None:

@@ -14,18 +14,23 @@ from understudy.engine.approvals import Approvals
 from understudy.engine.retelling import Retelling, cut_off
 from understudy.engine.room import ContextLimits, Prefix, tokens_if_short
 from understudy.engine.tail import Tail
-from understudy.errors import AgentError, ContextFull, ModelError, ModelUnavailable, StreamLost, ToolError
+from understudy.errors import AgentError, AnswerMisfit, ContextFull, ModelError, ModelUnavailable, OutOfTime, StreamLost, ToolError
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import Completed, Counted, ItemDone, Model, ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
+from understudy.protocol.choices import ApprovalPolicy
 from understudy.protocol.encodable import encode
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Message, Reasoning, Usage
 from understudy.protocol.records import (
+    AnswerRejected,
+    Budget,
+    BudgetAsked,
     Delta,
     ItemReceived,
     Noticed,
     Pins,
+    Question,
     ReasoningDelta,
     Record,
     RequestSent,
@@ -34,15 +39,19 @@ from understudy.protocol.records import (
     ToolAnswered,
     TurnEnded,
 )
-from understudy.tools.host import Answer, Question, RunsCommands, ToolSettings
+from understudy.tools.host import Answer, RunsCommands, ToolSettings
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
+    from understudy.engine.budgets import BudgetKeeper
     from understudy.engine.making_room import MakingRoom
     from understudy.tools.patch.turn_diff import TurnDiff
 
 AT_ONCE = 256  # events of a model that are handled before others get their turn: about a millisecond's work
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
+
+
+NO_LIMITS = Budget()
 
 
 class TurnAborted(Exception):
@@ -88,6 +97,7 @@ class Turn:
         self._setup = setup
         self._approvals = approvals
         self._read_letters = read_letters
+        self._keeper: BudgetKeeper | None = None
         self._text = Retelling()
         self._reasoning = Retelling()
         self._raw_reasoning = Retelling()
@@ -119,6 +129,8 @@ class Turn:
             called = await self._ask_model()
             if called:
                 continue
+            if state.waiting or not await self._answer_fits():
+                continue
             await self._read_letters()
             if self._compaction_asked and not state.waiting:
                 await self._compact()
@@ -140,9 +152,49 @@ class Turn:
 
     # -- the model
 
+    async def _answer_fits(self) -> bool:
+        """Whether the answer has the form that was asked for. False: the model was told what is wrong, and tries again."""
+        work = self._tail.state.ledger.work(self.turn_id)
+        if work is None or work.schema is None:
+            return True
+        from understudy.engine.answer_schema import Misfit, check_answer  # few callers ask for a form
+
+        checked = await check_answer(work.schema, self._tail.state.answer or "")
+        if not isinstance(checked, Misfit):
+            return True
+        if work.rejections:
+            raise AnswerMisfit(f"the model's answer does not fit the output schema, also after it was told why: {checked.problem}")
+        self.record(AnswerRejected(checked.problem))
+        return False
+
+    # -- budgets
+
+    async def _keep_to_budget(self) -> None:
+        if self._keeper is None and self._is_limited():
+            from understudy.engine.budgets import BudgetKeeper  # few turns have a limit
+
+            self._keeper = BudgetKeeper(self, self._tail.state.ledger, self._setup.config, self._setup.cost_of)
+        if self._keeper is not None:
+            await self._keeper.before_request()
+
+    def _is_limited(self) -> bool:
+        work = self._tail.state.ledger.work(self.turn_id)
+        config = self._setup.config
+        return config.budget != NO_LIMITS or config.call_budget != NO_LIMITS or (work is not None and bool(work.allowances))
+
+    @property
+    def approval_policy(self) -> ApprovalPolicy:
+        return self._setup.config.approval_policy
+
+    def open_budget_question(self) -> BudgetAsked | None:
+        return next((each for each in self._tail.state.questions.values() if isinstance(each, BudgetAsked)), None)
+
+    # -- asking
+
     async def _ask_model(self) -> bool:
         """One answer of the model, however often it has to be asked. True when it called a tool."""
         state = self._tail.state
+        await self._keep_to_budget()
         if self._compaction_asked:
             await self._compact()
         elif (used := tokens_if_short(state, self._setup.limits, self._prefix)) is not None:
@@ -150,6 +202,7 @@ class Turn:
         attempt = 0
         was_full = False
         while True:
+            await self._keep_to_budget()
             self.record(RequestSent(tuple(state.waiting), self._new_context()))
             sent = len(state.items)
             try:
@@ -162,6 +215,8 @@ class Turn:
                 if was_full or not await self._room().when_full(state):
                     raise
                 was_full = True
+            except OutOfTime:
+                pass  # the budget is looked at before the request is put again
             for retelling in (self._text, self._reasoning, self._raw_reasoning):
                 retelling.begin_again()
 
@@ -193,7 +248,10 @@ class Turn:
     async def _read_answer(self) -> None:
         state = self._tail.state
         items = (*state.history.prefix, *state.items)
-        prompt = Prompt(self._setup.instructions, items, self._setup.offered, self._tail.conversation_id, state.requests - 1)
+        work = state.ledger.work(self.turn_id)
+        schema = None if work is None else work.schema
+        setup, asked = self._setup, state.requests - 1
+        prompt = Prompt(setup.instructions, items, setup.offered, self._tail.conversation_id, asked, output_schema=schema)
         async with self._setup.model.stream(prompt) as answer:
             while events := await self.listen(answer):
                 for start in range(0, len(events), AT_ONCE):
@@ -208,8 +266,14 @@ class Turn:
 
     async def listen(self, answer: ModelAnswer) -> list[ModelEvent]:
         self.listens = True
+        left = None if self._keeper is None else self._keeper.seconds_left()
         try:
-            return await answer.batch()
+            if left is None:
+                return await answer.batch()
+            async with asyncio.timeout(left):
+                return await answer.batch()
+        except TimeoutError:
+            raise OutOfTime("the time that the budget allows has run out") from None
         finally:
             self.listens = False
             if self.closed:
@@ -228,6 +292,8 @@ class Turn:
                 self.count(usage)
             case Completed(usage=usage):
                 self._withdraw_unfinished()
+                if usage is None and self._keeper is not None:
+                    self._keeper.note_uncounted()
                 if usage is not None:
                     self.count(usage)
                 return True

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import msgspec
 
+from understudy.models.answer_form import form_for, gives_way, in_words
 from understudy.models.anthropic_stream import AnthropicDecoder
 from understudy.models.anthropic_turns import NO_OUTPUT, Part, Turn, plain_id, turns_of
 from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions
@@ -28,6 +29,7 @@ class AnthropicWire:
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
         self._family = family_of(settings.model)
+        self._place = f"anthropic {settings.model}"
         self._most_output = output_limit(settings.model)
         self._less_output: dict[str, int] = {}  # for conversations that have nearly filled the window
         self._refused: set[str] = set()  # parts of a request that the model or its server does not take
@@ -45,6 +47,11 @@ class AnthropicWire:
         history = HISTORIES.encode(f"anthropic {with_thinking:d}{self._family.eyes:d}", prompt.conversation_id, turns, encoder)
         most = self._less_output.get(prompt.conversation_id, self._most_output)
         head: dict[str, Any] = {"model": self._settings.model, "max_tokens": most, "stream": True, **self._thinking(most)}
+        if prompt.output_schema is not None and self._in_form(prompt.output_schema):
+            wanted = {"type": "json_schema", "schema": prompt.output_schema}
+            head["output_config"] = {**head.get("output_config", {}), "format": wanted}
+        elif prompt.output_schema is not None:
+            leading = [*leading, in_words(prompt.output_schema)]
         if "cache_control" not in self._refused:
             head["cache_control"] = MARK  # at the end of the history, wherever that is
         if prompt.tools and not prompt.may_call:  # they have to be named where the history has calls
@@ -64,6 +71,10 @@ class AnthropicWire:
             return False
         if self._gives_room(prompt, body):
             return True
+        if prompt.output_schema is not None and self._in_form(prompt.output_schema) and ("format" in body or "schema" in body):
+            while gives_way(self._place, prompt.output_schema, status, "schema"):
+                pass  # this wire knows no form between a schema and words
+            return True
         for name in ("output_config", "cache_control", "thinking"):
             about_it = name in body or (name == "output_config" and "effort" in body)
             if about_it and name not in self._refused and (name != "thinking" or _is_about_asking(body)):
@@ -74,6 +85,9 @@ class AnthropicWire:
             self._without_thinking.add(prompt.conversation_id)
             return True
         return False
+
+    def _in_form(self, schema: dict[str, Any]) -> bool:
+        return form_for(self._place, schema) != "words"
 
     def _gives_room(self, prompt: Prompt, body: str) -> bool:
         """Where the model may write less than was asked for, or the window has less room for it."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.models.answer_form import NAME, form_for, gives_way, in_words
 from understudy.models.chat_stream import ChatDecoder
 from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, outputs_after_calls
 from understudy.models.families import Family, family_of
@@ -36,10 +37,16 @@ class ChatWire:
     def body(self, prompt: Prompt) -> list[bytes]:
         system = (b'{"role":"system","content":', encode_instructions(prompt.instructions), b"}")
         signatures = prompt.conversation_id not in self._not_understood
-        form = _Form(self._family, signatures)
+        spelling = _Form(self._family, signatures)
         name = f"chat {self._family.eyes:d}{self._family.signs_calls:d}{signatures:d}"
-        history = HISTORIES.encode(name, prompt.conversation_id, outputs_after_calls(prompt.items), form.encode)
+        history = HISTORIES.encode(name, prompt.conversation_id, outputs_after_calls(prompt.items), spelling.encode)
+        form = None if prompt.output_schema is None else form_for(self._place, prompt.output_schema)
+        if form == "words":
+            history = [*history, b"," + encode({"role": "system", "content": in_words(prompt.output_schema or {})})]
         parts = [b'{"model":', encode(self._settings.model), b',"messages":[', *system, *history, b'],"stream":true']
+        if form in ("strict", "lenient"):
+            wanted = {"name": NAME, "strict": form == "strict", "schema": prompt.output_schema}
+            parts += [b',"response_format":', encode({"type": "json_schema", "json_schema": wanted})]
         if self._asks_usage:
             parts.append(b',"stream_options":{"include_usage":true}')
         if prompt.tools and prompt.may_call:
@@ -58,7 +65,7 @@ class ChatWire:
         if status == 400 and self._family.signs_calls and about_signatures and prompt.conversation_id not in self._not_understood:
             self._not_understood.add(prompt.conversation_id)
             return True
-        return False
+        return gives_way(self._place, prompt.output_schema, status, body)
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class Prompt(msgspec.Struct, frozen=True):
     conversation_id: str
     request_index: int | None = None  # requests this conversation has made before; only the scripted model wants to know
     may_call: bool = True  # False: an answer in words is wanted
+    output_schema: dict[str, Any] | None = None  # the form that the final answer should have
 
 
 class ModelSettings(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.models.answer_form import NAME, form_for, gives_way, in_words
 from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
@@ -50,12 +51,26 @@ class ResponsesWire:
         }
         if settings.verbosity and self._family.verbosity:
             rest["text"] = {"verbosity": settings.verbosity}
+        said: list[bytes] = []
+        if prompt.output_schema is not None:
+            said = self._ask_for_form(rest, prompt.output_schema)
         history = self._history(prompt)
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
+        items += said
         head = (b'{"model":', encode(settings.model), b',"instructions":', encode_instructions(prompt.instructions), b',"input":[')
         tools = (GRAMMAR_TOOLS if self._writes_grammar else TOOLS).encode(prompt.tools if prompt.may_call else ())
         return [*head, *items, b'],"tools":', tools, b",", encode(rest)[1:]]
+
+    def _ask_for_form(self, rest: dict[str, Any], schema: dict[str, Any]) -> list[bytes]:
+        """In `rest`, or as a last item for a provider that knows no schemas."""
+        form = form_for(self._place, schema)
+        if form == "words":
+            message = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": in_words(schema)}]}
+            return [b"," + encode(message)]
+        wanted = {"type": "json_schema", "strict": form == "strict", "name": NAME, "schema": schema}
+        rest["text"] = {**rest.get("text", {}), "format": wanted}
+        return []
 
     def decoder(self) -> ResponsesDecoder:
         return ResponsesDecoder(show_raw=self._settings.show_raw)
@@ -74,7 +89,7 @@ class ResponsesWire:
         if self._writes_grammar and "custom" in body:
             _refuses_grammar.add(self._place)
             return True
-        return False
+        return gives_way(self._place, prompt.output_schema, status, body)
 
     @property
     def _asks_encrypted(self) -> bool:

@@ -7,9 +7,11 @@ SandboxMode = Literal["read-only", "workspace-write", "danger-full-access"]
 NetworkMode = Literal["off", "loopback", "on"]
 Decision = Literal["approved", "approved_for_session", "denied", "abort"]
 OutputStream = Literal["stdout", "stderr"]
+BudgetLimit = Literal["tokens", "cost_usd", "seconds", "requests"]
 PlanStatus = Literal["pending", "in_progress", "completed"]
 
 APPROVAL_POLICIES: tuple[str, ...] = get_args(ApprovalPolicy)
 SANDBOX_MODES: tuple[str, ...] = get_args(SandboxMode)
 NETWORK_MODES: tuple[str, ...] = get_args(NetworkMode)
+BUDGET_LIMITS: tuple[BudgetLimit, ...] = get_args(BudgetLimit)
 DECISIONS: tuple[str, ...] = get_args(Decision)

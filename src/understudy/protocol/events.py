@@ -112,6 +112,14 @@ class ApplyPatchApprovalRequest(Event, frozen=True, tag="apply_patch_approval_re
     grant_root: str | UnsetType = UNSET
 
 
+class ApprovalRequest(Event, frozen=True, tag="approval_request"):
+    """A question that the wire of old has no event of its own for."""
+
+    call_id: str
+    kind: Literal["budget"]
+    message: str
+
+
 class PatchApplyBegin(Event, frozen=True, tag="patch_apply_begin"):
     call_id: str
     auto_approved: bool

@@ -9,7 +9,7 @@ import msgspec
 
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.changes import FileChange
-from understudy.protocol.choices import ApprovalPolicy, Decision, PlanStatus, SandboxMode
+from understudy.protocol.choices import ApprovalPolicy, BudgetLimit, Decision, PlanStatus, SandboxMode
 from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
 
 
@@ -26,6 +26,22 @@ class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     developer_instructions: str | None = None
     compact_prompt: str | None = None
     include_plan_tool: bool | None = None
+
+
+class Budget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What may be used. None: no limit."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None  # of work; waiting for a person is none
+    requests: int | None = None  # to the model
+
+
+class Terms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a message asks of the turn it is sent to, and of no other."""
+
+    output_schema: dict[str, Any] | None = None  # the form that the final answer should have
+    budget: Budget | None = None  # from this message to the end of the turn
 
 
 class Pin(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +79,7 @@ class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
     overrides: Overrides | None = None
     parent_message_id: str | None = None
     pins: Pins | None = None  # from here on; None: as before
+    terms: Terms | None = None
 
 
 class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started", omit_defaults=True):
@@ -144,6 +161,20 @@ class PatchApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="patch_appro
     replaced: tuple[str, ...] = ()  # and those where a file stands that an addition or a move replaces
 
 
+class BudgetAsked(msgspec.Struct, frozen=True, gc=False, tag="budget_asked"):
+    """A limit is reached: may it be raised? A refusal ends the turn."""
+
+    call_id: str  # of no tool call: made up for the question
+    limit: BudgetLimit
+    used: float
+    allowed: float
+    raised_to: float  # what is allowed after a yes
+    message_id: str | None = None  # whose call the limit is for; None: it is the conversation's
+
+
+Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked
+
+
 class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decided"):
     """An answer to a question. Only the first for its question counts (`effective`)."""
 
@@ -153,6 +184,12 @@ class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decid
     effective: bool = True
     key: str | None = None  # what an approval for the session covers
     by: str = "local"  # the caller in whose name it was answered
+
+
+class AnswerRejected(msgspec.Struct, frozen=True, gc=False, tag="answer_rejected"):
+    """The answer does not have the form that was asked for: the model is told why, and tries again."""
+
+    problem: str
 
 
 class PlanStep(msgspec.Struct, frozen=True, gc=False):
@@ -238,7 +275,9 @@ Record = (
     | PatchEnded
     | CommandApprovalAsked
     | PatchApprovalAsked
+    | BudgetAsked
     | ApprovalDecided
+    | AnswerRejected
     | PlanUpdated
     | TokensCounted
     | CompactionStarted

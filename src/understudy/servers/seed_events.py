@@ -11,7 +11,9 @@ from understudy.protocol import events
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
+    AnswerRejected,
     ApprovalDecided,
+    BudgetAsked,
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
@@ -125,6 +127,10 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.ExecApprovalRequest(asked.call_id, asked.command, asked.cwd, shown_reason(asked.reason)),)
         case PatchApprovalAsked() as asked:
             return (events.ApplyPatchApprovalRequest(asked.call_id, changes_on_wire(asked.changes), shown_reason(asked.reason)),)
+        case BudgetAsked() as asked:
+            return (events.ApprovalRequest(asked.call_id, "budget", budget_text(asked)),)
+        case AnswerRejected(problem=problem):
+            return (events.BackgroundEvent(f"the answer does not have the form that was asked for: {problem}; asking again"),)
         case PatchStarted() as started:
             return (events.PatchApplyBegin(started.call_id, started.auto_approved, changes_on_wire(started.changes)),)
         case PatchEnded() as ended:
@@ -169,6 +175,12 @@ def _change(change: FileChange) -> Any:
             return "delete"
         case UpdateFile(unified_diff=diff, move_path=move_path):
             return {"update": {"unified_diff": diff, "move_path": move_path}}
+
+
+def budget_text(asked: BudgetAsked) -> str:
+    from understudy.policy.budget_words import budget_question  # not needed before the first question
+
+    return budget_question(asked)
 
 
 def shown_reason(reason: str | None) -> str | UnsetType:

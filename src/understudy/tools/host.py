@@ -7,14 +7,12 @@ import msgspec
 
 from understudy.places.places import Places
 from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
-from understudy.protocol.records import CommandApprovalAsked, Delta, PatchApprovalAsked, Record
+from understudy.protocol.records import Delta, Question, Record
 
 if TYPE_CHECKING:  # names only: a server starts before any tool is called
     from understudy.policy.rules import Rules
     from understudy.sandbox.spec import Command, CommandResult, Containment
     from understudy.tools.patch.turn_diff import TurnDiff
-
-Question = CommandApprovalAsked | PatchApprovalAsked
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -122,6 +122,12 @@ def did_you_mean(spelled: str, names: Iterable[str]) -> str:
     return f"\nDid you mean `{by_folded[near[0]]}`?" if near else ""
 
 
+def canonical_names(names: Iterable[str]) -> Callable[[str], str | None]:
+    """From any spelling of a name to the name; None where it is none of them."""
+    by_folded = {_folded(name): name for name in names}
+    return lambda spelled: by_folded.get(_folded(spelled))
+
+
 def _folded(name: str) -> str:
     return re.sub(r"[-_]", "", name).lower()
 
@@ -139,9 +145,26 @@ SESSION_MEMBERS: dict[str, Check] = {
     "include-plan-tool": flag,
 }
 
-CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, **SESSION_MEMBERS}, ("prompt",))
+
+def _schema(value: object) -> str | None:
+    from understudy.servers.mcp.terms import check_schema  # few calls have terms
+
+    return check_schema(value)
+
+
+def _budget(value: object) -> str | None:
+    from understudy.servers.mcp.terms import check_budget
+
+    return check_budget(value)
+
+
+TERM_MEMBERS: dict[str, Check] = {"output-schema": _schema, "budget": _budget}
+
+CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, **SESSION_MEMBERS, **TERM_MEMBERS}, ("prompt",))
 CODEX_REPLY = Arguments(
-    "struct CodexToolCallReplyParam", {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text}, ()
+    "struct CodexToolCallReplyParam",
+    {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text, **TERM_MEMBERS},
+    (),
 )
 
 

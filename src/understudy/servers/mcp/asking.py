@@ -7,6 +7,7 @@ import msgspec
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.handle import Handle
+from understudy.policy.budget_words import budget_question
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,
@@ -22,7 +23,7 @@ from understudy.policy.visible import make_visible
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
-from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
+from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question
 from understudy.servers.mcp.peer import Asked, Peer
 from understudy.servers.seed_events import changes_on_wire
 from understudy.servers.sink import Sink
@@ -36,11 +37,11 @@ NOT_READABLE = "the client's answer to the approval question could not be read"
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def _form(**choices: str) -> dict[str, Any]:
+def _form(accepting: str = "Accepting without a choice approves this once.", **choices: str) -> dict[str, Any]:
     decision = {
         "type": "string",
         "title": "Decision",
-        "description": "Accepting without a choice approves this once.",
+        "description": accepting,
         "enum": list(choices),
         "enumNames": list(choices.values()),
     }
@@ -53,9 +54,8 @@ _COMMAND_FORM = _form(
     denied="Deny",
     abort="Deny and stop the turn",
 )
+_BUDGET_FORM = _form("Accepting without a choice raises the limit.", approved="Raise the limit", denied="Stop the turn")
 _PATCH_FORM = _form(approved="Approve", denied="Deny", abort="Deny and stop the turn")  # a patch is never approved twice
-
-Question = CommandApprovalAsked | PatchApprovalAsked
 
 
 def ask_peer(
@@ -87,10 +87,7 @@ def ask_peer(
         decision, source = read_answer(response)
         handle.submit_soon(Decide(question.call_id, decision, source, turn))
 
-    params = (
-        _command_params(question, peer) if isinstance(question, CommandApprovalAsked) else _patch_params(question, peer, handle)
-    )
-    params |= {
+    params = _params(question, peer, handle) | {
         "codex_mcp_tool_call_id": str(related_to if named_call is None else named_call),
         "codex_event_id": turn,
         "codex_call_id": question.call_id,
@@ -106,6 +103,20 @@ def withdraw_closed(peer: Peer, handle: Handle) -> None:
     for name, turn, call_id in tuple(peer.asked):
         if name == handle.id and (turn != facts.turn or call_id not in facts.questions):
             peer.withdraw_question(handle.id, turn, call_id)
+
+
+def _params(question: Question, peer: Peer, handle: Handle) -> dict[str, Any]:
+    match question:
+        case CommandApprovalAsked():
+            return _command_params(question, peer)
+        case PatchApprovalAsked():
+            return _patch_params(question, peer, handle)
+        case BudgetAsked():
+            return {
+                "message": budget_question(question),
+                "requestedSchema": _BUDGET_FORM if peer.wants_forms else _NO_FORM,
+                "codex_elicitation": "budget",
+            }
 
 
 def _command_params(question: CommandApprovalAsked, peer: Peer) -> dict[str, Any]:

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.following import Question
 from understudy.engine.handle import Handle
 from understudy.engine.report import report_of
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
-from understudy.protocol.records import ApprovalDecided, TurnEnded
+from understudy.protocol.records import ApprovalDecided, Question, Terms, TurnEnded
 from understudy.servers.failures import answer_result, failed_result, thread_note, to_text
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.envelopes import Envelope
@@ -26,6 +25,9 @@ WHAT_TO_DO = (
 )
 
 
+OTHER_FORM = "a later message of this turn asked for another output schema, and the answer has that form; ask again"
+
+
 class CallViewer:
     """Events go to the call that began the turn; one that joined it gets only its answer."""
 
@@ -40,6 +42,7 @@ class CallViewer:
         self._codec = codec = presentation.codec(handle)
         methods = peer.methods if presentation.events == "auto" else presentation.events
         self._envelope = Envelope(methods, request_id=call.id, thread_id=handle.id, plain_method=codec.plain_method)
+        self._output_schema: dict[str, Any] | None = None  # the form that the caller wants
         self._thread_in_text = presentation.thread_in_text
         self._questions: dict[str, Question] = {}  # of its turn, not decided yet
         self._refused: list[dict[str, str]] = []
@@ -55,11 +58,12 @@ class CallViewer:
     def can_answer(self) -> bool:
         return self._peer.can_be_asked and not self._sink.closed
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Message, terms: Terms | None) -> None:
         """Send the message, and wait for the end of its turn from now on."""
+        self._output_schema = None if terms is None else terms.output_schema
         await self.following.go_live_from_cursor()
         self.following.wait()
-        await self.handle.submit(self.handle.message(message), self.following)
+        await self.handle.submit(self.handle.message(message, terms=terms), self.following)
 
     # -- called by the following
 
@@ -91,7 +95,9 @@ class CallViewer:
         self._peer.withdraw_question(self.handle.id, turn, call_id)
 
     def ended(self, ended: TurnEnded) -> None:
-        if ended.reason == "completed":
+        if ended.reason == "completed" and self._output_schema is not None:
+            self._answer_in_form(ended.message or "", self._output_schema)
+        elif ended.reason == "completed":
             self.answer(answer_result(ended.message or "", self.handle.id, self._notes(), **self._details()))
         else:
             self.answer_failure(ended.message or "the turn failed")
@@ -115,7 +121,19 @@ class CallViewer:
         if self._progress is not None:
             self._progress.stop()
 
+    def _answer_in_form(self, text: str, schema: dict[str, Any]) -> None:
+        work = self.handle.work_of(self.following.turn or "")
+        if work is None or work.schema != schema:
+            self.answer_failure(OTHER_FORM)
+            return
+        from understudy.engine.answer_schema import parse_answer, without_fence  # loaded already: the turn has checked the answer
+
+        details = {"output": parse_answer(text), **self._details()}
+        self.answer(answer_result(without_fence(text), self.handle.id, (), **details))
+
     def _notes(self) -> list[str]:
+        if self._output_schema is not None:  # whoever asked for a form reads nothing else
+            return []
         notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self._refused]
         if notes:
             notes.append(WHAT_TO_DO)

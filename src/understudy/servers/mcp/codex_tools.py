@@ -9,6 +9,7 @@ from understudy.errors import AgentError, ConfigError, InvalidArguments, Unknown
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.ops import Cancel
+from understudy.protocol.records import Terms
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.mcp import arguments
 from understudy.servers.mcp.call import LATER, Call, Later
@@ -20,19 +21,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+UNREADABLE = "Failed to parse configuration for Codex tool: "
+
 
 async def codex(call: Call) -> Later:
     """Start a session and give it a task."""
     if call.arguments is None:
         raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
     values = _read(arguments.CODEX, call.arguments)
+    terms = await _read_terms(values)
     try:
         handle = await call.client.engine.create(call.client.caller, arguments.overrides_from(values))
     except ConfigError as error:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
         raise type(error)(f"Failed to start Codex session: {error}") from error
-    return await _begin(call, handle, values["prompt"], created=True)
+    return await _begin(call, handle, values["prompt"], terms, created=True)
 
 
 async def codex_reply(call: Call) -> Later:
@@ -45,6 +49,7 @@ async def codex_reply(call: Call) -> Later:
         if value is None:
             hint = "Give the session as `threadId`, and the message as `prompt`."
             raise InvalidArguments(f"Failed to parse configuration for Codex tool: missing field `{name}`\n{hint}")
+    terms = await _read_terms(values)
     try:
         conversation_id = ConversationId(read_uuid(str(named)))
     except ValueError as error:
@@ -53,21 +58,32 @@ async def codex_reply(call: Call) -> Later:
         handle = await call.client.find(conversation_id, to_send=True)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
-    return await _begin(call, handle, values["prompt"])
+    return await _begin(call, handle, values["prompt"], terms)
+
+
+async def _read_terms(values: dict[str, Any]) -> Terms | None:
+    if not any(name in values for name in arguments.TERM_MEMBERS):
+        return None
+    from understudy.servers.mcp.terms import read_terms  # few calls have any
+
+    try:
+        return await read_terms(values)
+    except InvalidArguments as error:
+        raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
 
 def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
     try:
         return members.read(given)
     except InvalidArguments as error:
-        raise InvalidArguments(f"Failed to parse configuration for Codex tool: {error}") from None
+        raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
 
-async def _begin(call: Call, handle: Handle, prompt: str, *, created: bool = False) -> Later:
+async def _begin(call: Call, handle: Handle, prompt: str, terms: Terms | None, *, created: bool = False) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
     viewer = CallViewer(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
     try:
-        await viewer.send(Message("user", (InputText(prompt),)))
+        await viewer.send(Message("user", (InputText(prompt),)), terms)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:

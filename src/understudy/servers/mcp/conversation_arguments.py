@@ -14,6 +14,7 @@ from understudy.protocol.items import ContentPart, InputImage, InputText
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.mcp.arguments import (
     SESSION_MEMBERS,
+    TERM_MEMBERS,
     WHAT_AN_ID_IS,
     Arguments,
     count,
@@ -26,10 +27,11 @@ from understudy.servers.mcp.arguments import (
 LARGEST_IMAGE = 20 * 1024 * 1024
 
 OVERRIDES = {name.replace("-", "_"): check for name, check in SESSION_MEMBERS.items()}
-CREATE = Arguments("an object", {"prompt": text, **OVERRIDES})
+TERMS = {name.replace("-", "_"): check for name, check in TERM_MEMBERS.items()}
+CREATE = Arguments("an object", {"prompt": text, **OVERRIDES, **TERMS})
 SEND = Arguments(
     "an object",
-    {"conversation_id": text, "content": sequence, "parent_message_id": text, **OVERRIDES},
+    {"conversation_id": text, "content": sequence, "parent_message_id": text, **OVERRIDES, **TERMS},
     ("conversation_id", "content"),
 )
 STREAM = Arguments("an object", {"conversation_id": text, "after": whole_number}, ("conversation_id",))

@@ -16,6 +16,7 @@ from understudy.servers.mcp.conversation_rows import page_of_rows
 from understudy.servers.mcp.presentation import presentation_of
 from understudy.servers.mcp.results import WithMeta
 from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
+from understudy.servers.mcp.terms import read_terms
 
 DEFAULT_PAGE = 50
 LARGEST_PAGE = 200
@@ -23,6 +24,9 @@ LARGEST_PAGE = 200
 
 async def create(call: Call) -> OnceKept:
     values = _read(arguments.CREATE, call)
+    terms = await read_terms(values)
+    if terms is not None and not values.get("prompt"):
+        raise InvalidArguments("`output_schema` and `budget` hold for one turn: give them with a `prompt`, or with the message")
     prompt = values.get("prompt", "")
     client = call.client
     try:
@@ -31,12 +35,13 @@ async def create(call: Call) -> OnceKept:
         raise ConfigError(f"Failed to load config: {error}") from error
     client.created_by[handle.id] = call.id
     if prompt:
-        await handle.submit(handle.message(Message("user", (InputText(prompt),))))
+        await handle.submit(handle.message(Message("user", (InputText(prompt),)), terms=terms))
     return OnceKept(handle.kept(), {"conversation_id": handle.id, "model": handle.facts.model})
 
 
 async def send_message(call: Call) -> OnceKept:
     values = _read(arguments.SEND, call)
+    terms = await read_terms(values)
     if not values["content"]:
         raise InvalidArguments("No content items provided")
     handle = await _find(call, values)
@@ -47,7 +52,7 @@ async def send_message(call: Call) -> OnceKept:
     kept = Kept()
     chosen = overrides_from(values) if any(name in values for name in arguments.OVERRIDES) else None
     try:
-        sent = await handle.submit(handle.message(message, chosen, parent), kept=kept)
+        sent = await handle.submit(handle.message(message, chosen, parent, terms), kept=kept)
     except UnknownConversation:
         raise UnknownConversation(f"Session does not exist: {handle.id}") from None
     if not sent.joined:  # a message that began a turn can be cancelled for as long as that runs

@@ -3,11 +3,13 @@
 import asyncio
 from typing import Any
 
+from understudy.policy.budget_words import amount
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
 from understudy.protocol.items import FunctionCall, Message, Reasoning
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import (
+    BudgetAsked,
     CommandApprovalAsked,
     CommandEnded,
     CommandStarted,
@@ -19,6 +21,7 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     PlanUpdated,
+    Question,
     Record,
     RequestSent,
 )
@@ -81,7 +84,7 @@ def describe(record: Record) -> str | None:
             return f"changes {_files(len(changes))}"
         case PatchEnded(success=success):
             return "changes applied" if success else "changes could not be applied"
-        case CommandApprovalAsked() | PatchApprovalAsked():
+        case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked():
             return f"asks for approval: {describe_question(record)}"
         case PlanUpdated(plan=plan):
             current = next((step.step for step in plan if step.status == "in_progress"), None)
@@ -96,7 +99,9 @@ def describe(record: Record) -> str | None:
             return None
 
 
-def describe_question(question: CommandApprovalAsked | PatchApprovalAsked) -> str:
+def describe_question(question: Question) -> str:
+    if isinstance(question, BudgetAsked):
+        return f"more than {amount(question.limit, question.allowed)}"
     if isinstance(question, CommandApprovalAsked):
         return _short(quote_command(question.command))
     return f"changes to {_files(len(question.changes))}"

@@ -12,11 +12,11 @@ import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.eager import run_eagerly
-from understudy.engine.following import Question, is_reasoning
+from understudy.engine.following import is_reasoning
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
-from understudy.protocol.records import Entry, Opened, TextDelta, TurnEnded, TurnStarted, UserMessage
+from understudy.protocol.records import Entry, Opened, Question, TextDelta, TurnEnded, TurnStarted, UserMessage
 from understudy.servers.event_codec import Encoded
 from understudy.servers.mcp.asking import ask_peer, withdraw_closed
 from understudy.servers.mcp.peer import Peer

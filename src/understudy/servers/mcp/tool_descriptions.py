@@ -19,12 +19,31 @@ _RESULT: dict[str, Any] = {
             "description": "What the agent wanted and was refused, because nobody could be asked.",
             "items": {"type": "object"},
         },
+        "output": {"description": "The answer as a JSON value, where the call gave an output-schema."},
         "report": {
             "type": "object",
             "description": "What the turn did and used, from the log: files, commands, tests, tokens, cost_usd, seconds.",
         },
     },
     "required": ["threadId", "content"],
+}
+
+_TERMS: dict[str, Any] = {
+    "budget": {
+        "type": "object",
+        "description": "What this call may use. At a limit the user is asked whether to raise it.",
+        "properties": {
+            "tokens": {"type": "integer", "exclusiveMinimum": 0},
+            "cost_usd": {"type": "number", "exclusiveMinimum": 0},
+            "seconds": {"type": "number", "exclusiveMinimum": 0},
+            "requests": {"type": "integer", "exclusiveMinimum": 0},
+        },
+    },
+    "output-schema": {
+        "type": "object",
+        "additionalProperties": True,
+        "description": "A JSON schema for the final answer, which is then in structuredContent.output.",
+    },
 }
 
 _ACTS: dict[str, Any] = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
@@ -45,6 +64,7 @@ CODEX: dict[str, Any] = {
                 "the sandbox refused a command), on-request (when the agent wants to leave the sandbox), never.",
                 enum=list(APPROVAL_POLICIES),
             ),
+            **_TERMS,
             "base-instructions": _string("Replaces the agent's built-in instructions."),
             "compact-prompt": _string("The instructions by which a long session is summarised."),
             "config": {
@@ -85,6 +105,7 @@ CODEX_REPLY: dict[str, Any] = {
             "prompt": _string("The next message."),
             "sessionId": _string("The same as threadId, by its first name."),
             "threadId": _string("The session: threadId of an earlier result."),
+            **_TERMS,
         },
         "required": ["prompt"],
     },

@@ -1,0 +1,128 @@
+"""The form a caller wants the answer in: a JSON schema, checked before it is used, and the answer checked against it."""
+
+import asyncio
+import logging
+import re
+import sys
+from typing import Any, cast
+
+import msgspec
+
+from understudy.errors import AgentError
+
+logger = logging.getLogger(__name__)
+
+Schema = dict[str, Any]
+
+MOST_BYTES = 256 * 1024  # of a schema; providers take far less
+MOST_LEVELS = 64
+MOST_ANSWER = 8 * 1024 * 1024  # characters
+WALL_SECONDS = 20.0  # a worker has less of the processor; this is for a machine that is busy otherwise
+TOO_LONG = "checking it takes too long"
+
+_FENCED = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
+_encode = msgspec.json.Encoder().encode
+
+
+class CannotCheck(AgentError):
+    """An answer could not be held against its schema, through no fault of the model."""
+
+
+class Fits(msgspec.Struct, frozen=True):
+    """The answer has the form that was asked for."""
+
+    value: Any
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """It has not; `problem` says why, in words for the model and the caller."""
+
+    problem: str
+
+
+def shape_problem(schema: object) -> str | None:
+    """What is wrong with a schema at first sight. What it says is looked at by `schema_problem`."""
+    if not isinstance(schema, dict):
+        return "a JSON schema is an object"
+    if _depth_exceeds(cast(object, schema), MOST_LEVELS):
+        return f"a schema may have at most {MOST_LEVELS} levels"
+    try:
+        size = len(_encode(schema))
+    except (TypeError, ValueError, UnicodeError):
+        return "the schema cannot be written as JSON"
+    return f"a schema may have at most {MOST_BYTES // 1024} KB" if size > MOST_BYTES else None
+
+
+async def schema_problem(schema: object) -> str | None:
+    """What is wrong with a schema; None where it can be used. Nothing is fetched for it."""
+    problem = shape_problem(schema)
+    if problem is not None:
+        return problem
+    problems = await _ask_worker({"schema": schema})
+    return TOO_LONG if problems is None else "; ".join(problems) or None
+
+
+async def check_answer(schema: Schema, text: str) -> Fits | Misfit:
+    """Raises `CannotCheck`."""
+    if len(text) > MOST_ANSWER:
+        return Misfit(f"the answer has more than {MOST_ANSWER} characters")
+    try:
+        value = parse_answer(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        return Misfit(f"the answer is not JSON: {error}")
+    if _depth_exceeds(value, MOST_LEVELS * 4):
+        return Misfit("the answer is nested too deeply")
+    problems = await _ask_worker({"schema": schema, "answer": value})
+    if problems is None:
+        raise CannotCheck(f"the answer could not be checked against the output schema: {TOO_LONG}")
+    return Misfit("; ".join(problems)) if problems else Fits(value)
+
+
+def parse_answer(text: str) -> Any:
+    """Raises what msgspec raises for text that is no JSON."""
+    return msgspec.json.decode(without_fence(text))
+
+
+def without_fence(text: str) -> str:
+    """Models that are not held to a form like to put JSON between backticks."""
+    fenced = _FENCED.fullmatch(text)
+    return fenced[1] if fenced else text
+
+
+async def _ask_worker(job: dict[str, Any]) -> list[str] | None:
+    """The problems it found; None where it was killed for taking too long or too much."""
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-X", "utf8", "-m", "understudy.engine.schema_worker"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={},
+        cwd="/",
+        start_new_session=True,  # a Ctrl-C at the terminal is for us
+    )
+    try:
+        async with asyncio.timeout(WALL_SECONDS):
+            out, err = await worker.communicate(_encode(job))
+    except TimeoutError:
+        return None
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+    if worker.returncode == 0:
+        return msgspec.json.decode(out, type=list[str])
+    if (worker.returncode or 0) < 0 or b"MemoryError" in err:
+        return None
+    logger.error("the schema worker failed: %s", err.decode(errors="replace")[-2000:])
+    raise CannotCheck("the output schema could not be checked: the worker for it failed; see the server's log")
+
+
+def _depth_exceeds(value: object, most: int) -> bool:
+    level: list[Any] = [value]
+    for _ in range(most):
+        lists = [cast(list[Any], one) for one in level if isinstance(one, list)]
+        tables = [list(cast(dict[str, Any], one).values()) for one in level if isinstance(one, dict)]
+        level = [item for items in (*lists, *tables) for item in items]
+        if not level:
+            return False
+    return True
