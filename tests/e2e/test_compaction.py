@@ -237,3 +237,35 @@ async def test_a_second_summary_is_made_from_the_first_and_the_goal_stays(tmp_pa
         assert "SUMMARY 4" in texts(model.requests[-1])
         assert "SUMMARY 3" not in texts(model.requests[-1])
         assert json.dumps(model.requests[-1]).count("answer 1 ") == 0
+
+
+FAILED_STREAM: dict[str, list[dict[str, Any]]] = {
+    "responses": [
+        {"type": "response.created", "response": {"id": "resp_1"}},
+        {
+            "type": "response.failed",
+            "response": {"id": "resp_1", "error": {"code": "context_length_exceeded", "message": "too long"}},
+        },
+    ],
+    "chat": [{"error": {"code": "context_length_exceeded", "message": "too long"}}],
+    "anthropic": [
+        {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [], "usage": {"input_tokens": 9}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "three"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "model_context_window_exceeded"}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ],
+}
+
+
+@WIRES
+async def test_a_stream_that_says_the_context_is_full_is_asked_again_after_a_summary(tmp_path: Path, wire: str) -> None:
+    script = [say("one"), say("two"), {"events": FAILED_STREAM[wire]}, say("SUMMARY"), say("three and more")]
+    async with scene(script, tmp_path, wire=wire) as (model, client):
+        thread = thread_of(await client.call_tool("codex", prompt="the goal"))
+        await client.call_tool("codex-reply", threadId=thread, prompt="x" * 60_000)
+        reply = client.call_tool("codex-reply", threadId=thread, prompt="three?")
+        assert text_of(await reply) == "three and more"
+        assert "SUMMARY" in texts(model.requests[4])
+        assert ("user", "three?") in shown(model.requests[4])
