@@ -27,7 +27,7 @@ from understudy.protocol.items import (
 )
 from understudy.protocol.uuids import read_uuid
 from understudy.store.log import LATEST
-from understudy.store.retold import Retold
+from understudy.store.rebuilt_log import RebuiltLog
 from understudy.store.transfer import Imported, Line
 
 Json = dict[str, Any]
@@ -146,12 +146,12 @@ class _Reading:
             ),
             _text_or_none(meta.payload.get("model")),
         )
-        self._retold = Retold(meta.at)
+        self._rebuilt = RebuiltLog(meta.at)
         self._skipped: Counter[str] = Counter()
 
     def run(self) -> Imported:
         for kind, payload, at in self._steps:
-            self._retold.tick(at)
+            self._rebuilt.tick(at)
             match kind:
                 case "response_item":
                     self._item(payload)
@@ -163,7 +163,7 @@ class _Reading:
                     self._cwd = _text_or_none(payload.get("cwd"))
                 case _:
                     pass
-        entries = self._retold.finish(self._id, self._model or "", self._cwd)
+        entries = self._rebuilt.finish(self._id, self._model or "", self._cwd)
         notes = [f"{count} × {name}" for name, count in sorted(self._skipped.items())]
         told = (f"left out, because there is nothing like it here: {', '.join(notes)}",) if notes else ()
         return Imported(self._id, entries, notes=told, unread=tuple(self._unread))
@@ -171,9 +171,9 @@ class _Reading:
     def _event(self, payload: Json) -> None:
         match payload:
             case {"type": "turn_aborted"}:
-                self._retold.interrupt()
+                self._rebuilt.interrupt()
             case {"type": "thread_rolled_back", "num_turns": int(count)}:
-                self._retold.roll_back(count)
+                self._rebuilt.roll_back(count)
             case _:
                 pass  # the rest says over again what the items say
 
@@ -181,33 +181,33 @@ class _Reading:
         items = [cast(Json, item) for item in _list(payload.get("replacement_history")) if isinstance(item, dict)]
         if any("encrypted_content" in item and item.get("type") != "reasoning" for item in items):
             return  # a summary that only its provider can read: what it stands for is kept instead
-        kept = self._retold.begin_anew(_KEPT_AFTER_COMPACTION)
+        kept = self._rebuilt.begin_anew(_KEPT_AFTER_COMPACTION)
         for item in items:
             self._item(item)
         if not items:
             for message in kept:
-                self._retold.user(message)
+                self._rebuilt.user(message)
             if summary := _text_or_none(payload.get("message")):
-                self._retold.user(Message("user", (InputText(summary),)))
+                self._rebuilt.user(Message("user", (InputText(summary),)))
 
     def _item(self, item: Json) -> None:
         match item:
             case {"type": "message", "role": "assistant"}:
-                self._retold.model(Message("assistant", tuple(map(OutputText, _texts(item.get("content"))))))
+                self._rebuilt.model(Message("assistant", tuple(map(OutputText, _texts(item.get("content"))))))
             case {"type": "message", "role": "user"}:
                 self._user(Message("user", tuple(_parts(item.get("content")))))
             case {"type": "message"}:
                 pass  # instructions of that program, in the role of system or developer
             case {"type": "reasoning"}:
-                self._retold.model(_reasoning(item))
+                self._rebuilt.model(_reasoning(item))
             case {"type": "function_call", "name": str(name), "arguments": str(arguments), "call_id": str(call_id)}:
-                self._retold.call(FunctionCall(name, arguments, call_id))
+                self._rebuilt.call(FunctionCall(name, arguments, call_id))
             case {"type": "custom_tool_call", "name": str(name), "input": str(text), "call_id": str(call_id)}:
-                self._retold.call(FunctionCall(name, json.dumps({"input": text}), call_id))
+                self._rebuilt.call(FunctionCall(name, json.dumps({"input": text}), call_id))
             case {"type": "local_shell_call"} if call_id := item.get("call_id") or item.get("id"):
-                self._retold.call(FunctionCall("shell", _shell_arguments(item.get("action")), str(call_id)))
+                self._rebuilt.call(FunctionCall("shell", _shell_arguments(item.get("action")), str(call_id)))
             case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(call_id)}:
-                self._retold.output(FunctionCallOutput(call_id, _output(item.get("output"))))
+                self._rebuilt.output(FunctionCallOutput(call_id, _output(item.get("output"))))
             case {"type": "compaction" | "ghost_snapshot" | "other"}:
                 pass
             case _:
@@ -219,7 +219,7 @@ class _Reading:
             if self._cwd is None and (found := _CWD.search(text)):
                 self._cwd = (found["xml"] or found["plain"]).strip()
             return
-        self._retold.user(message)
+        self._rebuilt.user(message)
 
 
 def _parts(content: object) -> Iterator[ContentPart]:

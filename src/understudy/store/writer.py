@@ -14,7 +14,7 @@ from understudy.errors import Fenced, StoreError, UnknownConversation, what_is_l
 from understudy.protocol.encodable import visible
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
-from understudy.store.room import make_room
+from understudy.store.wal_length import extend_wal
 from understudy.store.writing import Row, is_fenced, is_gone, prepare, write
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Writer:
     ) -> None:
         self._connection = connection
         self._prepared = False
-        self._lacks_room = True
+        self._wal_is_short = True
         self._ended = False
         self._at_work: list[Job] = []  # taken, and not answered yet
         self._deliver = deliver
@@ -119,20 +119,20 @@ class Writer:
 
     def _next(self) -> Job | None:
         """Waits for something to do. When there has been nothing for a moment, the next commits are made cheaper."""
-        while self._prepared and self._lacks_room:
+        while self._prepared and self._wal_is_short:
             try:
                 return self._jobs.get(timeout=QUIET_SECONDS)
             except queue.Empty:
-                self._make_room()
+                self._extend_wal()
         return self._jobs.get()
 
-    def _make_room(self) -> None:
+    def _extend_wal(self) -> None:
         try:
-            while self._lacks_room and self._jobs.empty():
-                self._lacks_room = make_room(self._connection, self._path)
+            while self._wal_is_short and self._jobs.empty():
+                self._wal_is_short = extend_wal(self._connection, self._path)
         except Exception as error:
-            logger.info("no room was made in the log of %s: %s", self._path, error)
-            self._lacks_room = False
+            logger.info("the write-ahead log of %s was not extended: %s", self._path, error)
+            self._wal_is_short = False
 
     def _commit(self, group: list[Job]) -> list[BaseException | None]:
         """Together, or each alone where that fails: one bad job must not take the others with it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.store.records import append, new_id, noticed, open_log, opened, position_of
 from understudy.store.answered import answered
 from understudy.store.log import Position
-from understudy.store.room import ENOUGH
+from understudy.store.wal_length import ENOUGH
 
 
 async def grown(log: Path) -> None:

@@ -1,4 +1,4 @@
-"""Room in the write-ahead log, made before it is needed.
+"""Making the write-ahead log long enough before it is needed.
 
 A commit that makes the file longer has to wait until the file system has recorded its new length: 0.25 ms instead of 0.14, of the
 0.7 that a client waits for the answer to a cancelled call. SQLite goes back to the beginning of the file once it holds a thousand
@@ -17,7 +17,7 @@ STEP = 512 * 1024
 SPARED = 256 * 1024 * 1024  # free on the disk: below that it is not ours to take
 
 
-def make_room(connection: sqlite3.Connection, database: str) -> bool:
+def extend_wal(connection: sqlite3.Connection, database: str) -> bool:
     """One step of it. False when there is enough, or none to be had."""
     connection.execute("BEGIN IMMEDIATE")  # nobody adds a frame meanwhile
     try:

@@ -1,4 +1,4 @@
-"""A history that another program kept, told over again as the log that we would have kept of it."""
+"""A history that another program kept, rebuilt as the log that we would have kept of it."""
 
 import time
 import uuid
@@ -22,7 +22,7 @@ UNANSWERED = "aborted"
 _OPENED = 1  # the first record's number: what every path begins with
 
 
-class Retold:
+class RebuiltLog:
     """Every message of the user begins a turn. Going back and summing up lead to another path, as they do here."""
 
     def __init__(self, began_at: float | None) -> None:
