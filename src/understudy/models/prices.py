@@ -48,6 +48,7 @@ class Tariff(msgspec.Struct, frozen=True):
 
 
 _MODELS_DEV = "https://models.dev"
+_REPORTED = "reported by third parties, not read on the vendor's price page"
 
 TARIFFS = (
     Tariff(
@@ -57,16 +58,25 @@ TARIFFS = (
         272_000,
         {
             "gpt-6.1-sol": (2.0, 0.10, 10.0),
-            "gpt-6.1-terra": (1.0, 0.05, 5.0),
-            "gpt-6-astra": (10.0, 1.0, 50.0),
             "gpt-6-sol": (2.0, 0.20, 10.0),
-            "gpt-6-luna": (0.10, 0.01, 0.50),
             "gpt-5.6": (4.0, 0.40, 20.0),
             "gpt-5.6-sol": (4.0, 0.40, 20.0),
+        },
+    ),
+    Tariff(
+        "openai",
+        _REPORTED,
+        "2026-09-30",
+        272_000,
+        {
+            "gpt-6.1-terra": (1.0, 0.05, 5.0),
+            "gpt-6-astra": (10.0, 1.0, 50.0),
+            "gpt-6-luna": (0.10, 0.01, 0.50),
             "gpt-5.6-terra": (2.0, 0.20, 12.0),
             "gpt-5.6-luna": (0.20, 0.02, 1.20),
         },
     ),
+    Tariff("anthropic", _REPORTED, "2026-09-30", None, {"claude-fable-5-1": (10.0, 0.25, 50.0)}),
     Tariff(
         "openai",
         _MODELS_DEV,
@@ -116,7 +126,6 @@ TARIFFS = (
         "2026-09-30",
         None,
         {
-            "claude-fable-5-1": (10.0, 0.25, 50.0),
             "claude-opus-5-5": (4.0, 0.20, 20.0),
             "claude-opus-5": (5.0, 0.50, 25.0),
             "claude-sonnet-5-5": (2.0, 0.20, 10.0),
