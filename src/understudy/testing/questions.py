@@ -29,7 +29,7 @@ class Question:
 
     @property
     def kind(self) -> str | None:
-        """`exec-approval` or `patch-approval`; none for a question that is not codex's."""
+        """`exec-approval`, `patch-approval` or `budget`; none for a question that is not codex's."""
         return self.params.get("codex_elicitation")
 
     @property
