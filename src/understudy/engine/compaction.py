@@ -21,7 +21,7 @@ NOT_SUMMED_UP = "Earlier parts of this conversation were left out to make room, 
 SUMMED_UP = "Earlier parts of this conversation were left out to make room. This is what you noted down of them before."
 
 
-class Budget(msgspec.Struct, frozen=True):
+class Allowance(msgspec.Struct, frozen=True):
     """Tokens that may be kept, by our estimate."""
 
     users: int  # what people wrote before the recent part
@@ -30,7 +30,7 @@ class Budget(msgspec.Struct, frozen=True):
     summary: int
 
     @classmethod
-    def of(cls, capacity: int, prefix: int, ratio: float) -> "Budget":
+    def of(cls, capacity: int, prefix: int, ratio: float) -> "Allowance":
         """`capacity`: tokens at which compaction begins. `ratio`: of the provider's count to our estimate."""
         free = max(capacity - prefix, capacity // 4) / ratio
         return cls(
@@ -54,10 +54,10 @@ class Kept(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def plan_trim(state: State, budget: Budget) -> tuple[tuple[Shortened, ...], int]:
+def plan_trim(state: State, allowance: Allowance) -> tuple[tuple[Shortened, ...], int]:
     """The outputs before the recent part, and how many tokens are saved without them."""
     history = state.history
-    start = _recent_start(state, budget)
+    start = _recent_start(state, allowance)
     dropped: list[Shortened] = []
     saved = 0
     for item, source in zip(history.items[:start], history.sources, strict=False):
@@ -67,14 +67,14 @@ def plan_trim(state: State, budget: Budget) -> tuple[tuple[Shortened, ...], int]
     return tuple(dropped), saved
 
 
-def plan_kept(state: State, budget: Budget) -> Kept:
+def plan_kept(state: State, allowance: Allowance) -> Kept:
     """What people wrote, the newest first and the very first always, and the recent part with its calls and outputs."""
     history = state.history
-    start = _recent_start(state, budget)
+    start = _recent_start(state, allowance)
     words = [index for index in range(start) if history.sources[index] in history.from_users]
-    kept, cut = _plan_users(history.items, history.sources, words, budget.users)
+    kept, cut = _plan_users(history.items, history.sources, words, allowance.users)
     recent = [index for index in range(start, len(history.items)) if not _is_ours(state, index)]
-    cut += _plan_outputs(history.items, history.sources, recent, budget.exchange)
+    cut += _plan_outputs(history.items, history.sources, recent, allowance.exchange)
     sources = tuple(dict.fromkeys(history.sources[index] for index in (*kept, *recent)))
     limits = {each.seq: each.characters for each in cut}
     tokens = sum(
@@ -84,7 +84,7 @@ def plan_kept(state: State, budget: Budget) -> Kept:
     return Kept(sources, history.sources[recent[0]] if recent else 0, tuple(cut), tokens)
 
 
-def _recent_start(state: State, budget: Budget) -> int:
+def _recent_start(state: State, allowance: Allowance) -> int:
     """Where the recent part begins: with the last exchange that was answered, if it is small enough to stay whole, else with as
     many of its last steps as fit, and at least one. A step is a request's messages, the answer, and the outputs of its calls.
     """
@@ -97,10 +97,10 @@ def _recent_start(state: State, budget: Budget) -> int:
     for start, end in zip(reversed(starts), reversed([*starts[1:], len(from_here)]), strict=True):
         answered = answered or any(not _is_given(item) for item in history.items[start:end])
         if answered and any(history.sources[index] in history.from_users for index in range(start, end)):
-            if from_here[start] <= budget.exchange:
+            if from_here[start] <= allowance.exchange:
                 return start
             break
-    fitting = [start for start in starts if from_here[start] <= budget.recent]
+    fitting = [start for start in starts if from_here[start] <= allowance.recent]
     return fitting[0] if fitting else starts[-1]
 
 
@@ -115,7 +115,7 @@ def _is_ours(state: State, index: int) -> bool:
     return isinstance(item, Message) and item.role != "assistant" and state.history.sources[index] not in state.history.from_users
 
 
-def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int], budget: int) -> tuple[list[int], list[Shortened]]:
+def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int], most: int) -> tuple[list[int], list[Shortened]]:
     if not words:
         return [], []
     first, later = words[0], words[1:]
@@ -132,9 +132,9 @@ def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int],
             cut.append(Shortened(sources[index], room * BYTES_PER_TOKEN))
         return room - tokens
 
-    goal = min(tokens_of(items[first]), budget if not later else budget // 4)
+    goal = min(tokens_of(items[first]), most if not later else most // 4)
     keep(first, max(goal, LEAST_SAVED))
-    room = budget - goal
+    room = most - goal
     for index in reversed(later):
         room = keep(index, room)
         if room < LEAST_SAVED:
@@ -142,13 +142,13 @@ def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int],
     return sorted(kept), cut
 
 
-def _plan_outputs(items: Sequence[Item], sources: Sequence[int], recent: list[int], budget: int) -> list[Shortened]:
+def _plan_outputs(items: Sequence[Item], sources: Sequence[int], recent: list[int], most: int) -> list[Shortened]:
     """A last step that is itself too large keeps its calls, and an equal share of each output."""
-    over = sum(tokens_of(items[index]) for index in recent) - budget
+    over = sum(tokens_of(items[index]) for index in recent) - most
     outputs = [index for index in recent if isinstance(items[index], FunctionCallOutput)]
     if over <= 0 or not outputs:
         return []
-    share = max(budget // len(outputs), LEAST_SAVED) * BYTES_PER_TOKEN
+    share = max(most // len(outputs), LEAST_SAVED) * BYTES_PER_TOKEN
     return [Shortened(sources[index], share) for index in outputs if tokens_of(items[index]) * BYTES_PER_TOKEN > share]
 
 

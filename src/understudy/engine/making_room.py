@@ -10,7 +10,7 @@ from understudy.engine.compaction import (
     CLEAR,
     NOT_SUMMED_UP,
     SUMMED_UP,
-    Budget,
+    Allowance,
     Kept,
     compacted,
     note_of,
@@ -71,8 +71,8 @@ class MakingRoom:
     async def before_request(self, state: State, used: int) -> None:
         """The next request would be too long, by the count of the last one."""
         limit = self._setup.limits.limit
-        budget = self._budget(state, used)
-        dropped, saved = plan_trim(state, budget)
+        allowance = self._allowance(state, used)
+        dropped, saved = plan_trim(state, allowance)
         if dropped and used - saved <= limit * CLEAR:
             self._trim(state, dropped, used, saved)
             return
@@ -86,13 +86,13 @@ class MakingRoom:
             if dropped:
                 self._trim(state, dropped, used, saved)
         else:
-            self._shorten(state, budget, summary, used)
+            self._shorten(state, allowance, summary, used)
 
     async def when_full(self, state: State) -> bool:
         """The provider refused a request for its length. False when there is nothing that could be left out."""
         used = max(state.context_tokens or 0, self._prefix.tokens() + all_tokens(state.items))
-        budget = self._budget(state, used, full=True)
-        kept = plan_kept(state, budget)
+        allowance = self._allowance(state, used, full=True)
+        kept = plan_kept(state, allowance)
         if len(kept.sources) == len(set(state.history.sources)) and not kept.shortened:
             return False
         self._summed_up_at = used
@@ -105,7 +105,7 @@ class MakingRoom:
             note = note_of(state, SUMMED_UP if earlier else NOT_SUMMED_UP)
             self._turn.record(compacted("trimmed", state, kept, earlier, note, used, self._prefix.tokens()))
         else:
-            self._shorten(state, budget, summary, used)
+            self._shorten(state, allowance, summary, used)
         return True
 
     async def when_asked(self, state: State) -> None:
@@ -115,23 +115,23 @@ class MakingRoom:
             summary = await self._summarise(state, "asked", used, (list(state.items), *self._smaller_and_smaller(state)))
         except SummaryFailed as failure:
             raise ModelError(f"the conversation could not be summed up: {failure}") from None
-        self._shorten(state, self._budget(state, used), summary, used)
+        self._shorten(state, self._allowance(state, used), summary, used)
 
     # -- what goes
 
-    def _budget(self, state: State, used: int, *, full: bool = False) -> Budget:
+    def _allowance(self, state: State, used: int, *, full: bool = False) -> Allowance:
         prefix = self._prefix.tokens()
         guess = prefix + all_tokens(state.items)
         limit = self._setup.limits.limit
         capacity = min(limit, guess) if full else limit  # a window that is full has proved to be smaller than it was thought to be
-        return Budget.of(capacity, prefix, min(max(used / max(guess, 1), 1.0), MOST_RATIO))
+        return Allowance.of(capacity, prefix, min(max(used / max(guess, 1), 1.0), MOST_RATIO))
 
     def _trim(self, state: State, dropped: tuple[Shortened, ...], used: int, saved: int) -> None:
         self._turn.record(Compacted("trimmed", used, max(used - saved, 0), shortened=dropped, total=state.usage))
 
-    def _shorten(self, state: State, budget: Budget, summary: str, used: int) -> None:
-        kept: Kept = plan_kept(state, budget)
-        words = shortened_text(summary, budget.summary * BYTES_PER_TOKEN, "summary")
+    def _shorten(self, state: State, allowance: Allowance, summary: str, used: int) -> None:
+        kept: Kept = plan_kept(state, allowance)
+        words = shortened_text(summary, allowance.summary * BYTES_PER_TOKEN, "summary")
         note = note_of(state, SUMMED_UP)
         self._turn.record(compacted("summary", state, kept, words, note, used, self._prefix.tokens()))
 
