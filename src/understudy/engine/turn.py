@@ -129,9 +129,9 @@ class Turn:
             called = await self._ask_model()
             if called:
                 continue
+            await self._read_letters()  # all that has come goes into one request
             if state.waiting or not await self._answer_fits():
                 continue
-            await self._read_letters()
             if self._compaction_asked and not state.waiting:
                 await self._compact()
             if not state.waiting:  # input that came meanwhile is read before the turn may end
@@ -161,6 +161,7 @@ class Turn:
 
         checked = await check_answer(work.schema, self._tail.state.answer or "")
         if not isinstance(checked, Misfit):
+            await self._read_letters()  # checking took a while
             return True
         if work.rejections:
             raise AnswerMisfit(f"the model's answer does not fit the output schema, also after it was told why: {checked.problem}")
