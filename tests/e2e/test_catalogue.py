@@ -41,9 +41,11 @@ CONVERSATIONS: dict[str, tuple[set[str], list[str]]] = {
         ["conversation_id", "content"],
     ),
     "conversationStream": ({"conversation_id", "after"}, ["conversation_id"]),
-    "conversationsList": ({"limit", "cursor"}, []),
+    "conversationsList": ({"limit", "cursor", "archived"}, []),
     "conversationInterrupt": ({"conversation_id"}, ["conversation_id"]),
     "conversationApprove": ({"conversation_id", "call_id", "decision"}, ["conversation_id", "call_id", "decision"]),
+    "conversationArchive": ({"conversation_id"}, ["conversation_id"]),
+    "conversationUnarchive": ({"conversation_id"}, ["conversation_id"]),
     "conversationDelete": ({"conversation_id"}, ["conversation_id"]),
 }
 

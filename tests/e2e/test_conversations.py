@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.scenes import answered, kinds, scene, text_of, thread_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.support.interpreter import PLAIN_PYTHON
-from understudy.testing import HOLD, call, deltas, hang, say
+from understudy.testing import HOLD, McpProcess, ScriptedModel, call, deltas, hang, say
 
 NOBODY = "67e55044-10b1-426f-9247-bb680e5fe0c8"
 
@@ -424,3 +424,23 @@ async def test_a_secret_in_the_choices_reaches_the_provider_and_not_the_log(tmp_
     for path in home.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path
+
+
+async def test_a_conversation_is_put_away_and_brought_back(tmp_path: Path) -> None:
+    async with ScriptedModel([say("hello"), say("still here")]) as model, McpProcess(model.url, cwd=tmp_path) as client:
+        first = await client.call_tool("codex", prompt="hi")
+        thread = thread_of(first)
+
+        async def ids(**arguments: Any) -> list[str]:
+            page = structured(await client.call_tool("conversationsList", **arguments))
+            return [row["conversation_id"] for row in page["conversations"]]
+
+        assert structured(await client.call_tool("conversationArchive", conversation_id=thread)) == {"status": "ok"}
+        assert (await ids(), await ids(archived=True)) == ([], [thread])
+        assert text_of(await client.call_tool("codex-reply", threadId=thread, prompt="and now?")) == "still here"
+        assert await ids(archived=True) == [thread], "going on with it does not bring it back"
+        assert structured(await client.call_tool("conversationUnarchive", conversation_id=thread)) == {"status": "ok"}
+        assert (await ids(), await ids(archived=True)) == ([thread], [])
+        refused = await client.call_tool("conversationArchive", conversation_id=NOBODY)
+        assert refused["isError"] is True
+        assert "Session does not exist" in text_of(refused)

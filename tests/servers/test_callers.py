@@ -28,6 +28,8 @@ NEEDED = {
     "conversationSendMessage": "run",
     "conversationInterrupt": "run",
     "conversationCompact": "run",
+    "conversationArchive": "run",
+    "conversationUnarchive": "run",
     "conversationDelete": "run",
     "conversationApprove": "approve",
     "conversationStream": "read",

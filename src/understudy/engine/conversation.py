@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
+from understudy.engine.deleting import delete
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
 from understudy.engine.following import Following
@@ -31,11 +32,9 @@ from understudy.tools.host import RunsCommands
 
 logger = logging.getLogger(__name__)
 
-LETTING_GO_SECONDS = 1.0  # from the end of a turn to the end of its claim, in another process
 FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
 COMPACT_WHILE_ENDING = "the running turn was told to end: ask for a summary again when it is over"
 CANCELLED_BEFORE = "the message was cancelled before its turn began"
-DELETED = "the conversation was deleted"
 
 TurnOp = Send | Interrupt | Cancel | Decide | Compact | Resume
 
@@ -55,7 +54,7 @@ class Conversation:
     ) -> None:
         self.id = conversation_id
         self.loop = loop
-        self.queue = OpQueue(loop, self._release_if_idle)
+        self.queue = OpQueue(loop, self.release_if_idle)
         self.tail = Tail(conversation_id, log, loop, holding)
         self.tail.on_failure = self._on_failure
         self.tail.on_all_written = self._release
@@ -342,7 +341,7 @@ class Conversation:
         if self._held or self.elsewhere.letters_left:
             self.queue.put(self._begin_what_waits(), first=True)
         else:
-            self._release_if_idle()
+            self.release_if_idle()
 
     async def _begin_what_waits(self) -> None:
         """Messages that came while a turn was ending begin one of their own, those from other processes first."""
@@ -377,7 +376,7 @@ class Conversation:
         if self.tail.failure is not None:
             self._held.fail(self.tail.failure)
         self.running.stop_unrecorded()
-        self.loop.call_soon(self._release_if_idle)  # once everyone has been told
+        self.loop.call_soon(self.release_if_idle)  # once everyone has been told
 
     def _on_claim_lost(self) -> None:
         """The log could not keep the claim for us: another process may have the conversation, and write to it."""
@@ -385,7 +384,7 @@ class Conversation:
         logger.error("%s", reason)
         self.tail.fail(Fenced(f"conversation store: {reason}"))
 
-    def _release_if_idle(self) -> None:
+    def release_if_idle(self) -> None:
         if self.tail.idle:
             self._release()
 
@@ -398,40 +397,15 @@ class Conversation:
 
     async def delete(self) -> None:
         """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
-        await self.queue.run(self._begin_deleting())
-        try:
-            await self.running.ended()
-            give_up = self.loop.time() + LETTING_GO_SECONDS
-            while not await self.queue.run(self._finish_deleting(give_up)):  # noqa: ASYNC110  # nothing tells of it
-                await asyncio.sleep(0.01)
-        except BaseException:
-            self.deleted = False
-            self._release_if_idle()
-            raise
-        self.tail.broadcast.fail(UnknownConversation(DELETED))
+        await delete(self, self._log)
 
-    async def _begin_deleting(self) -> None:
+    async def archive(self, *, archived: bool) -> None:
+        """Put it among the archived ones, or back. Says nothing in the log, and a turn may run meanwhile."""
         if self.deleted:
             raise UnknownConversation(f"no conversation {self.id}")
-        self.deleted = True
-        self.running.interrupt()
-
-    async def _finish_deleting(self, give_up: float) -> bool:
-        """False while another process, whose turn is over in the log, has not let go yet."""
-        try:
-            await self.tenure.take()
-        except ConversationBusy:
-            await self.tenure.catch_up()
-            if self.state.turn is not None or self.loop.time() > give_up:
-                raise
-            return False
-        try:
-            done = self.loop.create_future()
-            self._log.delete(self.id, lambda error: done.set_result(None) if error is None else done.set_exception(error))
-            await done
-        finally:
-            self.tenure.release()
-        return True
+        done = self.loop.create_future()
+        self._log.archive(self.id, archived, lambda error: done.set_result(None) if error is None else done.set_exception(error))
+        await done
 
     async def stop(self) -> None:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""

@@ -23,7 +23,7 @@ from understudy.engine.setup import Setups
 from understudy.engine.tail import Told
 from understudy.engine.turn import TurnSetup
 from understudy.engine.watch import Watch
-from understudy.errors import BadRequest, NotAllowed, UnknownConversation
+from understudy.errors import NotAllowed, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
@@ -146,8 +146,9 @@ class Engine:
             case Delete():
                 await self._delete(conversation)
                 return Accepted()
-            case Archive():
-                raise BadRequest("conversations are archived by `understudy conversations archive`")
+            case Archive(archived=archived):
+                await conversation.archive(archived=archived)
+                return Accepted()
             case Send(message=message) if message.overrides is not None and message.pins is None:
                 op = msgspec.structs.replace(op, message=self._fix_choices(conversation, message, message.overrides))
             case _:

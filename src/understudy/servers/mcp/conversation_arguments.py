@@ -18,6 +18,7 @@ from understudy.servers.mcp.arguments import (
     WHAT_AN_ID_IS,
     Arguments,
     count,
+    flag,
     one_in,
     sequence,
     text,
@@ -35,7 +36,7 @@ SEND = Arguments(
     ("conversation_id", "content"),
 )
 STREAM = Arguments("an object", {"conversation_id": text, "after": whole_number}, ("conversation_id",))
-LIST = Arguments("an object", {"limit": count, "cursor": text})
+LIST = Arguments("an object", {"limit": count, "cursor": text, "archived": flag})
 ONE = Arguments("an object", {"conversation_id": text}, ("conversation_id",))
 APPROVE = Arguments(
     "an object",

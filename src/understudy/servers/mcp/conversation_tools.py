@@ -7,7 +7,7 @@ from understudy.engine.handle import Handle, Kept
 from understudy.errors import ConfigError, InvalidArguments, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
-from understudy.protocol.ops import Cancel, Decide, Delete, Interrupt
+from understudy.protocol.ops import Archive, Cancel, Decide, Delete, Interrupt
 from understudy.servers.mcp import conversation_arguments as arguments
 from understudy.servers.mcp.arguments import WHERE_IDS_ARE, Arguments, overrides_from
 from understudy.servers.mcp.asking import read_decision
@@ -98,7 +98,8 @@ async def list_conversations(call: Call) -> dict[str, Any]:
     values = _read(arguments.LIST, call)
     limit = min(values.get("limit", DEFAULT_PAGE), LARGEST_PAGE)
     engine = call.client.engine
-    return await page_of_rows(await engine.list(call.client.caller, limit, values.get("cursor")), engine)
+    archived = values.get("archived", False)
+    return await page_of_rows(await engine.list(call.client.caller, limit, values.get("cursor"), archived=archived), engine)
 
 
 async def interrupt(call: Call) -> dict[str, Any]:
@@ -135,6 +136,20 @@ async def approve(call: Call) -> OnceKept:
     kept = Kept()
     await handle.submit(Decide(call_id, read_decision(values["decision"]), CLIENT), kept=kept)
     return OnceKept(kept, {"status": "ok"})
+
+
+async def archive(call: Call) -> dict[str, Any]:
+    return await _put_away(call, archived=True)
+
+
+async def unarchive(call: Call) -> dict[str, Any]:
+    return await _put_away(call, archived=False)
+
+
+async def _put_away(call: Call, *, archived: bool) -> dict[str, Any]:
+    handle = await _find(call, _read(arguments.ONE, call))
+    await handle.submit(Archive(archived))
+    return {"status": "ok"}
 
 
 async def delete(call: Call) -> dict[str, Any]:

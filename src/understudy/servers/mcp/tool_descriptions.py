@@ -220,6 +220,7 @@ CONVERSATIONS_LIST = _tool(
     {
         "limit": {"type": "integer", "minimum": 0, "description": "At most so many; 50 if not given, 200 at most."},
         "cursor": _string("next_cursor of the page before."),
+        "archived": {"type": "boolean", "description": "Those that were archived, instead of the others."},
     },
     [],
     {
@@ -274,6 +275,26 @@ CONVERSATION_APPROVE = _tool(
     ["conversation_id", "call_id", "decision"],
     _STATUS,
     _ACTS,
+)
+
+CONVERSATION_ARCHIVE = _tool(
+    "conversationArchive",
+    "Archive conversation",
+    "Put a conversation away: conversationsList leaves it out unless asked for `archived` ones. Nothing of it is lost.",
+    {"conversation_id": _CONVERSATION_ID},
+    ["conversation_id"],
+    _STATUS,
+    _STEERS,
+)
+
+CONVERSATION_UNARCHIVE = _tool(
+    "conversationUnarchive",
+    "Bring conversation back",
+    "Bring an archived conversation back into the list.",
+    {"conversation_id": _CONVERSATION_ID},
+    ["conversation_id"],
+    _STATUS,
+    _STEERS,
 )
 
 CONVERSATION_DELETE = _tool(

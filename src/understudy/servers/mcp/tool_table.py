@@ -34,6 +34,8 @@ _TABLE = (
     ClientTool(described.CONVERSATION_INTERRUPT, lambda: _conversations().interrupt, results.STATUS),
     ClientTool(described.CONVERSATION_COMPACT, lambda: _conversations().compact, results.STATUS),
     ClientTool(described.CONVERSATION_APPROVE, lambda: _conversations().approve, results.STATUS),
+    ClientTool(described.CONVERSATION_ARCHIVE, lambda: _conversations().archive, results.STATUS),
+    ClientTool(described.CONVERSATION_UNARCHIVE, lambda: _conversations().unarchive, results.STATUS),
     ClientTool(described.CONVERSATION_DELETE, lambda: _conversations().delete, results.STATUS),
 )
 
