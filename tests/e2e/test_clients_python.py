@@ -40,7 +40,7 @@ async def test_the_official_client_lists_tools_approves_a_command_and_replies(
             second = await client.call_tool("codex-reply", {"threadId": thread, "prompt": "and now?"})
     assert [tool.name for tool in tools.tools][:2] == TOOLS
     assert [question.splitlines()[0] for question in questions] == [question_in(task["cwd"])]
-    results = [first.structured_content or {}, second.structured_content or {}]
+    results: list[dict[str, Any]] = [first.structured_content or {}, second.structured_content or {}]
     assert [(result["threadId"], result["content"]) for result in results] == [(thread, text) for text in ANSWERS]
     assert [[each["command"] for each in result["report"]["commands"]] for result in results] == [[["touch", "made.txt"]], []]
     assert (tmp_path / "work" / "made.txt").exists()

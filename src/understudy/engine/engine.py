@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WARM_SECONDS = 0.05
+WARM_WAIT_SECONDS = 0.01
+WARM_WAITS = 5  # before it begins; waits and not one longer time, because asking a model takes longer on a busy machine
 WARM_PAUSE_SECONDS = 0.002
 LOOKED_AHEAD = 50  # rows of a list, in search of one that the caller may read
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
@@ -99,7 +100,7 @@ class Engine:
         await conversation.open(stored, config.model, config.model_provider, setup.pins, caller.name)
         self._remember(conversation)
         if self._warming is None:  # ready by the time a model has answered, and not in the way of asking it
-            self._warming = self._loop.call_later(WARM_SECONDS, self._warm, self._commands.warm(), setup)
+            self._warm_later(setup, WARM_WAITS)
         return Handle(self, conversation, caller)
 
     async def find(self, caller: Caller, conversation_id: ConversationId, *, to_send: bool = False) -> Handle:
@@ -247,6 +248,12 @@ class Engine:
                 if other.is_quiet:
                     other.forget()
                     del self._conversations[conversation_id]
+
+    def _warm_later(self, setup: TurnSetup, waits: int) -> None:
+        if waits:
+            self._warming = self._loop.call_later(WARM_WAIT_SECONDS, self._warm_later, setup, waits - 1)
+        else:
+            self._warm(self._commands.warm(), setup)
 
     def _warm(self, steps: Iterator[None], setup: TurnSetup) -> None:
         """A step at a time: the model may be speaking already."""
