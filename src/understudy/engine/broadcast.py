@@ -9,8 +9,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from understudy.engine.saved_text import SavedText
-from understudy.engine.text_so_far import TextSoFar
+from understudy.engine.text_so_far import MAY_FINISH_TEXT, TextSoFar
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Delta, Entry
@@ -19,26 +21,20 @@ from understudy.store.log import Partial
 logger = logging.getLogger(__name__)
 
 
-class LiveEntry:
+class LiveEntry(msgspec.Struct, eq=False):
     """An entry on its way to viewers. `encoded` lets a codec keep its bytes, so that many viewers share one encoding."""
 
-    __slots__ = ("encoded", "entry")
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        self.encoded: dict[object, Any] = {}
+    entry: Entry
+    encoded: dict[object, Any] = {}
 
 
-class LiveDelta:
+class LiveDelta(msgspec.Struct, eq=False):
     """A delta on its way to viewers, likewise encoded once."""
 
-    __slots__ = ("after", "delta", "encoded", "turn")
-
-    def __init__(self, delta: Delta, turn: str, after: int) -> None:
-        self.delta = delta
-        self.turn = turn
-        self.after = after  # the last record before it
-        self.encoded: dict[object, Any] = {}
+    delta: Delta
+    turn: str
+    after: int  # the last record before it
+    encoded: dict[object, Any] = {}
 
 
 class Follower(Protocol):
@@ -122,8 +118,9 @@ class Broadcast:
                 logger.exception("bug in telling a viewer of %s of a failure", self._id)
 
     def _show(self, live: LiveEntry) -> None:
-        self.published = live.entry.seq
-        if self.text and self.text.finish(live.entry.record):
+        entry = live.entry
+        self.published = entry.seq
+        if type(entry.record) in MAY_FINISH_TEXT and self.text.finish(entry.record):
             self._saved_text.note_finished()
         for follower in tuple(self.followers):
             try:

@@ -9,6 +9,8 @@ from collections.abc import Coroutine, Generator
 from types import coroutine as generator_coroutine
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 T = TypeVar("T")
 
 _AWAITED = "_asyncio_future_blocking"  # how an awaited future tells its task that it was reached by `await`
@@ -16,20 +18,17 @@ _AWAITED = "_asyncio_future_blocking"  # how an awaited future tells its task th
 _tasks: set[asyncio.Task[Any]] = set()  # the event loop itself holds a task only weakly
 
 
-class Done(Generic[T]):
+class Done(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """The outcome of a coroutine that ended without waiting for anything. Like a finished future."""
 
-    __slots__ = ("_error", "_result")
-
-    def __init__(self, result: T | None = None, error: BaseException | None = None) -> None:
-        self._result = result
-        self._error = error
+    returned: T | None = None
+    raised: BaseException | None = None
 
     def result(self) -> T:
         """What it returned. Raises what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._result  # pyright: ignore[reportReturnType]  # None only where T is
+        if self.raised is not None:
+            raise self.raised
+        return self.returned  # pyright: ignore[reportReturnType]  # None only where T is
 
 
 def run_eagerly(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> "asyncio.Task[T] | Done[T]":
@@ -45,7 +44,7 @@ def run_eagerly(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLo
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        return Done(error=error)
+        return Done(raised=error)
     if awaited is not None:
         setattr(awaited, _AWAITED, False)  # as a task does: others may await the same future
     task = loop.create_task(_run_rest(coroutine, awaited))

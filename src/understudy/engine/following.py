@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.eager import run_eagerly
-from understudy.engine.text_so_far import OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
+from understudy.engine.text_so_far import MAY_FINISH_TEXT, OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.items import Reasoning
 from understudy.protocol.ops import Accepted
@@ -241,7 +241,7 @@ class Following:
         entry = live.entry
         self.cursor = entry.seq
         kind = type(entry.record)
-        if self._given:
+        if kind in MAY_FINISH_TEXT:
             self._given.finish(entry.record)
         if self._hides_reasoning and is_reasoning(entry.record):
             return
@@ -348,9 +348,6 @@ class _GivenText:
     def __init__(self) -> None:
         self._lengths: dict[str, int] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._lengths)
-
     def add(self, delta: Delta) -> None:
         if type(delta) is TextDelta:  # nearly all of them
             self._lengths[TEXT] = self._lengths.get(TEXT, 0) + len(delta.text)
@@ -359,7 +356,7 @@ class _GivenText:
         self._lengths[key] = self._lengths.get(key, 0) + length
 
     def finish(self, record: Record) -> None:
-        if gone := finished_by(record):
+        if self._lengths and (gone := finished_by(record)):
             self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
 
     def missing(self, text: TextSoFar) -> list[Delta]:

@@ -141,10 +141,6 @@ class Ledger:
         """Since when the running turn has been at work without a question; that time is counted once it ends."""
         return self._since
 
-    def _tallies(self, turn: str) -> tuple[Tally, ...]:
-        work = self.turns.get(turn)
-        return (self.total,) if work is None else (self.total, work.spent)
-
     def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
         self._turn = record.turn_id
         self._open.clear()
@@ -164,7 +160,8 @@ class Ledger:
         self._open.clear()
         self._patches.clear()
         self._budget_questions.clear()
-        self.raised = {key: allowed for key, allowed in self.raised.items() if key[0] is None}
+        if self.raised:
+            self.raised = {key: allowed for key, allowed in self.raised.items() if key[0] is None}
 
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         if record.terms is None:
@@ -192,9 +189,11 @@ class Ledger:
 
     def _rest(self, entry: Entry, at: float) -> None:
         if self._since is not None:
-            for tally in self._tallies(entry.turn):
-                tally.seconds += max(0.0, at - self._since)
+            seconds = max(0.0, at - self._since)
             self._since = None
+            self.total.seconds += seconds
+            if (work := self.turns.get(entry.turn)) is not None:
+                work.spent.seconds += seconds
 
     def _asked(self, entry: Entry, record: CommandApprovalAsked | PatchApprovalAsked | BudgetAsked) -> None:
         self._open.add(record.call_id)
@@ -217,12 +216,14 @@ class Ledger:
         self._answered(entry, record.output.call_id)
 
     def _request_sent(self, entry: Entry, record: RequestSent | CompactionStarted) -> None:
-        for tally in self._tallies(entry.turn):
-            tally.requests += 1
+        self.total.requests += 1
+        if (work := self.turns.get(entry.turn)) is not None:
+            work.spent.requests += 1
 
     def _counted(self, entry: Entry, record: TokensCounted) -> None:
-        for tally in self._tallies(entry.turn):
-            tally.count(record)
+        self.total.count(record)
+        if (work := self.turns.get(entry.turn)) is not None:
+            work.spent.count(record)
 
     def _command_started(self, entry: Entry, record: CommandStarted) -> None:
         work = self.turns.get(entry.turn)

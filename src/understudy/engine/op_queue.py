@@ -42,7 +42,7 @@ class OpQueue:
         """Begin it now, or after those that wait; with `first`, before them."""
         if self._closed is not None:
             op.close()
-            return Done(error=self._closed)
+            return Done(raised=self._closed)
         if self.busy:
             outcome: asyncio.Future[T] = self._loop.create_future()
             (self._waiting.appendleft if first else self._waiting.append)((op, outcome))
@@ -85,7 +85,7 @@ class OpQueue:
         while self._waiting:
             op, outcome = self._waiting.popleft()
             op.close()
-            _settle(outcome, Done(error=reason))
+            _settle(outcome, Done(raised=reason))
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

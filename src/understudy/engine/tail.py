@@ -94,8 +94,7 @@ class Tail:
             return  # what cannot be recorded did not happen; whoever waits has been told
         now = time.time()
         state = self.state
-        kept = [encode(record) for record in records]
-        for record, data in kept:
+        for record, data in tuple(map(encode, records)):
             entry = Entry(state.last_seq + 1, state.head, turn, now, record)
             state.apply(entry)
             self._unwritten.append(entry)
@@ -190,7 +189,8 @@ class Tail:
     def note_committed(self, last: int) -> None:
         """Records up to `last` are on disk, by the writer's word or because they have been read from there: show them."""
         self._committed = max(self._committed, last)
-        self._tell_accepted(self._committed, None)
+        if self._on_accepted:
+            self._tell_accepted(self._committed, None)
         self.broadcast.publish(self._committed)
 
     def _on_batch(self, last: int, error: BaseException | None) -> None:

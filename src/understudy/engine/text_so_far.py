@@ -20,6 +20,8 @@ STORED_OUTPUT = 16 * 1024  # bytes of a running command's output that are kept b
 
 TEXT, REASONING, RAW, OUTPUT = "text", "reasoning", "raw", "output"
 
+MAY_FINISH_TEXT = frozenset({ItemReceived, CommandStarted, CommandEnded, Noticed, TurnEnded})  # kinds of record
+
 
 def finished_by(record: Record) -> tuple[str, ...]:
     """What a record now says for good: the kinds of unfinished text that it ends."""
@@ -86,6 +88,8 @@ class TextSoFar:
     def finish(self, record: Record) -> bool:
         """Forget what the record now says for good. True when that was something."""
         before = len(self._texts) + len(self._outputs)
+        if not before:
+            return False
         for kind in finished_by(record):
             if kind.startswith(OUTPUT):
                 for key in [key for key in self._outputs if f"{OUTPUT} {key[0]} ".startswith(kind)]:

@@ -244,14 +244,15 @@ class Turn:
         return self._making_room
 
     def _called_since(self, length: int) -> bool:
-        return any(isinstance(item, FunctionCallOutput) for item in self._tail.state.items[length:])
+        return FunctionCallOutput in map(type, self._tail.state.items[length:])
 
     async def _read_answer(self) -> None:
         state = self._tail.state
-        items = (*state.history.prefix, *state.items)
+        history = state.history
+        items = (*history.prefix, *history.items)
         work = state.ledger.work(self.turn_id)
         schema = None if work is None else work.schema
-        setup, asked = self._setup, state.requests - 1
+        setup, asked = self._setup, history.requests - 1
         prompt = Prompt(setup.instructions, items, setup.offered, self._tail.conversation_id, asked, output_schema=schema)
         async with self._setup.model.stream(prompt) as answer:
             while events := await self.listen(answer):
@@ -336,10 +337,9 @@ class Turn:
 
     def _withdraw_unfinished(self) -> None:
         """A complete answer that lacks what was shown of it before: a retry left it out."""
-        retellings = (self._text, self._reasoning, self._raw_reasoning)
-        if any(retelling.told for retelling in retellings):
+        if self._text.told or self._reasoning.told or self._raw_reasoning.told:
             self.record(Noticed("the model took back what it had begun to say", withdraws=True))
-        for retelling in retellings:
+        for retelling in (self._text, self._reasoning, self._raw_reasoning):
             retelling.finish()
 
     # -- tools

@@ -31,7 +31,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, tag="message", tag_field="t
     id: str | None = None
 
     def text(self) -> str:
-        return "".join(part.text for part in self.content if not isinstance(part, InputImage))
+        return "".join([part.text for part in self.content if not isinstance(part, InputImage)])
 
 
 class SummaryText(msgspec.Struct, frozen=True, gc=False, tag="summary_text", tag_field="type"):
@@ -83,11 +83,11 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.total_tokens + other.total_tokens,
-            _sum(self.cached_input_tokens, other.cached_input_tokens),
-            _sum(self.reasoning_output_tokens, other.reasoning_output_tokens),
-            _sum(self.cache_write_input_tokens, other.cache_write_input_tokens),
+            self.cached_input_tokens if (more := other.cached_input_tokens) is None else (self.cached_input_tokens or 0) + more,
+            self.reasoning_output_tokens
+            if (more := other.reasoning_output_tokens) is None
+            else (self.reasoning_output_tokens or 0) + more,
+            self.cache_write_input_tokens
+            if (more := other.cache_write_input_tokens) is None
+            else (self.cache_write_input_tokens or 0) + more,
         )
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)

@@ -24,6 +24,7 @@ class PipeSink:
         self._to_call: deque[Callable[[], None]] = deque()  # once there is room
         self._calling = False
         self.closed = False
+        self.congested = False
 
     def attach(self, transport: asyncio.WriteTransport) -> None:
         self._transport = transport
@@ -35,6 +36,8 @@ class PipeSink:
             return
         self._messages.append(message)
         self._waiting += len(message)
+        if self._waiting > CONGESTED_BYTES:
+            self.congested = True
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.flush)
@@ -44,6 +47,7 @@ class PipeSink:
         if self._transport is None or not self._messages or self.closed:
             return
         messages, self._messages, self._waiting = self._messages, [], 0
+        self.congested = self._paused
         self._transport.write(messages[0] if len(messages) == 1 else b"".join(messages))
 
     async def taken(self, seconds: float) -> None:
@@ -52,13 +56,9 @@ class PipeSink:
             return
         empty = self._loop.create_future()
         self._transport.set_write_buffer_limits(high=0, low=0)  # from here on "drained" means empty
-        self._paused = True
+        self._paused = self.congested = True
         self._to_call.appendleft(lambda: None if empty.done() else empty.set_result(None))
         await asyncio.wait([empty], timeout=seconds)
-
-    @property
-    def congested(self) -> bool:
-        return self._paused or self._waiting > CONGESTED_BYTES
 
     @property
     def overfull(self) -> bool:
@@ -80,10 +80,11 @@ class PipeSink:
     # -- called by the transport
 
     def pause(self) -> None:
-        self._paused = True
+        self._paused = self.congested = True
 
     def resume(self) -> None:
         self._paused = False
+        self.congested = self._waiting > CONGESTED_BYTES
         self._call_soon()
 
     def _call_soon(self) -> None:

@@ -58,9 +58,12 @@ class SeedCodec:
         """Each event is told from its own record."""
 
     def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
+        record = live.entry.record
+        if type(record) in _SILENT:  # half of them
+            return ()
         found = live.encoded.get(SeedCodec)
         if found is None:
-            found = live.encoded[SeedCodec] = tuple([_encoded(event) for event in project(live.entry.record)])
+            found = live.encoded[SeedCodec] = tuple(map(_encoded, project(record)))
         return found
 
     def delta(self, live: LiveDelta) -> Encoded:
@@ -93,8 +96,6 @@ def encode_delta(delta: Delta) -> Encoded:
 
 def project(record: Record) -> tuple[events.Event, ...]:
     """The events a record stands for."""
-    if type(record) in _SILENT:  # half of them: no need to try the rest
-        return ()
     match record:
         case ItemReceived(item=item, show_raw=show_raw):
             return _project_item(item, show_raw)
@@ -149,7 +150,7 @@ def project(record: Record) -> tuple[events.Event, ...]:
 def _project_item(item: Message | Reasoning | FunctionCall, show_raw: bool) -> tuple[events.Event, ...]:
     match item:
         case Message(content=content):
-            return tuple(events.AgentMessage(part.text) for part in content if not isinstance(part, InputImage) and part.text)
+            return tuple([events.AgentMessage(part.text) for part in content if not isinstance(part, InputImage) and part.text])
         case Reasoning(summary=summary, content=content):
             raw = tuple(events.AgentReasoningRawContent(part.text) for part in (content or ()) if show_raw)
             return (*(events.AgentReasoning(part.text) for part in summary), *raw)
