@@ -26,4 +26,4 @@ class LosingLog(SqliteLog):
         """Others can have it from now on."""
         claim = self._taken.pop(ConversationId(conversation_id))
         claim.release()
-        claim.lost.set()
+        claim.lose()

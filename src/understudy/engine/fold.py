@@ -251,6 +251,7 @@ class State:
         return "running" if self.turn is not None else "idle"
 
     def summary(self) -> Summary:
+        total = self.ledger.total
         return Summary(
             self.title or NO_TITLE,
             self.status,
@@ -258,8 +259,8 @@ class State:
             self.overrides.cwd or "",
             self.overrides.model or self.model,
             tuple(self.questions),
-            None if self.ledger.total.usage is None else self.ledger.total.tokens,
-            self.ledger.total.cost_usd,
+            None if total.usage is None else total.usage.total_tokens,
+            total.cost_usd,
         )
 
     @classmethod

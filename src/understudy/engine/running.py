@@ -61,7 +61,9 @@ class Running:
 
     def close(self, turn_id: str, ended: TurnEnded) -> None:
         """Whatever the turn left open is answered, and then it is over. Also for turns that a crash cut off."""
-        self._tail.append(*recovery.close_open_calls(self._tail.state), ended, turn=turn_id)
+        state = self._tail.state
+        open_calls = recovery.close_open_calls(state) if state.calls or state.running else ()
+        self._tail.append(*open_calls, ended, turn=turn_id)
         self._tail.flush()
 
     def note_told_to_end(self) -> None:

@@ -66,8 +66,8 @@ class Tenure:
         if isinstance(claim, Holder):
             raise ConversationBusy(f"conversation {self._id} has a turn running in another process")
         self._claim = claim
-        claim.lost.call_back(self._lose)
-        if claim.lost.is_set():
+        claim.on_lost = self._lose
+        if claim.lost:
             self._lose()
             raise ConversationBusy(f"conversation {self._id} has been taken by another process")
         return claim
@@ -75,7 +75,7 @@ class Tenure:
     def release(self) -> None:
         if self._claim is not None:
             claim, self._claim = self._claim, None
-            claim.lost.call_back(None)
+            claim.on_lost = None
             claim.release()
 
     def _lose(self) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from understudy.store.locks import ByteLocks
-from understudy.store.log import NOWHERE, Holder, Lost
+from understudy.store.log import NOWHERE, Holder, Told
 from understudy.store.place import FolderTime
 
 
@@ -16,10 +16,16 @@ class SqliteClaim:
         self._number = number
         self.position = NOWHERE
         self.empty_as_of: int | None = None  # the log's mark of when nothing lay in the inbox: until it changes, nothing does
-        self.lost = Lost()
+        self.lost = False
+        self.on_lost: Told | None = None
 
     def release(self) -> None:
         self._claims.release(self._number, self)
+
+    def lose(self) -> None:
+        self.lost = True
+        if self.on_lost is not None:
+            self.on_lost()
 
 
 class Claims:
@@ -75,7 +81,7 @@ class Claims:
         lost = [number for number in self._held if not locks.try_lock(number)]
         former.close()
         for number in lost:
-            self._held.pop(number).lost.set()
+            self._held.pop(number).lose()
 
     def close(self) -> None:
         self._locks.close()

@@ -4,7 +4,6 @@ No process holds an idle conversation. Whoever runs a turn holds its claim, whic
 that every append must match, so that a process that was overtaken cannot write.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
@@ -123,23 +122,6 @@ Committed = Callable[[BaseException | None], None]
 Told = Callable[[], None]
 
 
-class Lost(asyncio.Event):
-    """Set when a claim is lost. Whoever must not spend a task on waiting for that is called back."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._call: Told | None = None
-
-    def call_back(self, call: Told | None) -> None:
-        self._call = call
-
-    def set(self) -> None:
-        if not self.is_set():
-            super().set()
-            if self._call is not None:
-                self._call()
-
-
 class Claim(Protocol):
     """The right to append to one conversation."""
 
@@ -149,9 +131,12 @@ class Claim(Protocol):
         ...
 
     @property
-    def lost(self) -> Lost:
-        """Set on the event loop when the claim could not be kept: stop at once, others may have the conversation."""
+    def lost(self) -> bool:
+        """The claim could not be kept: stop at once, others may have the conversation."""
         ...
+
+    on_lost: Told | None
+    """Called on the event loop when that happens, so that nobody has to spend a task on waiting for it."""
 
     def release(self) -> None:
         """Give it back. Does not wait, and may be called again."""

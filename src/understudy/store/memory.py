@@ -22,7 +22,6 @@ from understudy.store.log import (
     Holder,
     Letter,
     Listed,
-    Lost,
     Page,
     Partial,
     Position,
@@ -76,7 +75,7 @@ class Memory:
         """As a server does that has not heard from the holder for too long: the claim is free again."""
         claim = self.claims.pop(conversation_id, None)
         if claim is not None:
-            claim.lost.set()
+            claim.lose()
             self.tell_others(claim.log, conversation_id)
 
 
@@ -84,11 +83,17 @@ class MemoryClaim:
     def __init__(self, log: "MemoryLog", conversation_id: ConversationId, position: Position) -> None:
         self.log = log
         self.position = position
-        self.lost = Lost()
+        self.lost = False
+        self.on_lost: Told | None = None
         self._id = conversation_id
 
     def release(self) -> None:
         self.log.release(self._id, self)
+
+    def lose(self) -> None:
+        self.lost = True
+        if self.on_lost is not None:
+            self.on_lost()
 
 
 class MemoryLog:
