@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.eager import Done, run_eagerly
+from understudy.engine.eager import Done, EagerTasks
 from understudy.testing.waiting import WAIT_SECONDS
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | Done[Any]:
-    return run_eagerly(coroutine, asyncio.get_running_loop())
+    return EagerTasks(asyncio.get_running_loop()).run(coroutine)
 
 
 async def value(of: object) -> object:

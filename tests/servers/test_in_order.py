@@ -7,16 +7,16 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.engine.eager import Done, run_eagerly
+from understudy.engine.eager import Done, EagerTasks
 from understudy.servers.mcp.in_order import InOrder
 
 
 async def test_whoever_comes_alone_does_not_wait() -> None:
     order = InOrder()
     for key in ("a", "b"):
-        assert isinstance(run_eagerly(order.enter(key), asyncio.get_running_loop()), Done)
+        assert isinstance(EagerTasks(asyncio.get_running_loop()).run(order.enter(key)), Done)
     order.leave("a")
-    assert isinstance(run_eagerly(order.enter("a"), asyncio.get_running_loop()), Done)
+    assert isinstance(EagerTasks(asyncio.get_running_loop()).run(order.enter("a")), Done)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.booleans()), max_size=12))
@@ -51,6 +51,6 @@ def test_all_who_stay_get_in_one_by_one_in_their_order(visits: list[tuple[str, i
             assert numbers == sorted(numbers)
         stayed = {number for number, (_, _, leaves) in enumerate(visits) if not leaves}
         assert stayed <= {number for _, number in seen}
-        assert isinstance(run_eagerly(order.enter("a"), asyncio.get_running_loop()), Done), "nobody is left in it"
+        assert isinstance(EagerTasks(asyncio.get_running_loop()).run(order.enter("a")), Done), "nobody is left in it"
 
     asyncio.run(play())

@@ -15,9 +15,9 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Noticed
 from understudy.store.answered import answered
 from understudy.store.chain import link
-from understudy.store.decoding import PACKED_RECORD
 from understudy.store.log import Verified
 from understudy.store.sqlite import SqliteLog
+from understudy.store.writing import PACKED_RECORD
 
 
 def problems(folder: Path) -> tuple[str, ...]:

@@ -15,10 +15,25 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides
 from understudy.store.chain import FIRST, Heads, link
-from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, unpacked
+from understudy.store.decoding import unpacked
 from understudy.store.log import Batch, Partial
 from understudy.store.schema import migrate
-from understudy.store.writing import AT_ONCE, Row, Value, append, archive, delete, is_fenced, is_gone, letter, prepare, said, write
+from understudy.store.writing import (
+    AT_ONCE,
+    PACKED_PIECE,
+    PACKED_RECORD,
+    Row,
+    Value,
+    append,
+    archive,
+    delete,
+    is_fenced,
+    is_gone,
+    letter,
+    prepare,
+    said,
+    write,
+)
 
 NAME = ConversationId("c")
 JSON = msgspec.json.encode

@@ -15,7 +15,6 @@ from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.eager import run_eagerly
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
@@ -45,7 +44,7 @@ class Viewer:
             self._end(INTERRUPTED)
         else:
             self._interrupted = True
-            run_eagerly(self._interrupt(), asyncio.get_running_loop())
+            self.handle.tasks.run(self._interrupt())
 
     async def _interrupt(self) -> None:
         try:

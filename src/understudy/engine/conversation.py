@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
 from understudy.engine.deleting import delete
+from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
 from understudy.engine.following import Following
@@ -49,12 +50,14 @@ class Conversation:
         sandbox: RunsCommands,
         prepare: Prepare,
         loop: asyncio.AbstractEventLoop,
+        tasks: EagerTasks,
         holding: Holding,
         on_watch_needed: Callable[["Conversation"], None],
     ) -> None:
         self.id = conversation_id
         self.loop = loop
-        self.queue = OpQueue(loop, self.release_if_idle)
+        self.tasks = tasks
+        self.queue = OpQueue(loop, tasks, self.release_if_idle)
         self.tail = Tail(conversation_id, log, loop, holding)
         self.tail.on_failure = self._on_failure
         self.tail.on_all_written = self._release

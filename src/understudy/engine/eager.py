@@ -15,8 +15,6 @@ T = TypeVar("T")
 
 _AWAITED = "_asyncio_future_blocking"  # how an awaited future tells its task that it was reached by `await`
 
-_tasks: set[asyncio.Task[Any]] = set()  # the event loop itself holds a task only weakly
-
 
 class Done(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """The outcome of a coroutine that ended without waiting for anything. Like a finished future."""
@@ -31,26 +29,33 @@ class Done(msgspec.Struct, Generic[T], frozen=True, eq=False):
         return self.returned  # pyright: ignore[reportReturnType]  # None only where T is
 
 
-def run_eagerly(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> "asyncio.Task[T] | Done[T]":
-    """Run it now, until it ends or first has to wait; in the latter case the rest runs in the task that is returned.
+class EagerTasks:
+    """Runs coroutines on one event loop, and holds the tasks of those that had to wait: the loop itself does so only weakly."""
 
-    Up to that point it has no task of its own: `asyncio.timeout`, `TaskGroup` and whatever else asks for the current task may
-    only be used once it has waited for something.
-    """
-    try:
-        awaited = coroutine.send(None)
-    except StopIteration as end:
-        return Done(end.value)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        return Done(raised=error)
-    if awaited is not None:
-        setattr(awaited, _AWAITED, False)  # as a task does: others may await the same future
-    task = loop.create_task(_run_rest(coroutine, awaited))
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    return task
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T] | Done[T]":
+        """Run it now, until it ends or first has to wait; in the latter case the rest runs in the task that is returned.
+
+        Up to that point it has no task of its own: `asyncio.timeout`, `TaskGroup` and whatever else asks for the current task may
+        only be used once it has waited for something.
+        """
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as end:
+            return Done(end.value)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return Done(raised=error)
+        if awaited is not None:
+            setattr(awaited, _AWAITED, False)  # as a task does: others may await the same future
+        task = self._loop.create_task(_run_rest(coroutine, awaited))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _run_rest(coroutine: Coroutine[Any, Any, T], awaited: Any) -> T:

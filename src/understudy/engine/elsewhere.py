@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.engine.eager import run_eagerly
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
 from understudy.protocol.ops import Compact, Decide, Interrupt, Send
 from understudy.store.log import EventLog, Letter, Position
@@ -56,7 +55,7 @@ class Elsewhere:
             await self.read_letters()
 
     def look_soon(self) -> None:
-        run_eagerly(self._look_loudly(), self._conversation.loop)
+        self._conversation.tasks.run(self._look_loudly())
 
     async def _look_loudly(self) -> None:
         try:

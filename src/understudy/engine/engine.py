@@ -15,6 +15,7 @@ from understudy.config.model import Config
 from understudy.config.sandbox import places_of
 from understudy.engine.commands import Commands
 from understudy.engine.conversation import Conversation
+from understudy.engine.eager import EagerTasks
 from understudy.engine.fold import merge
 from understudy.engine.following import Following
 from understudy.engine.handle import Handle
@@ -56,6 +57,7 @@ class Engine:
         self._env = dict(os.environ if env is None else env)
         self._server_cwd = Path.cwd()
         self._loop = asyncio.get_running_loop()
+        self.tasks = EagerTasks(self._loop)  # also of front ends
         self._cli = cli
         self._setups = Setups(self._env)
         self._commands = Commands()
@@ -229,7 +231,8 @@ class Engine:
 
     def _make(self, conversation_id: ConversationId, *, kept: bool) -> Conversation:
         log = self.log if kept else self._open_unkept().log
-        return Conversation(conversation_id, log, self._commands, self._prepare, self._loop, self._holding, self._watch.wake)
+        shared = (self._commands, self._prepare, self._loop, self.tasks, self._holding, self._watch.wake)
+        return Conversation(conversation_id, log, *shared)
 
     def _is_kept(self, conversation_id: ConversationId) -> bool:
         return self._unkept is None or conversation_id not in self._unkept.log

@@ -4,13 +4,11 @@ A cursor into the log, catching up by pages, falling behind a slow client, where
 and closed, the end of its turn, and a turn that this process takes over. What is made of it is the viewer's part.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.eager import run_eagerly
 from understudy.engine.text_so_far import MAY_FINISH_TEXT, OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.items import Reasoning
@@ -310,7 +308,7 @@ class Following:
 
     def _catch_up(self) -> None:
         if self.live:
-            run_eagerly(self._read_missed(), asyncio.get_running_loop())
+            self._conversation.tasks.run(self._read_missed())
 
     async def _read_missed(self) -> None:
         """Pages of what was missed; where the client may be slow, each in a step of its own, once there is room for it."""

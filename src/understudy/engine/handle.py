@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from understudy.engine.compacting import Compacting, begin_compacting
-from understudy.engine.eager import run_eagerly
 from understudy.engine.following import Following, Room, Viewer
 from understudy.engine.ledger import Work
 from understudy.engine.stopping import PATIENCE_SECONDS, Stopped, stop_turn
@@ -97,6 +96,7 @@ class Handle:
         """Raises `UnknownConversation` for a caller who may not read it: they do not learn that it exists."""
         self.id: ConversationId = conversation.id
         self.caller = caller
+        self.tasks = engine.tasks  # for what a front end does beside
         self._engine = engine
         self._conversation = conversation
         if not caller.may("read", conversation.state.owner):
@@ -139,7 +139,7 @@ class Handle:
 
     def submit_soon(self, op: Op) -> None:
         """For those who do not wait to hear that it was taken. A refusal is logged."""
-        run_eagerly(self._submit_unheard(self.submit(op), op), asyncio.get_running_loop())
+        self.tasks.run(self._submit_unheard(self.submit(op), op))
 
     async def _submit_unheard(self, submitted: Coroutine[Any, Any, Accepted], op: Op) -> None:
         try:
@@ -152,7 +152,7 @@ class Handle:
     def deny_unasked(self, call_id: str, reason: str, turn: str) -> None:
         """Nobody can be asked, which the rules answer with a no: that is no decision of the caller's, and needs no right."""
         op = Decide(call_id, "denied", reason, turn, self.caller.name)
-        run_eagerly(self._submit_unheard(self._engine.submit(self._conversation, op), op), asyncio.get_running_loop())
+        self.tasks.run(self._submit_unheard(self._engine.submit(self._conversation, op), op))
 
     def kept(self) -> "Kept":
         """Whether everything that was accepted so far is durable, once that is known."""

@@ -9,16 +9,17 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from understudy.engine.eager import Done, run_eagerly
+from understudy.engine.eager import Done, EagerTasks
 from understudy.errors import AgentError
 
 T = TypeVar("T")
 
 
 class OpQueue:
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_idle: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, tasks: EagerTasks, on_idle: Callable[[], None]) -> None:
         """`on_idle` is called when the last op is done."""
         self._loop = loop
+        self._tasks = tasks
         self._on_idle = on_idle
         self._waiting: deque[tuple[Coroutine[Any, Any, Any], asyncio.Future[Any]]] = deque()
         self._task: asyncio.Task[Any] | None = None  # of the op under way, where it has to wait
@@ -48,7 +49,7 @@ class OpQueue:
             (self._waiting.appendleft if first else self._waiting.append)((op, outcome))
             return outcome
         self.busy = True
-        begun = run_eagerly(op, self._loop)
+        begun = self._tasks.run(op)
         if isinstance(begun, Done):
             self._run_next()
         else:
@@ -63,7 +64,7 @@ class OpQueue:
     def _run_next(self) -> None:
         while self._waiting and self._closed is None:
             op, outcome = self._waiting.popleft()
-            begun = run_eagerly(op, self._loop)
+            begun = self._tasks.run(op)
             if isinstance(begun, asyncio.Task):
                 self._task = begun
                 begun.add_done_callback(lambda task, outcome=outcome: self._pass_on(task, outcome))

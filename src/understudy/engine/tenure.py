@@ -67,7 +67,7 @@ class Tenure:
             raise ConversationBusy(f"conversation {self._id} has a turn running in another process")
         self._claim = claim
         claim.on_lost = self._lose
-        if claim.lost:
+        if claim.is_lost:
             self._lose()
             raise ConversationBusy(f"conversation {self._id} has been taken by another process")
         return claim

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from understudy.engine.conversation import Conversation
-from understudy.engine.eager import run_eagerly
 from understudy.errors import AgentError
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import EventLog, Position
@@ -90,9 +89,8 @@ class Watch:
         except AgentError as error:
             logger.warning("cannot see what other processes write: %s", error)
             return
-        loop = asyncio.get_running_loop()
         for conversation in watched:  # one that has to wait for the log does not keep the others waiting
-            run_eagerly(self._look_at(conversation, positions.get(conversation.id)), loop)
+            conversation.tasks.run(self._look_at(conversation, positions.get(conversation.id)))
 
     async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
         """Whoever else is watched for must not pay for what goes wrong with one."""

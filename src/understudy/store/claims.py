@@ -6,26 +6,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from understudy.store.locks import ByteLocks
-from understudy.store.log import NOWHERE, Holder, Told
+from understudy.store.log import NOWHERE, CanBeLost, Holder
 from understudy.store.place import FolderTime
 
 
-class SqliteClaim:
+class SqliteClaim(CanBeLost):
     def __init__(self, claims: "Claims", number: int) -> None:
         self._claims = claims
         self._number = number
         self.position = NOWHERE
         self.empty_as_of: int | None = None  # the log's mark of when nothing lay in the inbox: until it changes, nothing does
-        self.lost = False
-        self.on_lost: Told | None = None
 
     def release(self) -> None:
         self._claims.release(self._number, self)
-
-    def lose(self) -> None:
-        self.lost = True
-        if self.on_lost is not None:
-            self.on_lost()
 
 
 class Claims:

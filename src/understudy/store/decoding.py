@@ -1,16 +1,4 @@
-"""How JSON lies in the store: large pieces of it are compressed."""
-
-PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
-PACKED_PIECE = 16 * 1024  # and a piece of the text so far
-
-
-def packed(data: bytes, least: int) -> bytes:
-    """Large JSON is stored compressed: every byte of it is written twice, to the write-ahead log and to the file."""
-    if len(data) < least:
-        return data
-    import zlib
-
-    return zlib.compress(data, 1)
+"""How JSON is read from the store, where large pieces of it are compressed (`packed`, in `writing`)."""
 
 
 def unpacked(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ No process holds an idle conversation. Whoever runs a turn holds its claim, whic
 that every append must match, so that a process that was overtaken cannot write.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
@@ -122,6 +123,29 @@ Committed = Callable[[BaseException | None], None]
 Told = Callable[[], None]
 
 
+class CanBeLost:
+    """The part of a claim that tells of its loss. Nearly all are kept: the event is made when somebody asks for it."""
+
+    is_lost = False
+    on_lost: Told | None = None
+    _lost: asyncio.Event | None = None
+
+    @property
+    def lost(self) -> asyncio.Event:
+        if self._lost is None:
+            self._lost = asyncio.Event()
+            if self.is_lost:
+                self._lost.set()
+        return self._lost
+
+    def lose(self) -> None:
+        if not self.is_lost:
+            self.is_lost = True
+            self.lost.set()
+            if self.on_lost is not None:
+                self.on_lost()
+
+
 class Claim(Protocol):
     """The right to append to one conversation."""
 
@@ -131,12 +155,13 @@ class Claim(Protocol):
         ...
 
     @property
-    def lost(self) -> bool:
-        """The claim could not be kept: stop at once, others may have the conversation."""
+    def lost(self) -> asyncio.Event:
+        """Set on the event loop when the claim could not be kept: stop at once, others may have the conversation."""
         ...
 
+    is_lost: bool
     on_lost: Told | None
-    """Called on the event loop when that happens, so that nobody has to spend a task on waiting for it."""
+    """The same for those who must not spend a task on waiting for it: called when the event is set."""
 
     def release(self) -> None:
         """Give it back. Does not wait, and may be called again."""

@@ -18,6 +18,7 @@ from understudy.store.chain import FIRST, link
 from understudy.store.log import (
     NOWHERE,
     Batch,
+    CanBeLost,
     Committed,
     Holder,
     Letter,
@@ -79,21 +80,14 @@ class Memory:
             self.tell_others(claim.log, conversation_id)
 
 
-class MemoryClaim:
+class MemoryClaim(CanBeLost):
     def __init__(self, log: "MemoryLog", conversation_id: ConversationId, position: Position) -> None:
         self.log = log
         self.position = position
-        self.lost = False
-        self.on_lost: Told | None = None
         self._id = conversation_id
 
     def release(self) -> None:
         self.log.release(self._id, self)
-
-    def lose(self) -> None:
-        self.lost = True
-        if self.on_lost is not None:
-            self.on_lost()
 
 
 class MemoryLog:

@@ -81,6 +81,7 @@ class SqliteLog:
             _use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection, str(self.path))
+            writing.prepare(connection)
             reader = opened.enter_context(closing(self._connect()))
             reader.execute("PRAGMA query_only = 1")
             self._bell = opened.enter_context(closing(Bell(folder / "bell")))

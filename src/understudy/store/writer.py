@@ -15,7 +15,7 @@ from understudy.protocol.encodable import visible
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
 from understudy.store.wal_length import extend_wal
-from understudy.store.writing import Row, is_fenced, is_gone, prepare, write
+from understudy.store.writing import Row, is_fenced, is_gone, write
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,10 @@ class Job(NamedTuple):
 
 
 class Writer:
-    """Owns the writing connection. `deliver` brings outcomes back to the event loop; it is called from this thread."""
+    """Owns the writing connection, which is prepared for `writing`.
+
+    `deliver` brings outcomes back to the event loop; it is called from this thread.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class Writer:
         not_written: Callable[[], None],
     ) -> None:
         self._connection = connection
-        self._prepared = False
+        self._was_asked = False  # to write anything: many processes only read
         self._wal_is_short = True
         self._ended = False
         self._at_work: list[Job] = []  # taken, and not answered yet
@@ -119,7 +122,7 @@ class Writer:
 
     def _next(self) -> Job | None:
         """Waits for something to do. When there has been nothing for a moment, the next commits are made cheaper."""
-        while self._prepared and self._wal_is_short:
+        while self._was_asked and self._wal_is_short:
             try:
                 return self._jobs.get(timeout=QUIET_SECONDS)
             except queue.Empty:
@@ -137,9 +140,7 @@ class Writer:
     def _commit(self, group: list[Job]) -> list[BaseException | None]:
         """Together, or each alone where that fails: one bad job must not take the others with it."""
         try:
-            if not self._prepared:  # here rather than at the start: the event loop need not wait for it
-                prepare(self._connection)
-                self._prepared = True
+            self._was_asked = True
             rows = [row for job in group for row in job.rows()]
             self._ring()  # before, in case we crash in it; and after, for those who look meanwhile
             write(self._connection, rows)

@@ -14,9 +14,10 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Opened
 from understudy.store.chain import FIRST, Heads, link
-from understudy.store.decoding import PACKED_PIECE, PACKED_RECORD, packed
 from understudy.store.log import Batch, Partial
 
+PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
+PACKED_PIECE = 16 * 1024  # and a piece of the text so far
 AT_ONCE = 256  # rows in one statement; more of them make one transaction of several
 
 Value = int | float | str | bytes | None
@@ -153,3 +154,12 @@ def archive(number: int, archived: bool) -> list[Row]:
 
 def delete(number: int) -> list[Row]:
     return [("delete", number, None, None, None, None, None, None, None)]
+
+
+def packed(data: bytes, least: int) -> bytes:
+    """Large JSON is stored compressed: every byte of it is written twice, to the write-ahead log and to the file."""
+    if len(data) < least:
+        return data
+    import zlib
+
+    return zlib.compress(data, 1)

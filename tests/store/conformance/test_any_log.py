@@ -145,8 +145,8 @@ async def test_a_claim_that_is_lost_says_so_and_only_that_one(store: SharedStore
     name, kept = new_id(), new_id()
     claim, mine = await claim_of(log, name), await claim_of(log, kept)
     called: list[str] = []
-    claim.lost.call_back(lambda: called.append("lost"))
-    mine.lost.call_back(lambda: called.append("kept"))
+    claim.on_lost = lambda: called.append("lost")
+    mine.on_lost = lambda: called.append("kept")
     taken = await store.take_from(log, other, name)
     async with asyncio.timeout(5):
         await claim.lost.wait()

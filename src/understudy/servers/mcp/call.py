@@ -113,7 +113,7 @@ class Call:
         self.answered = False
         self.cancelled = False
         self.lasts: Callable[[], bool] | None = None  # whether it can still be cancelled, after its answer
-        self.result_at_end: Any = None  # its answer, should the server end first
+        self.result_at_end: Callable[[], Any] | None = None  # its answer, should the server end first
         self._on_answered: list[Callable[[Call], None]] = []
         self._on_cancelled: Callable[[], object] | None = None
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
-from understudy.engine.report import report_of
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
 from understudy.protocol.records import ApprovalDecided, Question, Terms, TurnEnded
@@ -13,6 +12,7 @@ from understudy.servers.failures import answer_result, failed_result, thread_not
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.envelopes import Envelope
 from understudy.servers.mcp.presentation import Presentation
+from understudy.servers.report import report_of
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
@@ -47,7 +47,7 @@ class CallViewer:
         self._questions: dict[str, Question] = {}  # of its turn, not decided yet
         self._refused: list[dict[str, str]] = []
         self._progress = progress
-        call.result_at_end = failed_result(SERVER_ENDED, handle.id)
+        call.result_at_end = lambda: failed_result(SERVER_ENDED, handle.id)
         self.following = handle.follow(
             self, after=0 if created else None, room=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
         )

@@ -3,7 +3,6 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from understudy.engine.eager import run_eagerly
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
 from understudy.protocol.ids import ConversationId
@@ -89,7 +88,7 @@ async def _begin(call: Call, handle: Handle, prompt: str, terms: Terms | None, *
     except AgentError as error:
         viewer.failed(error)
         return LATER
-    call.when_cancelled(lambda: run_eagerly(_cancel(viewer), call.client.loop))
+    call.when_cancelled(lambda: handle.tasks.run(_cancel(viewer)))
     return LATER
 
 

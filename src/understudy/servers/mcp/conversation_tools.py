@@ -82,7 +82,7 @@ async def stream(call: Call) -> Later:
     call.lasts = lambda: not viewer.over
     call.when_cancelled(lambda: _leave(call, viewer))
     if client.snapshots is None:
-        client.snapshots = Snapshots(client.sink)
+        client.snapshots = Snapshots(client.sink, client.engine.tasks)
     client.snapshots.add(viewer)
     handle.watch()
     return LATER

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from understudy.engine.eager import run_eagerly
 from understudy.engine.engine import Engine
 from understudy.errors import AgentError
 from understudy.protocol.callers import Caller
@@ -75,7 +74,7 @@ class Dispatcher:
         self._tools = tools
         self._peer = Peer()
         self._client = ClientContext(engine, caller, self._peer, sink)
-        self._loop = asyncio.get_running_loop()
+        self._tasks = engine.tasks
         self._open: set[Call] = set()  # not answered yet
         self._cancellable: dict[RequestId, Call] = {}  # open, or still at work; ids are typed: 7 and "7" are two
         self._look_for_ended = _FEWEST_LASTING
@@ -109,7 +108,7 @@ class Dispatcher:
             if call.result_at_end is None:
                 call.fail(AgentError(_SERVER_ENDED))
             else:
-                call.answer(call.result_at_end)
+                call.answer(call.result_at_end())
 
     # -- requests
 
@@ -118,7 +117,7 @@ class Dispatcher:
         if before is not None and before.answered:
             del self._cancellable[request.id]  # from here on the id means the new request
         call = Call(request.id, request.params, sink, self._client)
-        run_eagerly(self._serve(call, request.method), self._loop)
+        self._tasks.run(self._serve(call, request.method))
         if not call.answered:
             self._open.add(call)
             self._cancellable[call.id] = call

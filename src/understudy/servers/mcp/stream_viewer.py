@@ -3,7 +3,6 @@
 Without `after` the shapes are the seed's: bare `{"msg": …}`. With it every event says where it stands.
 """
 
-import asyncio
 import logging
 from collections import deque
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.eager import run_eagerly
+from understudy.engine.eager import EagerTasks
 from understudy.engine.following import is_reasoning
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, report_bug
@@ -191,8 +190,9 @@ class Snapshots:
     A client that asks for hundreds and reads none of them costs no more than one that asks for one.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, tasks: EagerTasks) -> None:
         self._sink = sink
+        self._tasks = tasks
         self._waiting: deque[StreamViewer] = deque()
         self._stepping = False
 
@@ -209,7 +209,7 @@ class Snapshots:
             self._sink.drained(self._step)
 
     def _step(self) -> None:
-        run_eagerly(self._gather_page(), asyncio.get_running_loop())
+        self._tasks.run(self._gather_page())
 
     async def _gather_page(self) -> None:
         while self._waiting and self._waiting[0].over:

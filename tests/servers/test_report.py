@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from tests.engine.logs import Story
 from understudy.engine.fold import State
 from understudy.engine.ledger import KEPT_COMMANDS, KEPT_TURNS, File, note_change
-from understudy.engine.report import LONGEST_COMMAND, MOST_COMMANDS, report_of
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCallOutput, Usage
 from understudy.protocol.records import (
@@ -27,6 +26,7 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
+from understudy.servers.report import LONGEST_COMMAND, MOST_COMMANDS, report_of
 
 USAGE = Usage(10, 5, 15, 4)
 
