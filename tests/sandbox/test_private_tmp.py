@@ -10,6 +10,8 @@ import pytest
 from tests.sandbox.stage import ENV, Output, run, until
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, Containment, Limits, Sandbox
+from understudy.sandbox.cell.plan import FULL, Plan
+from understudy.sandbox.private_tmp import PrivateFolders
 
 SMALL = Limits(tmp_mb=8, tmp_files=300)
 
@@ -102,3 +104,16 @@ async def test_a_folder_that_was_full_before_is_judged_after_the_first_command(
 ) -> None:
     (private(small) / "left").write_bytes(bytes(20 << 20))
     assert await python(sandbox, small, workspace, "pass") == (0, None, "it held more than 8 MB", "")
+
+
+async def test_what_others_delete_from_the_disk_meanwhile_hides_nothing(tmp_path: Path) -> None:
+    plan = Plan(shape=FULL, argv=[], environment={}, cwd=b"/", private_tmp=os.fsencode(tmp_path), tmp_mb=8, tmp_files=300)
+    folders = PrivateFolders()
+    folders.before(plan)
+    (tmp_path / "large").write_bytes(bytes(9 << 20))
+    less_room_than_now = (0, 0)
+    assert await folders.after(plan, less_room_than_now) == "it held more than 8 MB"
+    for number in range(301):
+        (tmp_path / str(number)).mkdir()
+    assert await folders.after(plan, less_room_than_now) == "it held more than 300 files"
+    assert os.listdir(tmp_path) == []

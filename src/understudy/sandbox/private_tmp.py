@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 _MEGABYTE = 1 << 20
 _FRACTION = 16  # of a limit: what may be added before the folder is measured
+_FEW_FILES = 4096  # are counted after every command; of more, the disk tells whether it is worth the time
 _MOST_KNOWN = 4096
 _PATIENCE = 2.0  # seconds that a caller waits for many files to be removed
 _UNKNOWN: Room = (1 << 62, 1 << 62)
@@ -59,11 +60,16 @@ class PrivateFolders:
 
     async def after(self, plan: Plan, before: Room | None) -> str | None:
         """To be asked once it has ended: why the folder was cleared, if it was."""
-        if before is None or not self._may_be_over(plan, before):
+        if before is None:
             return None
-        return await asyncio.to_thread(self._judge, plan)
+        if _is_empty(plan.private_tmp):
+            self._added[plan.private_tmp] = (0, 0)
+            return None
+        most_files = _limits(plan)[1] if self._may_be_over(plan, before) else _FEW_FILES
+        return await asyncio.to_thread(self._judge, plan, most_files)
 
     def _may_be_over(self, plan: Plan, before: Room) -> bool:
+        """By what the disk has lost. Others write to it and delete from it too, so this may be wrong either way."""
         path = plan.private_tmp
         now, added = room(path), self._added.get(path, _UNKNOWN)
         added = (added[0] + max(0, before[0] - now[0]), added[1] + max(0, before[1] - now[1]))
@@ -71,12 +77,14 @@ class PrivateFolders:
         most = _limits(plan)
         return added[0] > most[0] // _FRACTION or added[1] > most[1] // _FRACTION or _is_short(plan)
 
-    def _judge(self, plan: Plan) -> str | None:
+    def _judge(self, plan: Plan, most_files: int) -> str | None:
         path, most = plan.private_tmp, _limits(plan)
         try:
-            used = trees.measure(path, most_bytes=most[0], most_files=most[1], open_all=True)
+            used = trees.measure(path, most_bytes=most[0], most_files=min(most[1], most_files), open_all=True)
         except OSError:
             return None
+        if used[0] <= most[0] and most_files < used[1] <= most[1]:
+            return None  # not all was counted
         self._added[path] = (0, 0)
         if used[0] > most[0]:
             reason = f"it held more than {plan.tmp_mb} MB"
