@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
-from tests.e2e.scenes import answered, failed, kinds, session_of, text_of, thread_of
+from tests.e2e.scenes import answered, failed, kinds, session_of, text_of, thread_of, users_in
 from tests.e2e.talking import create, send
 from tests.support.server_here import ServerHere
 from understudy.engine.conversation import Conversation
 from understudy.errors import StoreError
 from understudy.protocol.callers import LOCAL
+from understudy.protocol.jsonrpc import Notification
 from understudy.servers.mcp import progress
 from understudy.testing import HOLD, Call, Script, ScriptedModel, call, deltas, hang, say
 
@@ -171,3 +173,25 @@ async def test_a_turn_taken_up_from_a_dead_process_puts_its_questions_to_the_cal
                 assert text_of(await joined).startswith("done")
                 assert kinds(server.events(joined))[-1] == "task_complete"
         assert (tmp_path / "made").exists()
+
+
+async def test_of_replies_to_a_turn_that_is_ending_the_first_begins_a_turn_and_the_second_only_joins_it(tmp_path: Path) -> None:
+    """So cancelling the second leaves the turn alone. One that is cancelled before that is taken back."""
+    command = "echo started; sleep 60"
+    script = [call("shell", command=["sh", "-c", command], timeout=100_000), deltas(["half", HOLD])]
+    async with scene(script, tmp_path, config={"sandbox_mode": "danger-full-access"}) as (model, server):
+        first = server.call_tool("codex", prompt="go", cwd=str(tmp_path))
+        thread = await session_of(server, first)
+        await server.event("exec_command_output_delta", first)
+        server.server.receive(Notification("notifications/cancelled", Raw(b'{"requestId":%d}' % first.id)))
+        begins, joins, taken_back = (server.call_tool("codex-reply", threadId=thread, prompt=text) for text in "ABC")
+        await server.cancel(taken_back)
+        assert text_of(await taken_back) == "the message was cancelled before its turn began"
+        assert text_of(await first) == "Turn interrupted"
+        await server.event("agent_message_delta", begins)
+        assert server.events(joins) == []
+        assert users_in(model.requests[1])[-2:] == ["A", "B"]
+        await server.cancel(joins)
+        assert text_of(await joins) == "the call was cancelled; the turn it had joined goes on"
+        model.release()
+        assert text_of(await begins) == "half"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.scenes import answered
 from tests.support.watching import Watching
+from understudy.engine.retelling import UNFINISHED_CHARACTERS, cut_off
 from understudy.errors import StoreError
 from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCallOutput, InputText, Message, OutputText, Reasoning, SummaryText
@@ -212,6 +213,22 @@ async def test_a_held_message_begins_a_turn_whose_events_are_its_own(watching: W
     ]
 
 
+async def test_a_held_message_that_joins_the_turn_of_the_one_before_it_gets_only_its_answer(watching: Watching) -> None:
+    watching.sent(2, "", held=True)
+    watching.sent(3, "", held=True)
+    await watching.record(user("2"), TurnStarted("3"), user("3"), asks("2", "3"), turn="3")
+    await watching.delta(TextDelta("new"), "3")
+    await watching.record(says("new"), ended("new"), turn="3")
+    assert watching.said() == [
+        "2 turn 3: task_started",
+        "2 turn 3: agent_message_delta new",
+        "2 turn 3: agent_message new",
+        "2 turn 3: task_complete",
+        "2 answered: new",
+        "3 answered: new",
+    ]
+
+
 @pytest.mark.parametrize("other", ["0", "2", "10"])
 async def test_other_turns_are_not_shown_to_a_call(watching: Watching, other: str) -> None:
     watching.sent(5, "1")
@@ -379,3 +396,33 @@ async def test_a_client_that_does_not_read_gets_the_records_once_it_does_and_mis
     watching.sink.resume()
     assert await watching.said_until(3) == ["7 turn 1: agent_message abcde", "7 turn 1: task_complete", "7 answered: abcde"]
     assert watching.answered == [7]
+
+
+async def test_a_client_that_was_behind_when_the_turn_was_cut_off_gets_the_rest_of_what_was_said(watching: Watching) -> None:
+    watching.sent(7, "1")
+    await watching.record(user("7"), TurnStarted("1"), asks("7"))
+    await watching.delta(TextDelta("half "))
+    watching.said()
+    watching.sink.pause()
+    await watching.delta(TextDelta("a sentence"))
+    await watching.record(TurnEnded("interrupted", "Turn interrupted", unfinished="half a sentence"))
+    watching.sink.resume()
+    assert await watching.said_until(4) == [
+        "7 turn 1: agent_message_delta a sentence",
+        "7 turn 1: error Turn interrupted",
+        "7 turn 1: task_complete",
+        "7 fails: Turn interrupted",
+    ]
+
+
+@pytest.mark.parametrize("beyond", [0, 5, 100])
+async def test_a_client_that_has_all_of_a_huge_answer_that_was_cut_off_gets_nothing_of_it_twice(
+    watching: Watching, beyond: int
+) -> None:
+    watching.sent(7, "1")
+    await watching.record(user("7"), TurnStarted("1"), asks("7"))
+    text = "x" * (UNFINISHED_CHARACTERS + beyond)
+    await watching.delta(TextDelta(text))
+    watching.said()
+    await watching.record(TurnEnded("interrupted", "Turn interrupted", unfinished=cut_off(text)))
+    assert watching.said() == ["7 turn 1: error Turn interrupted", "7 turn 1: task_complete", "7 fails: Turn interrupted"]

@@ -130,3 +130,19 @@ async def test_a_stream_that_does_not_read_is_told_the_records_once_it_does_and_
     assert await watching.said_until(301) == [*notices, "stream: agent_message_delta bcd by its own name"]
     await watching.delta(TextDelta("e"))
     assert watching.said() == ["stream: agent_message_delta e by its own name"]
+
+
+async def test_a_stream_that_was_behind_when_the_turn_was_cut_off_gets_the_rest_of_what_was_said(watching: Watching) -> None:
+    await watching.stream("s", after=0)
+    await watching.record(user("1"), TurnStarted("1"), asks("1"))
+    await watching.delta(TextDelta("half "))
+    watching.said()
+    watching.sink.pause()
+    await watching.delta(TextDelta("a sentence"))
+    await watching.record(TurnEnded("interrupted", "Turn interrupted", unfinished="half a sentence"))
+    watching.sink.resume()
+    assert await watching.said_until(3) == [
+        "stream 4: agent_message_delta a sentence by its own name",
+        "stream 5: error Turn interrupted by its own name",
+        "stream 5: task_complete by its own name",
+    ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.retelling import UNFINISHED_CHARACTERS
 from understudy.engine.text_so_far import MAY_FINISH_TEXT, OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.items import Reasoning
@@ -180,7 +181,8 @@ class Following:
 
     def follow_message(self, accepted: Accepted) -> None:
         """To be called in the step that took the message: what is open by then is from before, and will not be shown again."""
-        self.message_id, self.turn, self.leads = accepted.message_id, accepted.turn, not accepted.joined
+        self.message_id, self.turn = accepted.message_id, accepted.turn
+        self.leads = not (accepted.joined or accepted.held)  # which of the held ones begins a turn, the log tells
         if not self.live:
             self.go_live()
         self.wait()
@@ -239,6 +241,8 @@ class Following:
         entry = live.entry
         self.cursor = entry.seq
         kind = type(entry.record)
+        if kind is TurnEnded:
+            self._show_rest(entry)
         if kind in MAY_FINISH_TEXT:
             self._given.finish(entry.record)
         if self._hides_reasoning and is_reasoning(entry.record):
@@ -250,6 +254,14 @@ class Following:
         self._viewer.entry(live)
         if kind in _ACTED_UPON:
             self._act_upon(entry)
+
+    def _show_rest(self, entry: Entry) -> None:
+        """Only the end of a turn holds what was said of an answer that was cut off: a viewer that was behind gets it now."""
+        assert isinstance(entry.record, TurnEnded)
+        text, given = entry.record.unfinished or "", self._given.length(TEXT)
+        lacks_some = given < min(len(text), UNFINISHED_CHARACTERS)  # after that many the record has a mark instead of text
+        if lacks_some and (not self._only_its_turn or (self.leads and entry.turn == self.turn)):
+            self._viewer.delta(LiveDelta(TextDelta(text[given:]), entry.turn, entry.parent))
 
     def _locate_message(self, entry: Entry) -> None:
         """Where the message is: nearly always in the turn it was sent to, but another process may have ended that meanwhile."""
@@ -346,6 +358,9 @@ class _GivenText:
     def __init__(self) -> None:
         self._lengths: dict[str, int] = {}
 
+    def length(self, key: str) -> int:
+        return self._lengths.get(key, 0)
+
     def add(self, delta: Delta) -> None:
         if type(delta) is TextDelta:  # nearly all of them
             self._lengths[TEXT] = self._lengths.get(TEXT, 0) + len(delta.text)
@@ -361,7 +376,7 @@ class _GivenText:
         found: list[Delta] = []
         for delta in text.deltas():
             key, length = _measure(delta)
-            given = self._lengths.get(key, 0)
+            given = self.length(key)
             if given < length:
                 found.append(_after(delta, given))
         return found

@@ -1,4 +1,6 @@
-"""Messages that came after the running turn was told to end: each begins a turn of its own once that one is over."""
+"""Messages that came after the running turn was told to end. Once it is over the first of them begins a turn, and the others
+join that.
+"""
 
 from collections.abc import Callable
 

@@ -103,7 +103,7 @@ def _progress(call: Call) -> "Progress | None":
 async def _cancel(viewer: CallViewer) -> None:
     """A call that began a turn ends it; one that joined a turn only leaves it."""
     following = viewer.following
-    if not following.leads:
+    if following.turn and not following.leads:
         viewer.answer_failure("the call was cancelled; the turn it had joined goes on")
         return
     try:
