@@ -64,7 +64,8 @@ class Turn:
         self.now += after
         for record in records:
             self._seq += 1
-            self.ledger.apply(Entry(self._seq, self._seq - 1, self.turn_id, self.now, record))
+            if (count := Ledger.APPLIED_BY.get(type(record))) is not None:
+                count(self.ledger, Entry(self._seq, self._seq - 1, self.turn_id, self.now, record), record)
 
     def answered(self, tokens: int) -> None:
         usage = Usage(tokens, 0, tokens)

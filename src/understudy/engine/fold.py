@@ -100,8 +100,10 @@ class State:
         if seq > self.last_seq:
             self.last_seq = seq
         self.last_at = entry.at
-        self.ledger.apply(entry)
-        self.APPLIED_BY[type(entry.record)](self, entry, entry.record)
+        record = entry.record
+        if (count := Ledger.APPLIED_BY.get(type(record))) is not None:
+            count(self.ledger, entry, record)
+        self.APPLIED_BY[type(record)](self, entry, record)
 
     def _item_received(self, entry: Entry, record: ItemReceived) -> None:
         item = record.item

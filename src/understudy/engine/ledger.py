@@ -3,7 +3,6 @@
 No I/O and no clock: times are those of the records. The time in which a question was open is a person's, and does not count.
 """
 
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -97,9 +96,9 @@ class Allowance(msgspec.Struct):
 class Work(msgspec.Struct):
     """What one turn did, and what it is held to."""
 
-    commands: deque[Command]
-    files: dict[str, File]
-    spent: Tally
+    commands: list[Command] = []
+    files: dict[str, File] = {}
+    spent: Tally = msgspec.field(default_factory=Tally)
     schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
     rejections: int = 0  # answers that did not have it
     allowances: list[Allowance] = []
@@ -112,7 +111,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.total = Tally()
-        self.turns: OrderedDict[str, Work] = OrderedDict()
+        self.turns: dict[str, Work] = {}
         self._turn: str | None = None
         self._since: float | None = None  # the running turn works since then; None: there is none, or it waits for a person
         self._open: set[str] = set()  # questions
@@ -128,11 +127,6 @@ class Ledger:
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    def apply(self, entry: Entry) -> None:
-        apply = self.APPLIED_BY.get(type(entry.record))
-        if apply is not None:
-            apply(self, entry, entry.record)
-
     def work(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago."""
         return self.turns.get(turn)
@@ -146,13 +140,13 @@ class Ledger:
         self._open.clear()
         self._patches.clear()
         self._since = entry.at
-        work = self.turns[record.turn_id] = Work(deque(maxlen=KEPT_COMMANDS), {}, Tally())
+        work = self.turns[record.turn_id] = Work()
         for turn, term in self._early:
             if turn == record.turn_id:
                 _hold_to(work, term, began=True)
         self._early.clear()
         if len(self.turns) > KEPT_TURNS:
-            self.turns.popitem(last=False)
+            del self.turns[next(iter(self.turns))]
 
     def _turn_ended(self, entry: Entry, record: TurnEnded) -> None:
         self._rest(entry, entry.at if record.cut_at is None else record.cut_at)
@@ -228,7 +222,9 @@ class Ledger:
     def _command_started(self, entry: Entry, record: CommandStarted) -> None:
         work = self.turns.get(entry.turn)
         if work is not None and record.command:  # empty: arguments that were refused
-            work.commands_left_out += len(work.commands) == KEPT_COMMANDS
+            if len(work.commands) == KEPT_COMMANDS:
+                work.commands_left_out += 1
+                del work.commands[0]
             work.commands.append(Command(record.call_id, tuple([word[:LONGEST_WORD] for word in record.command])))
 
     def _command_ended(self, entry: Entry, record: CommandEnded) -> None:

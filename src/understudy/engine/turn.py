@@ -195,10 +195,11 @@ class Turn:
     async def _ask_model(self) -> bool:
         """One answer of the model, however often it has to be asked. True when it called a tool."""
         state = self._tail.state
-        await self._keep_to_budget()
         if self._compaction_asked:
+            await self._keep_to_budget()
             await self._compact()
         elif (used := tokens_if_short(state, self._setup.limits, self._prefix)) is not None:
+            await self._keep_to_budget()
             await self._room().before_request(state, used)
         attempt = 0
         was_full = False

@@ -31,7 +31,7 @@ from understudy.models.providers import REPLAY, SCRIPTED, Provider
 from understudy.models.retry import backoff, is_transient, retry_after
 from understudy.models.sse import EventTooLarge, SseSplitter
 from understudy.models.transport import Exchange, Transport
-from understudy.models.wire import Wire
+from understudy.models.wire import Decoder, Wire
 
 logger = logging.getLogger(__name__)
 
@@ -252,7 +252,7 @@ class HttpAnswer(Answer):
         self._idle_seconds = idle_seconds
         self._response: Exchange | None = None
         self._wire = wire
-        self._decoder = wire.decoder()
+        self._decoder: Decoder  # since the answer has begun
         self._splitter: SseSplitter | _WholeBody | None = None
         self._usage_due: float | None = None
         self._silent = self._unheard = 0.0  # seconds waited since a line was complete, and since something was said

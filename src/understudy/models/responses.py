@@ -54,12 +54,13 @@ class ResponsesWire:
         said: list[bytes] = []
         if prompt.output_schema is not None:
             said = self._ask_for_form(rest, prompt.output_schema)
-        history = self._history(prompt)
+        grammar = self._writes_grammar
+        history = self._history(prompt, grammar=grammar)
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
         items += said
         head = (b'{"model":', encode(settings.model), b',"instructions":', encode_instructions(prompt.instructions), b',"input":[')
-        tools = (GRAMMAR_TOOLS if self._writes_grammar else TOOLS).encode(prompt.tools if prompt.may_call else ())
+        tools = (GRAMMAR_TOOLS if grammar else TOOLS).encode(prompt.tools if prompt.may_call else ())
         return [*head, *items, b'],"tools":', tools, b",", encode(rest)[1:]]
 
     def _ask_for_form(self, rest: dict[str, Any], schema: dict[str, Any]) -> list[bytes]:
@@ -99,11 +100,11 @@ class ResponsesWire:
     def _writes_grammar(self) -> bool:
         return self._family.patch == "grammar" and self._place not in _refuses_grammar
 
-    def _history(self, prompt: Prompt) -> list[bytes]:
+    def _history(self, prompt: Prompt, *, grammar: bool) -> list[bytes]:
         """Each form of it in a cache of its own, since a form says the same of the same items."""
         reasons = prompt.conversation_id not in self._not_understood
-        form = _Form(self._settings.store, reasons, custom_calls(prompt.items) if self._writes_grammar else frozenset())
-        name = f"responses {form.store:d}{form.reasons:d}{self._writes_grammar:d}"
+        form = _Form(self._settings.store, reasons, custom_calls(prompt.items) if grammar else frozenset())
+        name = f"responses {form.store:d}{form.reasons:d}{grammar:d}"
         return HISTORIES.encode(name, prompt.conversation_id, prompt.items, form.encode)
 
 

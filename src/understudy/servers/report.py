@@ -14,7 +14,7 @@ CUT = "…"
 
 def report_of(work: Work) -> dict[str, Any]:
     """As `structuredContent.report` has it. What is not known is left out."""
-    commands = list(work.commands)
+    commands = work.commands
     shown = commands[-MOST_COMMANDS:]
     files = list(work.files.items())
     report: dict[str, Any] = {

@@ -43,7 +43,7 @@ async def codex_reply(call: Call) -> Later:
     if call.arguments is None:
         raise InvalidArguments("Missing arguments for codex-reply tool-call; the `session_id` and `prompt` fields are required.")
     values = _read(arguments.CODEX_REPLY, call.arguments)
-    named = next((values[name] for name in ("threadId", "conversationId", "sessionId") if name in values), None)
+    named = values.get("threadId", values.get("conversationId", values.get("sessionId")))
     for name, value in (("sessionId", named), ("prompt", values.get("prompt"))):
         if value is None:
             hint = "Give the session as `threadId`, and the message as `prompt`."
@@ -61,7 +61,7 @@ async def codex_reply(call: Call) -> Later:
 
 
 async def _read_terms(values: dict[str, Any]) -> Terms | None:
-    if not any(name in values for name in arguments.TERM_MEMBERS):
+    if arguments.TERM_MEMBERS.keys().isdisjoint(values):
         return None
     from understudy.servers.mcp.terms import read_terms  # few calls have any
 
