@@ -4,13 +4,15 @@ Each wire has one: `seed_events.py` and `modern_events.py`. Which of them a clie
 event is put into a notification is decided by whoever sends it (`mcp/envelopes.py` for calls, `mcp/stream_viewer.py` for streams).
 """
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.protocol.records import Entry
 
 
-class Encoded(NamedTuple):
+class Encoded(msgspec.Struct, frozen=True, gc=False):
     """One event: its type, which is also its method, and its `msg` as bytes."""
 
     type: bytes

@@ -8,7 +8,8 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+
+import msgspec
 
 from understudy.errors import Fenced, StoreError, UnknownConversation, what_is_lacking
 from understudy.protocol.encodable import visible
@@ -24,7 +25,7 @@ QUIET_SECONDS = 0.1
 SMALLEST_ROOM = 64 * 1024  # bytes: with less, SQLite cannot make the files that it needs
 
 
-class Job(NamedTuple):
+class Job(msgspec.Struct, frozen=True):
     conversation_id: ConversationId
     rows: Callable[[], list[Row]]
     done: Committed | None
