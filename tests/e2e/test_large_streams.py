@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.e2e.scenes import resident_bytes, scene
 from tests.e2e.talking import Stream, create, send
@@ -60,6 +61,7 @@ async def test_hundreds_of_streams_that_nobody_reads_cost_no_more_than_a_few(tmp
 MANY = 10_000
 
 
+@pytest.mark.slow
 async def test_ten_thousand_subscriptions_of_one_client_are_answered_with_pings_between_and_the_last_is_live(
     tmp_path: Path,
 ) -> None:

@@ -125,6 +125,7 @@ _tools = st.sampled_from(
 _calls = st.lists(st.tuples(_tools, st.dictionaries(_names, _values, max_size=4), _texts), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(calls=_calls)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_client_sends_is_recorded_or_refused_and_the_next_call_works(tmp_path: Path, calls: Any) -> None:

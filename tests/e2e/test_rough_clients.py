@@ -22,6 +22,7 @@ from understudy.testing.waiting import WAIT_SECONDS
 MEGABYTE = 2**20
 
 
+@pytest.mark.slow
 async def test_a_line_of_64_megabytes_is_taken_and_the_next_one_too(tmp_path: Path) -> None:
     async with scene([say("read it"), say("and that")], tmp_path, check_frames=False) as (model, client):
         prompt = "x" * (64 * MEGABYTE)
@@ -181,6 +182,7 @@ async def test_a_client_that_asks_on_and_never_reads_is_not_listened_to_for_a_wh
         await client.kill()
 
 
+@pytest.mark.slow
 async def test_a_slow_client_that_reads_in_the_end_gets_every_record_in_order(tmp_path: Path) -> None:
     words = ["0123456789abcdef" * 256] * 1000
     turns = 6

@@ -124,6 +124,7 @@ async def test_a_schema_that_cannot_be_used_is_refused_before_anything_begins(tm
         assert structured(await client.call_tool("conversationsList")) == {"conversations": []}
 
 
+@pytest.mark.slow
 async def test_a_schema_that_takes_for_ever_stops_the_turn_and_not_the_server(tmp_path: Path) -> None:
     hostile = {"type": "string", "pattern": "^(a+)+$"}
     async with scene([say(json.dumps("a" * 40 + "b"))], tmp_path) as (_, client):

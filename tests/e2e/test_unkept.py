@@ -87,6 +87,7 @@ async def test_kept_and_unkept_ones_live_side_by_side_and_are_listed_in_pages(tm
             assert {row["conversation_id"] for row in await listed(server)} == set(kept)
 
 
+@pytest.mark.slow
 async def test_a_deep_and_closed_folder_of_an_unkept_conversation_goes_too(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.scenes import scene, text_of
 from tests.e2e.test_large_answers import MIB, recorded, text_events
 from understudy.testing import McpProcess, Step
@@ -13,6 +15,7 @@ def written(client: McpProcess) -> int:
     return int(counters["write_bytes"])
 
 
+@pytest.mark.slow
 async def test_a_long_answer_writes_less_than_three_times_its_size(tmp_path: Path) -> None:
     piece = "".join(f"{number * 7919 % 10007} words of an answer, " for number in range(2500))  # about as regular as prose
     count = 12 * MIB // len(piece)

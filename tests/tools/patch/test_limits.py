@@ -74,6 +74,7 @@ def test_context_made_to_be_slow_is_answered(tmp_path: Path, content: str, lines
     refused(tmp_path, patch_text("*** Update File: a", *lines), "Failed to (find|update)|more than")
 
 
+@pytest.mark.slow
 def test_work_beyond_the_limit_is_given_up(tmp_path: Path) -> None:
     """Each chunk stands right where the last one ended, but only loosely: first all the rest is searched for the exact lines."""
     write_files(tmp_path, {"a": "p \nq\n" * 100_000 + "p\n"})
