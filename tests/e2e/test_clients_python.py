@@ -12,6 +12,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from pydantic import BaseModel
 
 from tests.e2e.real_clients import ANSWERS, SCRIPT, TOOLS, question_in, run_python_client, server_task
+from tests.e2e.scenes import ANY_REPORT
 from tests.support.environments import python_with
 from understudy.testing import ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -122,6 +123,6 @@ def assert_did_it(seen: Any, task: dict[str, Any], tmp_path: Path) -> None:
     assert seen["tools"][:2] == TOOLS
     assert [question.splitlines()[0] for question in seen["questions"]] == [question_in(task["cwd"])]
     thread = seen["answers"][0]["threadId"]
-    assert seen["answers"] == [{"threadId": thread, "content": text} for text in ANSWERS]
+    assert seen["answers"] == [{"threadId": thread, "content": text, "report": ANY_REPORT} for text in ANSWERS]
     assert seen["progress"]
     assert (tmp_path / "work" / "made.txt").exists()
