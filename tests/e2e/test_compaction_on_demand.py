@@ -1,5 +1,7 @@
 """`conversationCompact`: a summary when somebody wants one, whatever the conversation is doing."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +137,20 @@ async def test_another_process_asks_the_one_that_runs_the_turn(tmp_path: Path) -
         assert "background_event" in kinds(first.events(turn))
         assert text_of(await second.call_tool("codex-reply", threadId=conversation, prompt="second")) == "two"
         assert "SUMMARY" in texts(model.requests[2])
+
+
+async def test_a_summary_asked_of_a_process_that_is_killed_before_it_reads_that_is_made_by_the_next_turn(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    script = [say("one"), deltas(["tw", HOLD, "o"]), say("SUMMARY"), say("three")]
+    async with ScriptedModel(script) as model, McpProcess(model.url, cwd=work, home=home, config=CONFIG) as second:
+        async with McpProcess(model.url, cwd=work, home=home, config=CONFIG, check_frames=False) as first:
+            conversation = thread_of(await first.call_tool("codex", prompt="first"))
+            turn = first.call_tool("codex-reply", threadId=conversation, prompt="second")
+            await first.event("agent_message_delta", turn)
+            os.kill(first.process.pid, signal.SIGSTOP)
+            assert (await compact(second, conversation))["status"] == "requested"
+            await first.kill()
+        assert text_of(await second.call_tool("codex-reply", threadId=conversation, prompt="third")) == "three"
+        assert "SUMMARY" in texts(model.requests[3])

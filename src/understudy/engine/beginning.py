@@ -161,6 +161,10 @@ class Beginning:
     def _start(self, turn_id: str, setup: TurnSetup, *, compacts: bool = False) -> None:
         self._approvals.begin_turn()
         turn = Turn(turn_id, self._tail, setup, self._sandbox, self._approvals, self._read_letters, compacts=compacts)
+        if self._letters.compaction_left:
+            self._letters.compaction_left = False
+            if not compacts:
+                turn.compact_soon()
         self._running.start(turn)
         self._on_started()  # last: what there is to watch for is seen from the task
 
