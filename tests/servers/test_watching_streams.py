@@ -146,3 +146,21 @@ async def test_a_stream_that_was_behind_when_the_turn_was_cut_off_gets_the_rest_
         "stream 5: error Turn interrupted by its own name",
         "stream 5: task_complete by its own name",
     ]
+
+
+async def test_a_question_is_put_to_a_stream_once_it_is_on_disk_and_once_only(watching: Watching) -> None:
+    await watching.record(user("1"), TurnStarted("1"), asks("1"))
+    watching.conversation.tail.append(MAY_I, turn="1")
+    await watching.stream("s")
+    assert watching.said() == ["snapshot of task_started"]
+    await watching.record()
+    assert watching.said() == ["stream: exec_approval_request by its own name", "s asks about c1 of turn 1"]
+
+
+async def test_a_following_that_was_stopped_before_it_went_live_stays_so(watching: Watching) -> None:
+    call = watching.call(7)
+    call.following.stop()
+    call.following.go_live()
+    call.following.wait()
+    assert not call.following.live
+    assert not watching.conversation.waiting

@@ -86,8 +86,8 @@ class Room(Protocol):
         ...
 
 
-class _Nobody:
-    """The viewer of a following that has stopped."""
+class QuietViewer:
+    """Makes nothing of what it is shown. For a following that has stopped, and to build on for those who wait for one record."""
 
     can_answer = False
 
@@ -104,7 +104,7 @@ class _Nobody:
     def failed(self, error: AgentError) -> None: ...
 
 
-_NOBODY = _Nobody()
+_NOBODY = QuietViewer()
 
 
 class Following:
@@ -141,6 +141,8 @@ class Following:
 
     def go_live(self) -> None:
         """From here on the viewer is shown everything after the cursor, as it happens."""
+        if self._viewer is _NOBODY:
+            return  # it was stopped while something was read for it
         self._conversation.tail.broadcast.followers.append(self)
         if not self.caught_up:
             self._behind = True
@@ -158,7 +160,7 @@ class Following:
 
     def wait(self) -> None:
         """Somebody waits for the end of a turn: should its process die, it is taken over here."""
-        if self not in self._conversation.waiting:
+        if self not in self._conversation.waiting and self._viewer is not _NOBODY:
             self._conversation.waiting.append(self)
 
     def stop(self) -> None:
@@ -205,9 +207,14 @@ class Following:
         self.put_open_questions()
 
     def put_open_questions(self) -> None:
-        """Those from before a restart, or of a turn that runs elsewhere."""
+        """Those from before a restart, or of a turn that runs elsewhere. One on its way to the disk is put once it is there."""
         state = self._conversation.state
+        if not state.questions:
+            return
+        unpublished = [entry.record for entry in self._conversation.tail.broadcast.unpublished()]
         for question in tuple(state.questions.values()):
+            if question in unpublished:
+                continue
             if self.leads or not self._only_its_turn:
                 self._viewer.question(question, state.turn or "")
 

@@ -109,6 +109,9 @@ class Dispatcher:
                 call.fail(AgentError(_SERVER_ENDED))
             else:
                 call.answer(call.result_at_end())
+        for stream in self._client.streams.values():
+            stream.stop()
+        self._client.streams.clear()
 
     # -- requests
 
