@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.scenes import answered, failed, kinds, scene, text_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.store.records import position_of
@@ -161,6 +163,39 @@ async def test_a_question_of_the_other_is_answered(tmp_path: Path) -> None:
         await there.respond(await there.next_request("elicitation/create"), {"decision": "approved"})
         assert await again == answered("done", conversation)
         assert (tmp_path / "two").exists()
+
+
+async def test_of_two_answers_that_the_other_has_not_read_yet_the_first_counts_and_the_second_is_told_so(tmp_path: Path) -> None:
+    async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
+        conversation = await create(here, prompt="1")
+        stream = Stream(there, conversation)
+        await there.next_request("elicitation/create")
+        os.kill(here.process.pid, signal.SIGSTOP)
+        arguments = {"conversation_id": conversation, "call_id": "call1"}
+        first, second = (there.call_tool("conversationApprove", arguments, decision=one) for one in ("approved", "denied"))
+        await stream.cancel()
+        assert not first.done
+        os.kill(here.process.pid, signal.SIGCONT)
+        assert structured(await first) == {"status": "ok"}
+        refused = structured(await second)
+        assert refused["status"] == "error"
+        assert refused["message"].startswith("no open question with call_id `call1`")
+        await Stream(there, conversation).until("task_complete")
+        assert (tmp_path / "made").exists()
+
+
+@pytest.mark.slow
+async def test_an_answer_that_the_other_does_not_read_is_only_requested(tmp_path: Path) -> None:
+    async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
+        conversation = await create(here, prompt="1")
+        stream = Stream(there, conversation)
+        await there.next_request("elicitation/create")
+        os.kill(here.process.pid, signal.SIGSTOP)
+        arguments = {"conversation_id": conversation, "call_id": "call1", "decision": "approved"}
+        assert structured(await there.call_tool("conversationApprove", arguments))["status"] == "requested"
+        os.kill(here.process.pid, signal.SIGCONT)
+        await stream.until("task_complete")
+        assert (tmp_path / "made").exists()
 
 
 async def test_a_question_that_nobody_streams_is_answered_from_elsewhere(tmp_path: Path) -> None:

@@ -286,6 +286,42 @@ async def test_a_client_that_is_gone_leaves_the_turn_to_those_who_come(tmp_path:
         await comes.message("task_complete")
 
 
+async def test_a_client_that_is_gone_follows_nothing_any_more(tmp_path: Path) -> None:
+    async with ScriptedModel([say("one"), say("two")]) as model, EngineHere(tmp_path, model.url) as here:
+        gone, stays = here.connect(), here.connect()
+        created = await gone.ask("conversationCreate", cwd=str(tmp_path), prompt="1")
+        conversation = created["structuredContent"]["conversation_id"]
+        for one in (gone, stays):
+            one.call("conversationStream", conversation_id=conversation)
+            await one.message("notifications/initial_state")
+        gone.dispatcher.close()
+        said = len(gone.sink.messages)
+        await stays.ask("conversationSendMessage", conversation_id=conversation, content=[{"type": "text", "text": "2"}])
+        await stays.sink.watched.until(lambda: "two" in str(stays.sink.messages) or None, "the answer to the second message")
+        assert len(gone.sink.messages) == said
+
+
+async def test_a_message_that_was_held_can_be_cancelled_until_its_turn_is_over_and_no_longer(tmp_path: Path) -> None:
+    script = [call("shell", command=["sleep", "60"], timeout=100_000), say("two")]
+    config = {"sandbox_mode": "danger-full-access"}
+    async with ScriptedModel(script) as model, EngineHere(tmp_path, model.url, config=config) as here:
+        connection: Connection = here.connect()
+        created = await connection.ask("conversationCreate", cwd=str(tmp_path))
+        conversation = created["structuredContent"]["conversation_id"]
+        connection.call("conversationStream", conversation_id=conversation)
+        connection.call("conversationSendMessage", conversation_id=conversation, content=[{"type": "text", "text": "1"}])
+        await connection.message("exec_command_begin")
+        connection.call("conversationInterrupt", conversation_id=conversation)
+        held = connection.call("conversationSendMessage", conversation_id=conversation, content=[{"type": "text", "text": "2"}])
+        remembered = connection.dispatcher._cancellable  # pyright: ignore[reportPrivateUsage]
+        lasts = remembered[held].lasts
+        assert lasts is not None
+        assert lasts(), "its turn has not begun"
+        await connection.answer(held)
+        await connection.message("task_complete", 2)
+        assert not lasts()
+
+
 async def test_a_client_may_introduce_itself_once(tmp_path: Path) -> None:
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     async with EngineHere(tmp_path) as here:

@@ -18,6 +18,7 @@ from understudy.engine.following import Following
 from understudy.engine.held_messages import HeldMessages
 from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
+from understudy.engine.on_disk import on_disk
 from understudy.engine.op_queue import OpQueue
 from understudy.engine.running import Running
 from understudy.engine.tail import Tail, Told
@@ -169,7 +170,7 @@ class Conversation:
             case Cancel(message_id=message_id, turn=turn):
                 return Accepted(message_id, turn, effective=await self._cancel(op))
             case Decide():
-                return Accepted(effective=await self._decide(op))
+                return await self._decide(op)
             case Compact():
                 return await self._compact(op)
             case Resume():
@@ -263,6 +264,8 @@ class Conversation:
         return Accepted(turn=turn.turn_id, joined=True)
 
     async def _resume(self) -> str | None:
+        if self.deleted:
+            raise UnknownConversation(f"no conversation {self.id}")
         if self.running:
             return self.running.turn.turn_id if self.running.turn else None
         await self.tenure.take()
@@ -309,18 +312,23 @@ class Conversation:
                 for told in held.told:
                     self.tail.when_accepted(told)
 
-    async def _decide(self, op: Decide) -> bool:
-        """False when the question was not open any more."""
+    async def _decide(self, op: Decide) -> Accepted:
+        """Not effective when the question was not open any more."""
         if self.running.turn is not None:
-            return self.decide_here(op, self.running.turn.turn_id)
+            turn = self.running.turn.turn_id
+            return Accepted(turn=turn, effective=self.decide_here(op, turn))
         meant = op.turn or self.state.turn or ""
-        if await self.elsewhere.has_claim():
-            self.letters.post(Decide(op.call_id, op.decision, op.source, meant, op.by))
-            return True
-        if meant != self.state.turn or op.call_id not in self.state.questions:
-            return False
-        resumed = await self._resume()
-        return resumed is not None and self.decide_here(op, resumed)  # kept until the turn has asked again
+        if not await self.elsewhere.has_claim():
+            if meant != self.state.turn or op.call_id not in self.state.questions:
+                return Accepted(turn=meant, effective=False)
+            try:
+                resumed = await self._resume()
+            except ConversationBusy:  # another process has taken it up meanwhile
+                pass
+            else:  # kept until the turn has asked again
+                return Accepted(turn=meant, effective=resumed is not None and self.decide_here(op, resumed))
+        self.letters.post(Decide(op.call_id, op.decision, op.source, meant, op.by))
+        return Accepted(turn=meant, posted=True)
 
     def decide_here(self, op: Decide, turn: str) -> bool:
         if op.turn not in ("", turn):
@@ -406,9 +414,7 @@ class Conversation:
         """Put it among the archived ones, or back. Says nothing in the log, and a turn may run meanwhile."""
         if self.deleted:
             raise UnknownConversation(f"no conversation {self.id}")
-        done = self.loop.create_future()
-        self._log.archive(self.id, archived, lambda error: done.set_result(None) if error is None else done.set_exception(error))
-        await done
+        await on_disk(lambda told: self._log.archive(self.id, archived, told))
 
     async def stop(self) -> None:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""

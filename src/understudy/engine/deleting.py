@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from understudy.engine.on_disk import on_disk
 from understudy.errors import ConversationBusy, UnknownConversation
 from understudy.store.log import EventLog
 
@@ -45,9 +46,7 @@ async def _finish(conversation: "Conversation", log: EventLog, give_up: float) -
             raise
         return False
     try:
-        done = conversation.loop.create_future()
-        log.delete(conversation.id, lambda error: done.set_result(None) if error is None else done.set_exception(error))
-        await done
+        await on_disk(lambda told: log.delete(conversation.id, told))
     finally:
         conversation.tenure.release()
     return True

@@ -6,10 +6,12 @@ A handle is bound to a caller, whose name goes with every op and whose rights ar
 import asyncio
 import logging
 from collections.abc import Coroutine, Generator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from understudy.engine.answering import Outcome, answer_question
 from understudy.engine.compacting import Compacting, begin_compacting
 from understudy.engine.following import Following, Room, Viewer
 from understudy.engine.ledger import Work
@@ -74,11 +76,24 @@ class Kept:
             callback(error)
 
     def when_known(self, callback: Told) -> None:
-        """Call back with None, or with the reason why it is not durable. One at a time can wait."""
+        """Call back with None, or with the reason why it is not durable."""
+        before = self._callback
         if self._known:
             callback(self._error)
-        else:
+        elif before is None:
             self._callback = callback
+        else:
+
+            def tell_both(error: AgentError | None) -> None:
+                before(error)
+                callback(error)
+
+            self._callback = tell_both
+
+    @property
+    def failed(self) -> bool:
+        """It is known that it is not durable."""
+        return self._error is not None
 
     def __await__(self) -> Generator[Any, None, None]:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -132,6 +147,11 @@ class Handle:
     async def interrupt(self, seconds: float | None = None) -> Stopped:
         """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
         return await stop_turn(self._conversation, self.submit, PATIENCE_SECONDS if seconds is None else seconds)
+
+    async def decide(self, op: Decide, kept: "Kept", seconds: float | None = None) -> Outcome:
+        """Answer a question, and wait until it is known whether the answer counts, whichever process has asked."""
+        submit = partial(self.submit, kept=kept)
+        return await answer_question(self._conversation, submit, self.watch, op, PATIENCE_SECONDS if seconds is None else seconds)
 
     async def compact(self) -> Compacting:
         """Have the model sum up what was before. Raises `AgentError` where it is not taken."""
@@ -209,6 +229,10 @@ class Handle:
     @property
     def running_turn(self) -> str | None:
         return self._conversation.state.turn
+
+    def has_message(self, message_id: str) -> bool:
+        """Whether the message is in the log, as far as it is known here."""
+        return message_id in self._conversation.state.message_ends
 
     def open_question(self, call_id: str) -> Question | None:
         return self._conversation.state.questions.get(call_id)

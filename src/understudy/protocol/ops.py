@@ -79,3 +79,4 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     joined: bool = False  # the message is for a turn that was running
     held: bool = False  # until the running turn, which was told to end, is over; `turn` is not known yet
     effective: bool = True  # False: there was nothing to be done any more
+    posted: bool = False  # left for the process that runs the turn: the log will tell what came of it

@@ -7,7 +7,7 @@ from understudy.engine.handle import Handle, Kept
 from understudy.errors import ConfigError, InvalidArguments, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
-from understudy.protocol.ops import Archive, Cancel, Decide, Delete, Interrupt
+from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, Interrupt
 from understudy.servers.mcp import conversation_arguments as arguments
 from understudy.servers.mcp.arguments import WHERE_IDS_ARE, Arguments, overrides_from
 from understudy.servers.mcp.asking import read_decision
@@ -20,6 +20,7 @@ from understudy.servers.mcp.terms import read_terms
 
 DEFAULT_PAGE = 50
 LARGEST_PAGE = 200
+ANSWER_ON_ITS_WAY = "the turn runs in another process, which was given the answer and has not taken it yet"
 
 
 async def create(call: Call) -> OnceKept:
@@ -56,9 +57,18 @@ async def send_message(call: Call) -> OnceKept:
     except UnknownConversation:
         raise UnknownConversation(f"Session does not exist: {handle.id}") from None
     if not sent.joined:  # a message that began a turn can be cancelled for as long as that runs
-        call.lasts = lambda: sent.held or handle.running_turn == sent.turn
+        call.lasts = lambda: _lasts(handle, sent, kept)
         call.when_cancelled(lambda: handle.submit_soon(Cancel(sent.message_id, sent.turn or "")))
     return OnceKept(kept, WithMeta({"status": "ok"}, {"messageId": sent.message_id, "joined": sent.joined}))
+
+
+def _lasts(handle: Handle, sent: Accepted, kept: Kept) -> bool:
+    """Whether the turn that the message began runs, or is still to begin."""
+    if not sent.held:
+        return handle.running_turn == sent.turn
+    if not handle.has_message(sent.message_id):
+        return not kept.failed
+    return handle.message_of_turn(handle.running_turn or "") == sent.message_id
 
 
 async def stream(call: Call) -> Later:
@@ -130,12 +140,14 @@ async def approve(call: Call) -> OnceKept:
     values = _read(arguments.APPROVE, call)
     handle = await _find(call, values)
     call_id = values["call_id"]
-    if handle.open_question(call_id) is None:
+    kept = Kept()
+    outcome = "closed"
+    if handle.open_question(call_id) is not None:
+        outcome = await handle.decide(Decide(call_id, read_decision(values["decision"]), CLIENT), kept)
+    if outcome == "closed":
         pending = ", ".join(handle.facts.questions) or "none"
         raise InvalidArguments(f"no open question with call_id `{call_id}`; open ones: {pending}")
-    kept = Kept()
-    await handle.submit(Decide(call_id, read_decision(values["decision"]), CLIENT), kept=kept)
-    return OnceKept(kept, {"status": "ok"})
+    return OnceKept(kept, {"status": "ok"} if outcome == "counts" else {"status": "requested", "message": ANSWER_ON_ITS_WAY})
 
 
 async def archive(call: Call) -> dict[str, Any]:

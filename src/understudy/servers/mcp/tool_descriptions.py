@@ -273,7 +273,13 @@ CONVERSATION_APPROVE = _tool(
         "decision": _string("The answer.", enum=["approved", "approved_for_session", "denied", "abort"]),
     },
     ["conversation_id", "call_id", "decision"],
-    _STATUS,
+    {
+        **_STATUS,
+        "properties": {
+            "status": _string("ok, requested (another process has not read the answer yet), or error"),
+            "message": _string("What went wrong."),
+        },
+    },
     _ACTS,
 )
 
