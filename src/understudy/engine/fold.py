@@ -46,6 +46,8 @@ from understudy.store.log import Status, Summary
 TITLE_LENGTH = 80
 NO_TITLE = "New conversation"
 MOST_FILES = 200  # changed files that are remembered, the last ones
+
+_COUNTED_BY = Ledger.APPLIED_BY
 TRY_AGAIN = (
     "Your answer does not have the form that was asked for: {problem}\n"
     "Answer again with one JSON value that fits the schema, and nothing before or after it."
@@ -101,9 +103,11 @@ class State:
             self.last_seq = seq
         self.last_at = entry.at
         record = entry.record
-        if (count := Ledger.APPLIED_BY.get(type(record))) is not None:
+        kind = type(record)
+        count = _COUNTED_BY.get(kind)
+        if count is not None:
             count(self.ledger, entry, record)
-        self.APPLIED_BY[type(record)](self, entry, record)
+        self.APPLIED_BY[kind](self, entry, record)
 
     def _item_received(self, entry: Entry, record: ItemReceived) -> None:
         item = record.item

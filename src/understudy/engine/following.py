@@ -221,11 +221,11 @@ class Following:
     # -- called by the broadcast
 
     def show(self, live: LiveEntry) -> None:
-        if live.entry.seq <= self.cursor:
-            return  # the viewer has it from elsewhere: another process may be ahead of this one
-        if self._behind or (self._room is not None and self._room.congested and self._fall_behind(self._room)):
-            return
-        self._pass_on(live)
+        if live.entry.seq <= self.cursor or self._behind:
+            return  # the viewer has it from elsewhere (another process may be ahead of this one), or reads it from the log
+        room = self._room
+        if room is None or not room.congested or not self._fall_behind(room):
+            self._pass_on(live)
 
     def show_delta(self, live: LiveDelta) -> None:
         if live.after < self.cursor or (self._hides_reasoning and type(live.delta) is ReasoningDelta):
@@ -248,12 +248,12 @@ class Following:
         entry = live.entry
         self.cursor = entry.seq
         kind = type(entry.record)
-        if kind is TurnEnded:
-            self._show_rest(entry)
         if kind in MAY_FINISH_TEXT:
+            if kind is TurnEnded:
+                self._show_rest(entry)
             self._given.finish(entry.record)
-        if self._hides_reasoning and is_reasoning(entry.record):
-            return
+            if self._hides_reasoning and is_reasoning(entry.record):
+                return
         if kind in _TELLS_WHERE:
             self._locate_message(entry)
         if self._only_its_turn and entry.turn != self.turn and kind is not Opened:

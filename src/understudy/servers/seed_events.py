@@ -99,11 +99,6 @@ def project(record: Record) -> tuple[events.Event, ...]:
     match record:
         case ItemReceived(item=item, show_raw=show_raw):
             return _project_item(item, show_raw)
-        case CommandStarted() as started:
-            return (events.ExecCommandBegin(started.call_id, started.command, started.cwd),)
-        case CommandEnded() as ended:
-            duration = events.Duration.of(ended.duration)
-            return (events.ExecCommandEnd(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, duration),)
         case TurnStarted():
             return (events.TaskStarted(),)
         case TurnEnded(reason="completed", message=message):
@@ -120,6 +115,11 @@ def project(record: Record) -> tuple[events.Event, ...]:
                     usage.total_tokens,
                 ),
             )
+        case CommandStarted() as started:
+            return (events.ExecCommandBegin(started.call_id, started.command, started.cwd),)
+        case CommandEnded() as ended:
+            duration = events.Duration.of(ended.duration)
+            return (events.ExecCommandEnd(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, duration),)
         case Noticed(message=message):
             return (events.BackgroundEvent(message),)
         case Compacted() as compacted:

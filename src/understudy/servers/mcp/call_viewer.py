@@ -68,14 +68,14 @@ class CallViewer:
     # -- called by the following
 
     def entry(self, live: LiveEntry) -> None:
-        entry = live.entry
+        record = live.entry.record
         if self.following.leads and not self._envelope.silent:
             for event in self._codec.events(live):
-                self._sink.send(self._envelope.wrap(event, entry.turn), self.call.id)
+                self._sink.send(self._envelope.wrap(event, live.entry.turn), self.call.id)
         if self._progress is not None:
-            self._progress.step(entry.record)
-        if type(entry.record) is ApprovalDecided and entry.record.effective:
-            self._note_refusal(entry.record)
+            self._progress.step(record)
+        if type(record) is ApprovalDecided and record.effective:
+            self._note_refusal(record)
 
     def delta(self, live: LiveDelta) -> None:
         if not self._envelope.silent:
