@@ -9,13 +9,14 @@ import logging
 from collections.abc import Callable, Sequence
 
 from understudy.engine.approvals import Approvals
+from understudy.engine.asked_summary import compact
 from understudy.engine.beginning import ENDING, Beginning, Prepare
 from understudy.engine.deleting import delete
 from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
 from understudy.engine.following import Following
-from understudy.engine.held_messages import HeldMessages
+from understudy.engine.held_messages import FORK_WHILE_RUNNING, HeldMessages
 from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
 from understudy.engine.on_disk import on_disk
@@ -34,8 +35,6 @@ from understudy.tools.host import RunsCommands
 
 logger = logging.getLogger(__name__)
 
-FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
-COMPACT_WHILE_ENDING = "the running turn was told to end: ask for a summary again when it is over"
 CANCELLED_BEFORE = "the message was cancelled before its turn began"
 
 TurnOp = Send | Interrupt | Cancel | Decide | Compact | Resume
@@ -172,7 +171,7 @@ class Conversation:
             case Decide():
                 return await self._decide(op)
             case Compact():
-                return await self._compact(op)
+                return await compact(self, op)
             case Resume():
                 return Accepted(turn=await self._resume())
 
@@ -238,31 +237,6 @@ class Conversation:
         began = op.turn or next((turn for turn, first in self.state.turn_messages.items() if first == op.message_id), "")
         return bool(began) and await self._interrupt(Interrupt(began, op.by), began) is not None
 
-    async def _compact(self, op: Compact) -> Accepted:
-        """By the running turn, here or elsewhere, or by a turn of its own; that one is not `joined`."""
-        if self.deleted:
-            raise UnknownConversation(f"no conversation {self.id}")
-        if self.running:
-            return self._compact_running()
-        try:
-            inbox = await self.tenure.take()
-        except ConversationBusy:
-            self.letters.post(op)
-            return Accepted(turn=self.state.turn or "", joined=True)
-        messages = await self.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else []
-        if messages:
-            await self.begin(messages[-1], *messages[:-1])
-            return self._compact_running()
-        turn, resumed = await self.beginning.begin_compaction()
-        return self._compact_running() if resumed else Accepted(turn=turn)
-
-    def _compact_running(self) -> Accepted:
-        turn = self.running.turn
-        if turn is None or self.running.is_ending:
-            raise BadRequest(COMPACT_WHILE_ENDING)
-        turn.compact_soon()
-        return Accepted(turn=turn.turn_id, joined=True)
-
     async def _resume(self) -> str | None:
         if self.deleted:
             raise UnknownConversation(f"no conversation {self.id}")
@@ -280,7 +254,7 @@ class Conversation:
             if turn not in (None, running):
                 return None
             if self.running.is_ending:
-                self._join_held(running)
+                self._held.join(self.tail, running)
             else:
                 self.running.interrupt()
             return running
@@ -297,20 +271,6 @@ class Conversation:
             return None
         await self.beginning.settle_cut_turn(may_resume=False)
         return ended
-
-    def _join_held(self, turn: str) -> None:
-        """A second interrupt is meant for what was sent after the first: it counts as accepted and unread, like other input."""
-        for held in self._held.take_all():
-            if held.op.message.parent_message_id is not None:
-                held.tell(BadRequest(FORK_WHILE_RUNNING))
-                continue
-            try:
-                self.tail.append(held.op.message, turn=turn)
-            except AgentError as error:
-                held.tell(error)
-            else:
-                for told in held.told:
-                    self.tail.when_accepted(told)
 
     async def _decide(self, op: Decide) -> Accepted:
         """Not effective when the question was not open any more."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.given_text import GivenText
 from understudy.engine.retelling import UNFINISHED_CHARACTERS
-from understudy.engine.text_so_far import MAY_FINISH_TEXT, OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
+from understudy.engine.text_so_far import MAY_FINISH_TEXT, TEXT
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.items import Reasoning
 from understudy.protocol.ops import Accepted
@@ -18,11 +19,9 @@ from understudy.protocol.records import (
     ApprovalDecided,
     BudgetAsked,
     CommandApprovalAsked,
-    Delta,
     Entry,
     ItemReceived,
     Opened,
-    OutputDelta,
     PatchApprovalAsked,
     Question,
     ReasoningDelta,
@@ -42,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 READ_AT_ONCE = 128  # records in one step of the event loop: others are served between two
 
-_TELLS_WHERE = frozenset({UserMessage, TurnStarted, RequestSent})  # a message is
+_LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent})
 _ACTED_UPON = frozenset({CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ApprovalDecided, ToolAnswered, TurnEnded})
 
 
@@ -135,7 +134,7 @@ class Following:
         self._recorded = False  # the message is in the log
         self._read = False  # the model has been given it
         self._behind = False
-        self._given = _GivenText()
+        self._given = GivenText()
 
     # -- beginning and ending
 
@@ -254,7 +253,7 @@ class Following:
             self._given.finish(entry.record)
             if self._hides_reasoning and is_reasoning(entry.record):
                 return
-        if kind in _TELLS_WHERE:
+        if kind in _LOCATES_MESSAGE:
             self._locate_message(entry)
         if self._only_its_turn and entry.turn != self.turn and kind is not Opened:
             return
@@ -357,53 +356,3 @@ class Following:
 
 def is_reasoning(record: Record) -> bool:
     return isinstance(record, ItemReceived) and isinstance(record.item, Reasoning)
-
-
-class _GivenText:
-    """How much of the unfinished items a viewer has been given, so that merged deltas repeat nothing."""
-
-    def __init__(self) -> None:
-        self._lengths: dict[str, int] = {}
-
-    def length(self, key: str) -> int:
-        return self._lengths.get(key, 0)
-
-    def add(self, delta: Delta) -> None:
-        if type(delta) is TextDelta:  # nearly all of them
-            self._lengths[TEXT] = self._lengths.get(TEXT, 0) + len(delta.text)
-            return
-        key, length = _measure(delta)
-        self._lengths[key] = self._lengths.get(key, 0) + length
-
-    def finish(self, record: Record) -> None:
-        if self._lengths and (gone := finished_by(record)):
-            self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
-
-    def missing(self, text: TextSoFar) -> list[Delta]:
-        found: list[Delta] = []
-        for delta in text.deltas():
-            key, length = _measure(delta)
-            given = self.length(key)
-            if given < length:
-                found.append(_after(delta, given))
-        return found
-
-
-def _measure(delta: Delta) -> tuple[str, int]:
-    match delta:
-        case TextDelta(text=text):
-            return TEXT, len(text)
-        case ReasoningDelta(text=text, raw=raw):
-            return (RAW if raw else REASONING), len(text)
-        case OutputDelta() as output:
-            return f"{OUTPUT} {output.call_id} {output.stream}", len(output.chunk)
-
-
-def _after(delta: Delta, given: int) -> Delta:
-    match delta:
-        case TextDelta(text=text):
-            return TextDelta(text[given:])
-        case ReasoningDelta(text=text, raw=raw):
-            return ReasoningDelta(text[given:], raw)
-        case OutputDelta() as output:
-            return OutputDelta(output.call_id, output.stream, output.chunk[given:])

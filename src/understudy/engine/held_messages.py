@@ -2,12 +2,11 @@
 join that.
 """
 
-from collections.abc import Callable
-
-from understudy.errors import AgentError
+from understudy.engine.tail import Tail, Told
+from understudy.errors import AgentError, BadRequest
 from understudy.protocol.ops import Send
 
-Told = Callable[[AgentError | None], None]
+FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, before continuing from an earlier message"
 
 
 class HeldMessage:
@@ -41,6 +40,20 @@ class HeldMessages:
     def take_all(self) -> list[HeldMessage]:
         taken, self._messages = self._messages, []
         return taken
+
+    def join(self, tail: Tail, turn: str) -> None:
+        """A second interrupt is meant for what was sent after the first: it counts as accepted and unread, like other input."""
+        for held in self.take_all():
+            if held.op.message.parent_message_id is not None:
+                held.tell(BadRequest(FORK_WHILE_RUNNING))
+                continue
+            try:
+                tail.append(held.op.message, turn=turn)
+            except AgentError as error:
+                held.tell(error)
+            else:
+                for told in held.told:
+                    tail.when_accepted(told)
 
     def take_back(self, message_id: str, reason: AgentError) -> bool:
         """Whoever sent it does not want it any more. False when it is not here."""

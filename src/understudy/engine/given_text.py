@@ -1,0 +1,54 @@
+"""How much of the unfinished items a viewer has been given, so that what it is given later repeats nothing."""
+
+from understudy.engine.text_so_far import OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
+from understudy.protocol.records import Delta, OutputDelta, ReasoningDelta, Record, TextDelta
+
+
+class GivenText:
+    """Lengths, by item."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[str, int] = {}
+
+    def length(self, key: str) -> int:
+        return self._lengths.get(key, 0)
+
+    def add(self, delta: Delta) -> None:
+        if type(delta) is TextDelta:  # nearly all of them
+            self._lengths[TEXT] = self._lengths.get(TEXT, 0) + len(delta.text)
+            return
+        key, length = _measure(delta)
+        self._lengths[key] = self._lengths.get(key, 0) + length
+
+    def finish(self, record: Record) -> None:
+        if self._lengths and (gone := finished_by(record)):
+            self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
+
+    def missing(self, text: TextSoFar) -> list[Delta]:
+        found: list[Delta] = []
+        for delta in text.deltas():
+            key, length = _measure(delta)
+            given = self.length(key)
+            if given < length:
+                found.append(_after(delta, given))
+        return found
+
+
+def _measure(delta: Delta) -> tuple[str, int]:
+    match delta:
+        case TextDelta(text=text):
+            return TEXT, len(text)
+        case ReasoningDelta(text=text, raw=raw):
+            return (RAW if raw else REASONING), len(text)
+        case OutputDelta() as output:
+            return f"{OUTPUT} {output.call_id} {output.stream}", len(output.chunk)
+
+
+def _after(delta: Delta, given: int) -> Delta:
+    match delta:
+        case TextDelta(text=text):
+            return TextDelta(text[given:])
+        case ReasoningDelta(text=text, raw=raw):
+            return ReasoningDelta(text[given:], raw)
+        case OutputDelta() as output:
+            return OutputDelta(output.call_id, output.stream, output.chunk[given:])
