@@ -29,7 +29,7 @@ class LiveEntry(msgspec.Struct, eq=False):
 
 
 class LiveDelta(msgspec.Struct, eq=False):
-    """A delta on its way to viewers, likewise encoded once."""
+    """A delta on its way to viewers, encoded once for all of them."""
 
     delta: Delta
     turn: str

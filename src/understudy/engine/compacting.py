@@ -3,18 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.broadcast import LiveEntry
 from understudy.engine.conversation import Conversation
-from understudy.engine.following import Following, Question
+from understudy.engine.following import Following, QuietViewer
 from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Compact
 from understudy.protocol.records import Compacted, TurnEnded
 
 
-class Compacting:
+class Compacting(QuietViewer):
     """A compaction that was asked for. `turn` was begun for it; None: a running turn makes it, when it can."""
-
-    can_answer = False
 
     def __init__(self) -> None:
         self.turn: str | None = None
@@ -40,18 +38,6 @@ class Compacting:
                 self._over.set_result(self._record)
             else:
                 self._over.set_exception(AgentError(record.message or "the turn ended without a summary"))
-
-    def delta(self, live: LiveDelta) -> None:
-        pass
-
-    def question(self, question: Question, turn: str) -> None:
-        pass
-
-    def question_closed(self, call_id: str, turn: str) -> None:
-        pass
-
-    def ended(self, ended: TurnEnded) -> None:
-        pass
 
     def failed(self, error: AgentError) -> None:
         if not self._over.done():

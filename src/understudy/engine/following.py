@@ -62,7 +62,7 @@ class Viewer(Protocol):
         ...
 
     def question_closed(self, call_id: str, turn: str) -> None:
-        """Answered by somebody, or of no use any more."""
+        """Somebody has answered it, or an answer would change nothing now."""
         ...
 
     def ended(self, ended: TurnEnded) -> None:
@@ -74,7 +74,7 @@ class Viewer(Protocol):
         ...
 
 
-class Room(Protocol):
+class Outlet(Protocol):
     """The way to a client that may be slow."""
 
     @property
@@ -115,7 +115,7 @@ class Following:
         viewer: Viewer,
         *,
         after: int | None = None,
-        room: Room | None = None,
+        outlet: Outlet | None = None,
         only_its_turn: bool = False,
         hides_reasoning: bool = False,
         may_answer: bool = True,
@@ -127,7 +127,7 @@ class Following:
         self.message_id = ""
         self._conversation = conversation
         self._viewer: Viewer = viewer
-        self._room = room
+        self._outlet = outlet
         self._only_its_turn = only_its_turn
         self._hides_reasoning = hides_reasoning
         self._may_answer = may_answer
@@ -181,7 +181,7 @@ class Following:
     # -- what is waited for
 
     def follow_message(self, accepted: Accepted) -> None:
-        """To be called in the step that took the message: what is open by then is from before, and will not be shown again."""
+        """To be called in the step that took the message. Questions open by then are not shown again: they are put here."""
         self.message_id, self.turn = accepted.message_id, accepted.turn
         self.leads = not (accepted.joined or accepted.held)  # which of the held ones begins a turn, the log tells
         if not self.live:
@@ -222,14 +222,14 @@ class Following:
     def show(self, live: LiveEntry) -> None:
         if live.entry.seq <= self.cursor or self._behind:
             return  # the viewer has it from elsewhere (another process may be ahead of this one), or reads it from the log
-        room = self._room
+        room = self._outlet
         if room is None or not room.congested or not self._fall_behind(room):
             self._pass_on(live)
 
     def show_delta(self, live: LiveDelta) -> None:
         if live.after < self.cursor or (self._hides_reasoning and type(live.delta) is ReasoningDelta):
             return
-        if self._behind or (self._room is not None and self._room.congested and self._fall_behind(self._room)):
+        if self._behind or (self._outlet is not None and self._outlet.congested and self._fall_behind(self._outlet)):
             return
         self._given.add(live.delta)
         if not self._only_its_turn or (self.leads and live.turn == self.turn):
@@ -319,9 +319,9 @@ class Following:
             self._given.add(delta)
         return [LiveDelta(delta, self._conversation.state.turn or "", broadcast.published) for delta in deltas]
 
-    def _fall_behind(self, room: Room) -> bool:
+    def _fall_behind(self, outlet: Outlet) -> bool:
         self._behind = True
-        room.drained(self._catch_up)
+        outlet.drained(self._catch_up)
         return True
 
     def _catch_up(self) -> None:
@@ -346,8 +346,8 @@ class Following:
                 return
             if not entries or self.caught_up:
                 break
-            if self._room is not None:
-                self._room.drained(self._catch_up)
+            if self._outlet is not None:
+                self._outlet.drained(self._catch_up)
                 return
         self._behind = False
         for delta in self._given.missing(self._conversation.tail.broadcast.text):

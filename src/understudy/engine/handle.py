@@ -13,7 +13,7 @@ import msgspec
 
 from understudy.engine.answering import Outcome, answer_question
 from understudy.engine.compacting import Compacting, begin_compacting
-from understudy.engine.following import Following, Room, Viewer
+from understudy.engine.following import Following, Outlet, Viewer
 from understudy.engine.ledger import Work
 from understudy.engine.stopping import PATIENCE_SECONDS, Stopped, stop_turn
 from understudy.engine.tail import Told
@@ -187,20 +187,20 @@ class Handle:
         viewer: Viewer,
         *,
         after: int | None = None,
-        room: Room | None = None,
+        outlet: Outlet | None = None,
         only_its_turn: bool = False,
         hides_reasoning: bool = False,
     ) -> Following:
         """The viewer's place in the conversation; it is shown nothing before `go_live`, or before its message is accepted.
 
         `after`: the record after which it begins; without it, what had been shown before is left out. `only_its_turn`: it is shown
-        the turn of its message and no other. `room`: where it may fall behind a slow client.
+        the turn of its message and no other. `outlet`: where it may fall behind a slow client.
         """
         return Following(
             self._conversation,
             viewer,
             after=after,
-            room=room,
+            outlet=outlet,
             only_its_turn=only_its_turn,
             hides_reasoning=hides_reasoning,
             may_answer=self.caller.may("approve", self._conversation.state.owner),

@@ -2,9 +2,9 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from understudy.engine.tail import Tail
+from understudy.engine.tail import Tail, Told
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Compact, Op, Send
@@ -13,8 +13,6 @@ from understudy.store.log import EventLog, Letter
 
 logger = logging.getLogger(__name__)
 
-Posted = Callable[[AgentError | None], None]
-
 
 class Letters:
     def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail) -> None:
@@ -22,7 +20,7 @@ class Letters:
         self._log = log
         self._tail = tail
         self.taken = self._before = 0  # the number of the last letter read here
-        self._posting: deque[list[Posted]] = deque()  # on their way to the disk, in order, and who is told
+        self._posting: deque[list[Told]] = deque()  # on their way to the disk, in order, and who is told
         self.compaction_left = False  # somebody asked for it, and the turn they asked had ended
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
 
@@ -30,8 +28,8 @@ class Letters:
     def posting(self) -> bool:
         return bool(self._posting)
 
-    def post(self, op: Op, done: Posted | None = None) -> None:
-        told: list[Posted] = []
+    def post(self, op: Op, done: Told | None = None) -> None:
+        told: list[Told] = []
         self._posting.append(told)
         if isinstance(op, Send):
             self.unread.add(op.message.message_id)
@@ -48,7 +46,7 @@ class Letters:
 
         self._log.post(self._id, op, on_disk)
 
-    def when_posted(self, callback: Posted) -> None:
+    def when_posted(self, callback: Told) -> None:
         """Once the last letter is on disk."""
         self._posting[-1].append(callback)
 

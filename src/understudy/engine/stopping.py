@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.broadcast import LiveEntry
 from understudy.engine.conversation import Conversation
-from understudy.engine.following import Following, Question
+from understudy.engine.following import Following, QuietViewer
 from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Interrupt
 from understudy.protocol.records import TurnEnded
@@ -68,10 +68,8 @@ async def _until_over(
     return Stopped("requested", await conversation.elsewhere.holder())
 
 
-class _TurnEnd:
+class _TurnEnd(QuietViewer):
     """A viewer who waits for the end of one turn; of any, where its id is not known."""
-
-    can_answer = False
 
     def __init__(self) -> None:
         self.turn: str | None = None
@@ -80,18 +78,6 @@ class _TurnEnd:
     def entry(self, live: LiveEntry) -> None:
         if isinstance(live.entry.record, TurnEnded) and self.turn in ("", live.entry.turn) and not self.over.done():
             self.over.set_result(None)
-
-    def delta(self, live: LiveDelta) -> None:
-        pass
-
-    def question(self, question: Question, turn: str) -> None:
-        pass
-
-    def question_closed(self, call_id: str, turn: str) -> None:
-        pass
-
-    def ended(self, ended: TurnEnded) -> None:
-        pass
 
     def failed(self, error: AgentError) -> None:
         if not self.over.done():

@@ -49,7 +49,7 @@ class CallViewer:
         self._progress = progress
         call.result_at_end = lambda: failed_result(SERVER_ENDED, handle.id)
         self.following = handle.follow(
-            self, after=0 if created else None, room=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
+            self, after=0 if created else None, outlet=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
         )
         self.following.leads = created
         call.when_answered(self._leave)
@@ -116,7 +116,7 @@ class CallViewer:
             self.call.answer(result)
 
     def _leave(self, _: Call) -> None:
-        """The call is answered, by whomever: nothing more may be said in its name."""
+        """The call is answered, whoever did it: nothing more may be said in its name."""
         self.following.stop()
         if self._progress is not None:
             self._progress.stop()

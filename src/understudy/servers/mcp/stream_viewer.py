@@ -43,7 +43,7 @@ class StreamViewer:
         end = handle.facts.last_seq
         self.handle = handle
         self.request_id = request_id
-        self.following = handle.follow(self, after=min(after or 0, end), room=sink, hides_reasoning=presentation.hides_reasoning)
+        self.following = handle.follow(self, after=min(after or 0, end), outlet=sink, hides_reasoning=presentation.hides_reasoning)
         self._peer = peer
         self._sink = sink
         self._hides_reasoning = presentation.hides_reasoning
