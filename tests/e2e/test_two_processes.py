@@ -266,6 +266,22 @@ async def test_a_letter_that_a_dead_process_never_read_is_read_by_its_sender(tmp
         assert "not known" in told_to_model(model.requests[1])
 
 
+async def test_an_answer_that_a_dead_process_never_read_counts_where_the_turn_goes_on(tmp_path: Path) -> None:
+    async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
+        one = here.call_tool("codex", prompt="1")
+        await here.next_request("elicitation/create")
+        thread = str((await here.event("session_configured", one))["session_id"])
+        os.kill(here.process.pid, signal.SIGSTOP)  # it neither reads nor lets go
+        arguments = {"conversation_id": thread, "call_id": "call1", "decision": "approved"}
+        approved = there.call_tool("conversationApprove", arguments)
+        two = there.call_tool("codex-reply", threadId=thread, prompt="2")
+        assert await there.request("ping") == {}
+        await here.kill()
+        assert await two == answered("done", thread)
+        assert structured(await approved) == {"status": "ok"}
+        assert (tmp_path / "made").exists()
+
+
 async def test_a_letter_that_cannot_be_used_yet_stays_in_the_box(tmp_path: Path) -> None:
     """Whether it is read by itself once it can be, or with the next message, is a matter of moments."""
     model, home = ObligingModel(), tmp_path / "home"

@@ -166,7 +166,17 @@ class Beginning:
             if not compacts:
                 turn.compact_soon()
         self._running.start(turn)
+        self._decide_with_letters(turn_id)
         self._on_started()  # last: what there is to watch for is seen from the task
+
+    def _decide_with_letters(self, turn_id: str) -> None:
+        """Answers that were left for a process which ended before it read them, to questions that this turn puts again."""
+        decisions, self._letters.decisions_left = self._letters.decisions_left, []
+        for op in decisions:
+            if op.turn == turn_id and op.call_id in self._tail.state.questions:
+                counts = self._approvals.decide(op.call_id, op.decision, op.source, turn_id, op.by)
+                if counts and op.decision == "abort":
+                    self._running.note_told_to_end()
 
 
 def _chosen(overrides: Overrides, *messages: UserMessage) -> Overrides:

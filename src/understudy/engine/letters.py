@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from understudy.engine.tail import Tail, Told
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.ops import Compact, Op, Send
+from understudy.protocol.ops import Compact, Decide, Op, Send
 from understudy.protocol.records import Entry, UserMessage
 from understudy.store.log import EventLog, Letter
 
@@ -22,6 +22,7 @@ class Letters:
         self.taken = self._before = 0  # the number of the last letter read here
         self._posting: deque[list[Told]] = deque()  # on their way to the disk, in order, and who is told
         self.compaction_left = False  # somebody asked for it, and the turn they asked had ended
+        self.decisions_left: list[Decide] = []  # about a turn whose process ended before it read them
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
 
     @property
@@ -68,23 +69,28 @@ class Letters:
     def put_back(self) -> None:
         """What was taken last could not be used: it stays in the box."""
         self.taken = self._before
-        self.compaction_left = False
+        self._forget_what_was_left()
         self._tail.take_letters(0)
 
     def read_again(self) -> None:
         """What was written of those taken is lost: all that are still in the box count as new."""
         self.taken = self._before = 0
-        self.compaction_left = False
+        self._forget_what_was_left()
         self._tail.take_letters(0)
 
+    def _forget_what_was_left(self) -> None:
+        self.compaction_left = False
+        self.decisions_left = []
+
     async def unread_messages(self) -> list[UserMessage]:
-        """Messages for a turn that had ended before it read them. A summary that was asked of it is made by the next one; other ops
-        for it mean nothing any more.
+        """Messages for a turn that had ended before it read them. A summary that was asked of it is made by the next one, and
+        answers to its questions count if it is taken up again; other ops for it mean nothing any more.
         """
         letters = await self.waiting()
         if letters:
             self.note_read(letters[-1])
         self.compaction_left = self.compaction_left or any(isinstance(letter.op, Compact) for letter in letters)
+        self.decisions_left += [letter.op for letter in letters if isinstance(letter.op, Decide)]
         messages = [letter.op.message for letter in letters if isinstance(letter.op, Send)]
         self.unread.difference_update(message.message_id for message in messages)
         return messages
