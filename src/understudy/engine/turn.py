@@ -271,12 +271,7 @@ class Turn:
         self.listens = True
         left = None if self._keeper is None else self._keeper.seconds_left()
         try:
-            if left is None:
-                return await answer.batch()
-            async with asyncio.timeout(left):
-                return await answer.batch()
-        except TimeoutError:
-            raise OutOfTime("the time that the budget allows has run out") from None
+            return await (answer.batch() if left is None else _within(left, answer))
         finally:
             self.listens = False
             if self.closed:
@@ -391,3 +386,14 @@ class Turn:
     def is_approved(self, key: Callable[[], str]) -> bool:
         approved = self._tail.state.approved
         return bool(approved) and key() in approved
+
+
+async def _within(seconds: float, answer: ModelAnswer) -> list[ModelEvent]:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await answer.batch()
+    except TimeoutError:
+        if not limit.expired():  # the network's own, which the budget must not hide: that is asked again without a bound
+            raise
+        raise OutOfTime("the time that the budget allows has run out") from None
