@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import tomllib
 from collections import Counter
@@ -207,7 +208,8 @@ def _collect(
 
 def _read_files(work: Path) -> Json:
     files: Json = {}
-    for path in sorted(work.rglob("*")):
+    # Not `rglob`: the empty folders that hold a place for a killed server's command go a moment later.
+    for path in sorted(Path(folder, name) for folder, _, names in os.walk(work) for name in names):
         name = path.relative_to(work).as_posix()
         if path.is_file() and not name.startswith(".git/"):
             data = path.read_bytes()
