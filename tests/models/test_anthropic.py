@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from tests.models.loopback import LAST_CHUNK, STREAM_HEAD, Action, chunk, loopback, opened, prompt, said, status, user
 from understudy.errors import ContextFull, ModelError, ModelRefused, ModelUnavailable, StreamLost
 from understudy.models.anthropic_stream import AnthropicDecoder
+from understudy.models.encoding import NO_EYES
 from understudy.models.events import Completed, Counted, ItemDone, ModelEvent
 from understudy.models.prompt import ModelSettings, ToolSpec
 from understudy.models.sse import SseSplitter
@@ -593,3 +594,19 @@ async def test_leaving_in_the_middle_closes_the_connection() -> None:
             assert await anext(answer) == TextDelta("par")
         async with asyncio.timeout(5):
             await server.hung_up.wait()
+
+
+@pytest.mark.parametrize("text", ["here", ""])
+async def test_images_of_an_output_are_blocks_of_its_result(text: str) -> None:
+    body = await sent(user("go"), CALL, FunctionCallOutput("toolu_1", text, ("data:image/png;base64,AA==",)))
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    words = [{"type": "text", "text": text}] if text else []
+    [result] = body["messages"][-1]["content"]
+    assert result == {"type": "tool_result", "tool_use_id": "toolu_1", "content": [*words, image]}
+
+
+async def test_a_model_without_eyes_is_told_of_the_images_in_an_output() -> None:
+    items = (user("go"), CALL, FunctionCallOutput("toolu_1", "here", ("data:image/png;base64,AA==",)))
+    body = (await bodies("glm-5", items=items))[0]
+    [result] = body["messages"][-1]["content"]
+    assert result["content"] == [{"type": "text", "text": f"here\n{NO_EYES}"}]

@@ -445,3 +445,30 @@ async def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
     ):
         await model.answer(prompt(seen))
     assert server.requests[0].json["messages"][1]["content"] == f"see\n{NO_EYES}"
+
+
+PIXEL = "data:image/png;base64,AA=="
+LOOK = (user("a"), FunctionCall("view_image", "{}", "a"), FunctionCallOutput("a", "here", (PIXEL, PIXEL)), user("b"))
+
+
+async def test_images_of_an_output_follow_it_in_a_message_of_their_own() -> None:
+    async with loopback(stream(delta("stop", content="ok"))) as server, opened(server.url) as model:
+        await model.answer(prompt(*LOOK))
+    image = {"type": "image_url", "image_url": {"url": PIXEL}}
+    assert server.requests[0].json["messages"][3:] == [
+        {"role": "tool", "tool_call_id": "a", "content": "here"},
+        {"role": "user", "content": [{"type": "text", "text": "Images in the output of the call a:"}, image, image]},
+        {"role": "user", "content": "b"},
+    ]
+
+
+async def test_a_model_without_eyes_is_told_of_the_images_in_an_output() -> None:
+    async with (
+        loopback(stream(delta("stop", content="ok"))) as server,
+        opened(server.url, settings=ModelSettings("gpt-oss:20b")) as model,
+    ):
+        await model.answer(prompt(*LOOK))
+    assert server.requests[0].json["messages"][3:] == [
+        {"role": "tool", "tool_call_id": "a", "content": f"here\n{NO_EYES}\n{NO_EYES}"},
+        {"role": "user", "content": "b"},
+    ]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.models.loopback import BOUND, HANG, STREAM_HEAD, chunk, event, loopback, opened, prompt, said, status, stream, user
 from understudy.errors import ContextFull, ModelRefused, StreamLost
+from understudy.models.encoding import NO_EYES
 from understudy.models.events import Completed, Counted, ItemDone, ModelEvent
 from understudy.models.prompt import ModelSettings, ToolSpec
 from understudy.protocol.items import (
@@ -399,3 +400,37 @@ async def test_a_server_or_model_without_grammars_is_offered_a_function() -> Non
     kinds = [[item["type"] for item in request.json["input"][1:]] for request in server.requests]
     plain = ["function_call", "function_call_output"]
     assert kinds == [["custom_tool_call", "custom_tool_call_output"], plain, plain]
+
+
+PIXEL = "data:image/png;base64,AA=="
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "wanted"),
+    [
+        ("here", "mock-model", [{"type": "input_text", "text": "here"}, {"type": "input_image", "image_url": PIXEL}]),
+        ("", "mock-model", [{"type": "input_image", "image_url": PIXEL}]),
+        ("here", "gpt-oss", f"here\n{NO_EYES}"),
+        ("", "gpt-oss", NO_EYES),
+    ],
+)
+async def test_images_of_an_output_are_parts_of_it_for_a_model_with_eyes(text: str, name: str, wanted: object) -> None:
+    items = (user("a"), FunctionCall("view_image", "{}", "a"), FunctionCallOutput("a", text, (PIXEL,)))
+    async with (
+        loopback(stream(COMPLETED, done=False)) as server,
+        opened(server.url, wire="responses", settings=ModelSettings(name)) as model,
+    ):
+        await model.answer(prompt(*items))
+    assert server.requests[0].json["input"][-1] == {"type": "function_call_output", "call_id": "a", "output": wanted}
+
+
+async def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
+    async with (
+        loopback(stream(COMPLETED, done=False)) as server,
+        opened(server.url, wire="responses", settings=ModelSettings("gpt-oss")) as model,
+    ):
+        await model.answer(prompt(Message("user", (InputText("see"), InputImage(PIXEL)))))
+    assert server.requests[0].json["input"][-1]["content"] == [
+        {"type": "input_text", "text": "see"},
+        {"type": "input_text", "text": NO_EYES},
+    ]

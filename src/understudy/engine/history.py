@@ -85,7 +85,8 @@ def shortened(item: Item, characters: int) -> Item:
     """The item with at most so many characters of its text, from both ends, and a mark where some are missing."""
     match item:
         case FunctionCallOutput():
-            return msgspec.structs.replace(item, output=shortened_text(item.output, characters, "output"))
+            images = f"\n[{len(item.images)} image(s) of this output were left out to make room]" if item.images else ""
+            return FunctionCallOutput(item.call_id, shortened_text(item.output, characters, "output") + images)
         case Message():
             text = shortened_text(item.text(), characters, "message")
             return msgspec.structs.replace(item, content=(OutputText(text) if item.role == "assistant" else InputText(text),))

@@ -3,7 +3,7 @@
 import msgspec
 
 from understudy.engine.fold import State
-from understudy.engine.sizes import all_tokens, text_tokens
+from understudy.engine.sizes import all_tokens, output_tokens, text_tokens
 from understudy.models.families import DEFAULT_WINDOW
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.items import FunctionCallOutput, Item
@@ -42,7 +42,7 @@ def _uncounted_tokens(state: State) -> int:
     for item, step in zip(reversed(state.items), reversed(state.history.steps), strict=True):
         if step != state.requests:
             break
-        outputs += text_tokens(item.output) if isinstance(item, FunctionCallOutput) else 0
+        outputs += output_tokens(item) if isinstance(item, FunctionCallOutput) else 0
     return outputs + _waiting_tokens(state)
 
 

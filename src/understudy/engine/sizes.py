@@ -19,8 +19,12 @@ def tokens_of(item: Item) -> int:
             return ITEM_TOKENS + sum(map(text_tokens, texts))
         case FunctionCall(name=name, arguments=arguments):
             return 2 * ITEM_TOKENS + text_tokens(name) + text_tokens(arguments)
-        case FunctionCallOutput(output=output):
-            return 2 * ITEM_TOKENS + text_tokens(output)
+        case FunctionCallOutput():
+            return 2 * ITEM_TOKENS + output_tokens(item)
+
+
+def output_tokens(item: FunctionCallOutput) -> int:
+    return text_tokens(item.output) + len(item.images) * IMAGE_TOKENS
 
 
 def text_tokens(text: str) -> int:

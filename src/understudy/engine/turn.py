@@ -353,7 +353,7 @@ class Turn:
             if self._tail.failure:
                 raise
             output = ToolOutput(f"execution error: {error}", success=False)
-        self.record(ToolAnswered(FunctionCallOutput(call.call_id, output.text), output.success))
+        self.record(ToolAnswered(FunctionCallOutput(call.call_id, output.text, output.images), output.success))
 
     # -- what the acts of tools need of their turn (`ToolHost`)
 

@@ -7,7 +7,7 @@ import msgspec
 from understudy.models.answer_form import form_for, gives_way, in_words
 from understudy.models.anthropic_stream import AnthropicDecoder
 from understudy.models.anthropic_turns import NO_OUTPUT, Part, Turn, plain_id, turns_of
-from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions
+from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, text_without_eyes
 from understudy.models.families import EFFORTS, Family, family_of, output_limit
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import ContentPart, FunctionCall, FunctionCallOutput, InputImage, Message, Reasoning
@@ -174,9 +174,15 @@ class _Encoder:
                 call = {"type": "tool_use", "id": part.call, "name": plain_id(part.item.name)}
                 return [{**call, "input": _arguments(part.item.arguments)}]
             case FunctionCallOutput() if not part.call:  # its call is not in the history any more
-                return [_text(part.item.output)] if part.item.output.strip() else []
+                return self._output(part.item)
+            case FunctionCallOutput() if part.item.images:
+                return [{"type": "tool_result", "tool_use_id": part.call, "content": self._output(part.item)}]
             case FunctionCallOutput():
                 return [_result(part.call, part.item.output)]
+
+    def _output(self, item: FunctionCallOutput) -> list[Block]:
+        text = item.output if self._eyes else text_without_eyes(item)
+        return [*[_text(text)] * bool(text.strip()), *map(_image, item.images if self._eyes else ())]
 
     def _content(self, message: Message) -> list[Block]:
         blocks = [block for piece in message.content if (block := self._piece(piece)) is not None]

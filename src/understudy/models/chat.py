@@ -6,13 +6,14 @@ import msgspec
 
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
 from understudy.models.chat_stream import ChatDecoder
-from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, outputs_after_calls
+from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, outputs_after_calls, text_without_eyes
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
-from understudy.protocol.items import FunctionCall, InputImage, Item, Message, Reasoning
+from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, Item, Message, Reasoning
 
 encode = msgspec.json.Encoder().encode
 
+IMAGES_OF = "Images in the output of the call {call_id}:"  # this wire has no images in an output, so they follow as a message
 UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # for calls of other models, and of no thought
 
 _refuses_usage: set[str] = set()  # addresses that do not know `stream_options`; learnt once a process
@@ -98,8 +99,16 @@ class _Form:
                 return encode({"role": "assistant", "content": None, "tool_calls": [call]})
             case Reasoning():
                 return b""
-            case _:
-                return encode({"role": "tool", "tool_call_id": item.call_id, "content": item.output})
+            case FunctionCallOutput():
+                return self._output(item)
+
+    def _output(self, item: FunctionCallOutput) -> bytes:
+        text = item.output if self._eyes else text_without_eyes(item)
+        said = encode({"role": "tool", "tool_call_id": item.call_id, "content": text})
+        if not item.images or not self._eyes:
+            return said
+        shown = [_text(IMAGES_OF.format(call_id=item.call_id)), *map(_image, item.images)]
+        return said + b"," + encode({"role": "user", "content": shown})
 
 
 def _content(message: Message, eyes: bool) -> str | list[dict[str, Any]]:
@@ -107,9 +116,12 @@ def _content(message: Message, eyes: bool) -> str | list[dict[str, Any]]:
         return message.text()
     if not eyes:
         return "\n".join(NO_EYES if isinstance(part, InputImage) else part.text for part in message.content)
-    return [
-        {"type": "image_url", "image_url": {"url": part.image_url}}
-        if isinstance(part, InputImage)
-        else {"type": "text", "text": part.text}
-        for part in message.content
-    ]
+    return [_image(part.image_url) if isinstance(part, InputImage) else _text(part.text) for part in message.content]
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}

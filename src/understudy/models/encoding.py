@@ -95,6 +95,11 @@ def encode_instructions(text: str) -> bytes:
     return _encode(text)
 
 
+def text_without_eyes(output: FunctionCallOutput) -> str:
+    """What a model that sees no images is given for a call."""
+    return "\n".join([output.output] * bool(output.output) + [NO_EYES] * len(output.images))
+
+
 def outputs_after_calls(items: Sequence[Item]) -> Sequence[Item]:
     """Each output right behind its call, as the Chat wire demands; the same sequence where that is so already."""
     if _in_order(items):

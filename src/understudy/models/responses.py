@@ -6,11 +6,21 @@ from typing import Any
 import msgspec
 
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
-from understudy.models.encoding import HISTORIES, ToolCache, encode_instructions
+from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, text_without_eyes
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.responses_stream import ResponsesDecoder
-from understudy.protocol.items import ANSWER, FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from understudy.protocol.items import (
+    ANSWER,
+    ContentPart,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    Item,
+    Message,
+    Reasoning,
+)
 
 encode = msgspec.json.Encoder().encode
 
@@ -103,8 +113,9 @@ class ResponsesWire:
     def _history(self, prompt: Prompt, *, grammar: bool) -> list[bytes]:
         """Each form of it in a cache of its own, since a form says the same of the same items."""
         reasons = prompt.conversation_id not in self._not_understood
-        form = _Form(self._settings.store, reasons, custom_calls(prompt.items) if grammar else frozenset())
-        name = f"responses {form.store:d}{form.reasons:d}{grammar:d}"
+        eyes = self._family.eyes
+        form = _Form(self._settings.store, reasons, custom_calls(prompt.items) if grammar else frozenset(), eyes=eyes)
+        name = f"responses {form.store:d}{form.reasons:d}{grammar:d}{eyes:d}"
         return HISTORIES.encode(name, prompt.conversation_id, prompt.items, form.encode)
 
 
@@ -151,15 +162,16 @@ def custom_calls(items: Sequence[Item]) -> frozenset[str]:
 class _Form:
     """How the items of a history are put, which depends on what the provider keeps and understands."""
 
-    def __init__(self, store: bool, reasons: bool, custom: frozenset[str]) -> None:
+    def __init__(self, store: bool, reasons: bool, custom: frozenset[str], *, eyes: bool = True) -> None:
         self.store = store
         self.reasons = reasons
+        self._eyes = eyes
         self._custom = custom  # calls that were free text
 
     def encode(self, item: Item) -> bytes:
         match item:
             case Message():  # its id stays here: with one, a provider that stores nothing would look for it in vain
-                return encode({"type": "message", "id": None, "role": item.role, "content": item.content})
+                return encode({"type": "message", "id": None, "role": item.role, "content": self._content(item.content)})
             case Reasoning():
                 return self._encode_reasoning(item)
             case FunctionCall() if item.call_id in self._custom:
@@ -170,7 +182,19 @@ class _Form:
                 return encode({**fields, "call_id": item.call_id})
             case FunctionCallOutput():
                 kind = "custom_tool_call_output" if item.call_id in self._custom else "function_call_output"
-                return encode({"type": kind, "call_id": item.call_id, "output": item.output})
+                return encode({"type": kind, "call_id": item.call_id, "output": self._output(item)})
+
+    def _content(self, content: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
+        if self._eyes:
+            return content
+        return tuple([InputText(NO_EYES) if isinstance(part, InputImage) else part for part in content])
+
+    def _output(self, item: FunctionCallOutput) -> str | list[InputText | InputImage]:
+        if not item.images:
+            return item.output
+        if not self._eyes:
+            return text_without_eyes(item)
+        return [*[InputText(item.output)] * bool(item.output), *map(InputImage, item.images)]
 
     def _encode_reasoning(self, item: Reasoning) -> bytes:
         if not self.reasons or item.signature is not None or (item.id is None and item.encrypted_content is None):

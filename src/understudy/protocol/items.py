@@ -59,9 +59,10 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, tag="function_call", t
     extra: str | None = None  # JSON that a Chat provider put beside the call and wants back: Gemini's signature of a thought
 
 
-class FunctionCallOutput(msgspec.Struct, frozen=True, gc=False, tag="function_call_output", tag_field="type"):
+class FunctionCallOutput(msgspec.Struct, frozen=True, gc=False, tag="function_call_output", tag_field="type", omit_defaults=True):
     call_id: str
     output: str
+    images: tuple[str, ...] = ()  # data: URLs, shown to the model behind the text
 
 
 ModelItem = Message | Reasoning | FunctionCall  # what a model produces

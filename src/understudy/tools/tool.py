@@ -20,6 +20,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
 
     text: str
     success: bool = True
+    images: tuple[str, ...] = ()  # data: URLs, shown behind the text to a model that has eyes
 
 
 class CommandRequest(msgspec.Struct, frozen=True):
