@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.scenes import answered
 from tests.support.watching import Watching
-from understudy.engine.retelling import UNFINISHED_CHARACTERS, cut_off
+from understudy.engine.shown_text import UNFINISHED_CHARACTERS, cut_off
 from understudy.errors import StoreError
 from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCallOutput, InputText, Message, OutputText, Reasoning, SummaryText

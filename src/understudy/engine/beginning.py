@@ -13,7 +13,8 @@ from understudy.engine.fold import merge
 from understudy.engine.letters import Letters
 from understudy.engine.running import Running
 from understudy.engine.tail import Tail
-from understudy.engine.turn import Turn, TurnSetup
+from understudy.engine.turn import Turn
+from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import BadRequest, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted

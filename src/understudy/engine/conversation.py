@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from understudy.engine.approvals import Approvals
-from understudy.engine.asked_summary import compact
 from understudy.engine.beginning import ENDING, Beginning, Prepare
+from understudy.engine.compaction.op import compact
 from understudy.engine.deleting import delete
 from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
@@ -24,7 +24,7 @@ from understudy.engine.op_queue import OpQueue
 from understudy.engine.running import Running
 from understudy.engine.tail import Tail, Told
 from understudy.engine.tenure import Inbox, Tenure
-from understudy.engine.turn import TurnSetup
+from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, Fenced, StoreError, UnknownConversation, report_bug
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId

@@ -22,7 +22,7 @@ from understudy.engine.handle import Handle
 from understudy.engine.holding import Holding
 from understudy.engine.setup import Setups
 from understudy.engine.tail import Told
-from understudy.engine.turn import TurnSetup
+from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.watch import Watch
 from understudy.errors import NotAllowed, UnknownConversation
 from understudy.protocol.callers import Caller

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.given_text import GivenText
-from understudy.engine.retelling import UNFINISHED_CHARACTERS
+from understudy.engine.shown_text import UNFINISHED_CHARACTERS
 from understudy.engine.text_so_far import MAY_FINISH_TEXT, TEXT
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.items import Reasoning

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from understudy.engine.answering import Outcome, answer_question
-from understudy.engine.compacting import Compacting, begin_compacting
+from understudy.engine.compaction.compacting import Compacting, begin_compacting
 from understudy.engine.following import Following, Outlet, Viewer
 from understudy.engine.ledger import Work
 from understudy.engine.stopping import PATIENCE_SECONDS, Stopped, stop_turn
 from understudy.engine.tail import Told
-from understudy.engine.turn import TurnSetup
+from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import AgentError, NotAllowed, UnknownConversation, report_bug
 from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode

@@ -1,7 +1,7 @@
 """A turn that a crash cut off: whether it can go on, and the records that close it honestly when it cannot."""
 
 from understudy.engine.fold import State
-from understudy.engine.retelling import cut_off
+from understudy.engine.shown_text import cut_off
 from understudy.engine.text_so_far import TEXT, finished_by
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCallOutput

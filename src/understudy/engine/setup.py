@@ -12,8 +12,8 @@ import msgspec
 from understudy.config.docs import default_instructions, environment_context, user_instructions, user_instructions_message
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
-from understudy.engine.room import ContextLimits
-from understudy.engine.turn import TurnSetup
+from understudy.engine.compaction.limits import ContextLimits
+from understudy.engine.turn_setup import TurnSetup
 from understudy.models.auth import Credentials
 from understudy.models.families import family_of
 from understudy.models.http import HttpClient

@@ -126,7 +126,10 @@ class CallViewer:
         if work is None or work.schema != schema:
             self.answer_failure(OTHER_FORM)
             return
-        from understudy.engine.answer_schema import parse_answer, without_fence  # loaded already: the turn has checked the answer
+        from understudy.engine.answer_form.schema import (  # loaded already: the turn has checked the answer
+            parse_answer,
+            without_fence,
+        )
 
         details = {"output": parse_answer(text), **self._details()}
         self.answer(answer_result(without_fence(text), self.handle.id, (), **details))

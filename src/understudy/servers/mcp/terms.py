@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from understudy.engine.answer_schema import schema_problem, shape_problem
+from understudy.engine.answer_form.schema import schema_problem, shape_problem
 from understudy.errors import InvalidArguments
 from understudy.protocol.choices import BUDGET_LIMITS
 from understudy.protocol.records import Budget, Terms

@@ -92,7 +92,7 @@ def without_fence(text: str) -> str:
 async def _ask_worker(job: dict[str, Any]) -> list[str] | None:
     """The problems it found; None where it was killed for taking too long or too much."""
     worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-X", "utf8", "-m", "understudy.engine.schema_worker"),
+        *(sys.executable, "-I", "-X", "utf8", "-m", "understudy.engine.answer_form.worker"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

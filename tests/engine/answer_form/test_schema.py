@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.answer_schema import (
+from understudy.engine.answer_form.schema import (
     MOST_LEVELS,
     CannotCheck,
     Fits,

@@ -1,4 +1,4 @@
-"""What to leave out of a history that is too long: a pure plan, made from sizes. `making_room` carries it out.
+"""What to leave out of a history that is too long: a pure plan, made from sizes. `compactor` carries it out.
 
 The sizes are estimates (`sizes`). The provider's own count decides whether something has to go at all.
 """
@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, ITEM_TOKENS, text_tokens, tokens_of
 from understudy.engine.fold import State
-from understudy.engine.sizes import BYTES_PER_TOKEN, ITEM_TOKENS, text_tokens, tokens_of
 from understudy.protocol.items import FunctionCallOutput, Item, Message
 from understudy.protocol.records import CommandStarted, Compacted, Shortened
 

@@ -1,4 +1,4 @@
-"""Checks a JSON schema, or an answer against one, in a process of its own. Run by `answer_schema`, never imported by it.
+"""Checks a JSON schema, or an answer against one, in a process of its own. Run by `schema`, never imported by it.
 
 A schema may come from anywhere, and checking one can take for ever: a pattern that backtracks, references that double with
 every level. A process can be given limits and be killed; the server goes on. It is started with an empty environment.

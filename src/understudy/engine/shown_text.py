@@ -11,18 +11,18 @@ def cut_off(text: str) -> str:
     return text if left_out <= 0 else f"{text[:UNFINISHED_CHARACTERS]}\n[... {left_out} more characters were cut off ...]"
 
 
-class Retelling:
+class ShownText:
     def __init__(self) -> None:
-        self._told = StringIO()  # not a list: a long answer has millions of small pieces
+        self._shown = StringIO()  # not a list: a long answer has millions of small pieces
         self._expected = ""  # what was shown of an earlier attempt
         self._again = 0  # so many characters of it have come again
         self._strayed = False
         self.strayed_now = False  # true just after the piece with which it went another way
 
     @property
-    def told(self) -> str:
+    def shown(self) -> str:
         """What viewers have of an answer that is not complete."""
-        return "" if self._strayed else self._told.getvalue()
+        return "" if self._strayed else self._shown.getvalue()
 
     @property
     def falls_short(self) -> bool:
@@ -35,7 +35,7 @@ class Retelling:
         if self._strayed:
             return ""
         if not self._expected:
-            self._told.write(piece)
+            self._shown.write(piece)
             return piece
         known = min(len(piece), len(self._expected) - self._again)
         if not self._expected.startswith(piece[:known], self._again):
@@ -45,16 +45,16 @@ class Retelling:
         if self._again == len(self._expected):
             self._expected = ""
         new = piece[known:]
-        self._told.write(new)
+        self._shown.write(new)
         return new
 
     def begin_again(self) -> None:
         """The answer broke off and is asked for anew."""
-        self._expected = self._told.getvalue()
+        self._expected = self._shown.getvalue()
         self._again = 0
 
     def finish(self) -> None:
         """The item is complete: the next one starts from nothing."""
-        self._told = StringIO()
+        self._shown = StringIO()
         self._expected = ""
         self._strayed = False

@@ -6,7 +6,8 @@ Nothing is lost by any of it: the log keeps every record, and a summary that fai
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from understudy.config.docs import default_compact_prompt
-from understudy.engine.compaction import (
+from understudy.engine.compaction.limits import Prefix
+from understudy.engine.compaction.plan import (
     CLEAR,
     NOT_SUMMED_UP,
     SUMMED_UP,
@@ -17,10 +18,9 @@ from understudy.engine.compaction import (
     plan_kept,
     plan_trim,
 )
+from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, all_tokens
 from understudy.engine.fold import State
 from understudy.engine.history import shortened, shortened_text
-from understudy.engine.room import Prefix
-from understudy.engine.sizes import BYTES_PER_TOKEN, all_tokens
 from understudy.errors import ContextFull, ModelError, ModelUnavailable, StreamLost
 from understudy.models.events import Answer, Completed, ItemDone, ModelEvent
 from understudy.models.prompt import Prompt
@@ -28,7 +28,7 @@ from understudy.protocol.items import FunctionCallOutput, InputText, Item, Messa
 from understudy.protocol.records import Compacted, CompactionStarted, Noticed, Record, Shortened
 
 if TYPE_CHECKING:
-    from understudy.engine.turn import TurnSetup
+    from understudy.engine.turn_setup import TurnSetup
 
 GROWTH = 8  # a context that stayed above its limit is summed up again within a turn once it has grown by this part of the limit
 SMALLER_TRIES = 3  # at a summary whose own request does not fit
@@ -58,7 +58,7 @@ class AsksModel(Protocol):
         ...
 
 
-class MakingRoom:
+class Compactor:
     """For one turn."""
 
     def __init__(self, turn: AsksModel, setup: "TurnSetup", prefix: Prefix, conversation_id: str) -> None:

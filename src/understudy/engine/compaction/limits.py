@@ -1,9 +1,9 @@
-"""Whether a model's context has room for the next request. What is done where it has none: `making_room`."""
+"""Whether a context is too long for the next request. What is done then: `compactor`."""
 
 import msgspec
 
+from understudy.engine.compaction.sizes import all_tokens, output_tokens, text_tokens
 from understudy.engine.fold import State
-from understudy.engine.sizes import all_tokens, output_tokens, text_tokens
 from understudy.models.families import DEFAULT_WINDOW
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.items import FunctionCallOutput, Item
@@ -23,7 +23,7 @@ class ContextLimits(msgspec.Struct, frozen=True):
         return self.compact_at if self.compact_at is not None else int((self.window or DEFAULT_WINDOW) * DEFAULT_SHARE)
 
 
-def tokens_if_short(state: State, limits: ContextLimits, prefix: "Prefix") -> int | None:
+def tokens_if_due(state: State, limits: ContextLimits, prefix: "Prefix") -> int | None:
     """The tokens in use, where the next request should be preceded by a compaction; else None."""
     used, window = state.context_tokens, limits.window
     if used is not None and used >= limits.limit:

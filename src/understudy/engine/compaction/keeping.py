@@ -1,0 +1,61 @@
+"""Keeping a turn's context within its model's window. What is done where it is too long is in `compactor`, which few turns need."""
+
+from typing import TYPE_CHECKING
+
+from understudy.engine.compaction.limits import Prefix, tokens_if_due
+from understudy.engine.fold import State
+from understudy.engine.tail import Tail
+from understudy.engine.turn_setup import TurnSetup
+from understudy.errors import ModelError
+from understudy.protocol.records import Noticed
+
+if TYPE_CHECKING:
+    from understudy.engine.compaction.compactor import AsksModel, Compactor
+
+
+class ContextKeeper:
+    """For one turn."""
+
+    def __init__(self, tail: Tail, setup: TurnSetup) -> None:
+        self.asked = False  # somebody wants a summary, while the turn runs
+        self._tail = tail
+        self._setup = setup
+        self._prefix = Prefix(setup.instructions, setup.offered, setup.preamble)
+        self._compactor: Compactor | None = None
+
+    def is_due(self, state: State) -> bool:
+        """Whether something is to be done before the next request."""
+        return self.asked or tokens_if_due(state, self._setup.limits, self._prefix) is not None
+
+    async def before_request(self, turn: "AsksModel") -> None:
+        if self.asked:
+            await self.when_asked(turn)
+            return
+        state = self._tail.state
+        used = tokens_if_due(state, self._setup.limits, self._prefix)
+        if used is not None:
+            await self._made(turn).before_request(state, used)
+
+    async def when_asked(self, turn: "AsksModel") -> None:
+        """A summary between two requests, or at the end of a turn. One that fails does not fail the turn."""
+        self.asked = False
+        if self._tail.state.history.can_be_summed_up:
+            try:
+                await self.sum_up(turn)
+            except ModelError as error:
+                turn.record(Noticed(str(error)))
+
+    async def sum_up(self, turn: "AsksModel") -> None:
+        """Raises `ModelError`."""
+        await self._made(turn).when_asked(self._tail.state)
+
+    async def when_full(self, turn: "AsksModel") -> bool:
+        """The provider refused a request for its length. False when there is nothing that could be left out."""
+        return await self._made(turn).when_full(self._tail.state)
+
+    def _made(self, turn: "AsksModel") -> "Compactor":
+        if self._compactor is None:
+            from understudy.engine.compaction.compactor import Compactor  # most turns are short enough
+
+            self._compactor = Compactor(turn, self._setup, self._prefix, self._tail.conversation_id)
+        return self._compactor

@@ -1,0 +1,124 @@
+"""The answer that a model is giving: text and reasoning are shown as they come, finished items are recorded, calls are run."""
+
+import asyncio
+from typing import Protocol
+
+from understudy.engine.shown_text import ShownText, cut_off
+from understudy.engine.tail import Tail
+from understudy.errors import StreamLost
+from understudy.models.events import Answer, Completed, Counted, ItemDone, ModelEvent
+from understudy.protocol.encodable import encode
+from understudy.protocol.items import FunctionCall, Message, Reasoning, Usage
+from understudy.protocol.records import ItemReceived, Noticed, ReasoningDelta, Record, TextDelta
+
+AT_ONCE = 256  # events of a model that are handled before others get their turn: about a millisecond's work
+ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
+
+
+class Takes(Protocol):
+    """What is asked of the turn that the answer is for."""
+
+    async def listen(self, answer: Answer) -> list[ModelEvent]: ...
+
+    async def run_call(self, call: FunctionCall) -> None: ...
+
+    def count(self, usage: Usage) -> None: ...
+
+    def note_uncounted(self) -> None:
+        """The answer is complete, and the provider did not say how many tokens it took."""
+        ...
+
+
+class IncomingAnswer:
+    """One for each turn: an answer that broke off and is asked for again is shown only beyond what was shown of it before."""
+
+    def __init__(self, tail: Tail, turn_id: str, *, show_raw_reasoning: bool) -> None:
+        self._tail = tail
+        self._turn_id = turn_id
+        self._show_raw_reasoning = show_raw_reasoning
+        self._text = ShownText()
+        self._reasoning = ShownText()
+        self._raw_reasoning = ShownText()
+
+    @property
+    def unfinished(self) -> str:
+        """What the model has said of an answer that is not complete."""
+        return cut_off(self._text.shown)
+
+    def begin_again(self) -> None:
+        """It broke off, and is asked for anew."""
+        for text in (self._text, self._reasoning, self._raw_reasoning):
+            text.begin_again()
+
+    async def read(self, answer: Answer, turn: Takes) -> None:
+        """To its end. Raises `StreamLost` where it breaks off."""
+        while events := await turn.listen(answer):
+            for start in range(0, len(events), AT_ONCE):
+                if start:
+                    await asyncio.sleep(0)  # thousands may come at once; a ping is answered between them
+                for event in events[start : start + AT_ONCE]:
+                    if type(event) is TextDelta:  # nearly all of them: no coroutine for each
+                        self._hear_text(event)
+                    elif await self._hear(event, turn):
+                        return
+        raise StreamLost("stream disconnected before completion: stream closed before response.completed")
+
+    async def _hear(self, event: ModelEvent, turn: Takes) -> bool:
+        """True when the answer is complete."""
+        match event:
+            case TextDelta():
+                self._hear_text(event)
+            case ReasoningDelta(text=text, raw=raw):
+                self._hear_reasoning(text, raw)
+            case ItemDone(item=item):
+                await self._take(item, turn)
+            case Counted(usage=usage):
+                turn.count(usage)
+            case Completed(usage=usage):
+                self._withdraw_unfinished()
+                if usage is None:
+                    turn.note_uncounted()
+                else:
+                    turn.count(usage)
+                return True
+        return False
+
+    def _hear_text(self, delta: TextDelta) -> None:
+        more = self._text.hear(delta.text)
+        if more:
+            self._tail.emit(delta if more is delta.text else TextDelta(more), self._turn_id)
+        elif self._text.strayed_now:
+            self._record(ANEW)
+
+    def _hear_reasoning(self, text: str, raw: bool) -> None:
+        if raw and not self._show_raw_reasoning:
+            return
+        more = (self._raw_reasoning if raw else self._reasoning).hear(text)
+        if more:
+            self._tail.emit(ReasoningDelta(more, raw), self._turn_id)
+
+    async def _take(self, item: Message | Reasoning | FunctionCall, turn: Takes) -> None:
+        match item:
+            case FunctionCall():
+                call, _ = encode(item)  # as the log will have it: its id names the question, the command and the answer
+                self._record(ItemReceived(call))
+                await turn.run_call(call)
+            case Message():
+                if self._text.falls_short:
+                    self._record(ANEW)
+                self._record(ItemReceived(item))
+                self._text.finish()
+            case Reasoning():
+                self._record(ItemReceived(item, self._show_raw_reasoning))
+                self._reasoning.finish()
+                self._raw_reasoning.finish()
+
+    def _withdraw_unfinished(self) -> None:
+        """A complete answer that lacks what was shown of it before: a retry left it out."""
+        if self._text.shown or self._reasoning.shown or self._raw_reasoning.shown:
+            self._record(Noticed("the model took back what it had begun to say", withdraws=True))
+        for text in (self._text, self._reasoning, self._raw_reasoning):
+            text.finish()
+
+    def _record(self, record: Record) -> None:
+        self._tail.append(record, turn=self._turn_id)

@@ -1,0 +1,31 @@
+"""What a turn is given of the configuration."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from understudy.config.model import Config
+from understudy.engine.compaction.limits import ContextLimits
+from understudy.models.events import Model
+from understudy.models.prompt import ToolSpec
+from understudy.protocol.items import Message, Usage
+from understudy.protocol.records import Pins
+from understudy.tools.host import ToolSettings
+from understudy.tools.tool import Tool
+
+
+class TurnSetup(msgspec.Struct, frozen=True):
+    """All that a turn needs to know of the configuration, fixed while it runs."""
+
+    model: Model
+    instructions: str
+    preamble: tuple[Message, ...]  # context that goes before the history
+    find_tool: Callable[[str], Tool | None]
+    offered: tuple[ToolSpec, ...]
+    settings: Callable[[], ToolSettings]  # made when a tool is first called
+    stream_retries: int
+    show_raw_reasoning: bool
+    config: Config  # what it was made from; front ends find in it how they are to show things
+    pins: Pins | None = None  # the places it works on, for the log
+    cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
+    limits: ContextLimits = ContextLimits()
