@@ -31,6 +31,8 @@ from understudy.protocol.records import (
     RequestSent,
     TokensCounted,
     ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -234,6 +236,24 @@ def test_the_model_is_told_what_became_of_a_patch() -> None:
     )
     texts = [record.output.output for record in close_open_calls(state) if isinstance(record, ToolAnswered)]
     assert texts == ["interrupted: the patch had been applied", "interrupted: the patch failed\ndoes not fit", "aborted", "aborted"]
+
+
+def test_a_call_of_another_server_s_tool_is_closed_with_its_outcome_or_as_unknown() -> None:
+    said = {"content": [{"type": "text", "text": "noon"}, {"type": "image"}]}
+    state = opened_calls(
+        ToolCallBegan("c1", "time", "set", {"to": 1}),
+        ToolCallBegan("c2", "time", "now"),
+        ToolCallEnded("c2", "time", "now", 0.1, result=said),
+        ToolCallBegan("c3", "time", "now"),
+        ToolCallEnded("c3", "time", "now", 0.1, error="it is gone"),
+    )
+    assert close_open_calls(state) == [
+        ToolCallEnded("c1", "time", "set", 0.0, {"to": 1}, error=UNKNOWN),
+        ToolAnswered(FunctionCallOutput("c1", f"interrupted: {UNKNOWN}"), success=False),
+        ToolAnswered(FunctionCallOutput("c2", "interrupted: the tool had ended\nnoon\n[image]"), success=False),
+        ToolAnswered(FunctionCallOutput("c3", "interrupted: the tool had failed\nit is gone"), success=False),
+        ToolAnswered(FunctionCallOutput("c4", "aborted"), success=False),
+    ]
 
 
 def test_only_a_turn_that_waits_for_an_answer_can_go_on() -> None:

@@ -27,6 +27,7 @@ from understudy.protocol.records import (
     RequestSent,
     TextDelta,
     TokensCounted,
+    ToolCallBegan,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -118,6 +119,17 @@ RECORDS: list[tuple[Record, list[dict[str, Any]]]] = [
     ),
     (Noticed("n"), [{"type": "background_event", "message": "n"}]),
     (UserMessage("m", Message("user", ())), []),
+    (
+        ToolCallBegan("c", "srv", "ok", {}, read_only=True),
+        [
+            {
+                "type": "mcp_tool_call_begin",
+                "call_id": "c",
+                "invocation": {"server": "srv", "tool": "ok", "arguments": {}},
+                "read_only_hint": True,
+            }
+        ],
+    ),
     (STARTED, [{"type": "exec_command_begin", "call_id": "c", "turn_id": "1", "started_at_ms": 1754913600250, **LS}]),
     (
         CommandApprovalAsked("c", ("ls", "a b"), "/w", "why"),

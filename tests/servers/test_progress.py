@@ -21,6 +21,8 @@ from understudy.protocol.records import (
     PlanUpdated,
     Record,
     RequestSent,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnStarted,
 )
 from understudy.servers.mcp import progress
@@ -47,6 +49,9 @@ from understudy.servers.pipe_sink import PipeSink
         (PatchApprovalAsked("c", {"/a": AddFile("")}), "asks for approval: changes to 1 file"),
         (PlanUpdated((PlanStep("Look", "completed"), PlanStep("Leap", "in_progress"))), "plan: Leap"),
         (PlanUpdated(()), "plan updated"),
+        (ToolCallBegan("c", "time", "now"), "calls now of time"),
+        (ToolCallEnded("c", "time", "now", 0.1, result={"content": []}), "now ended"),
+        (ToolCallEnded("c", "time", "now", 0.1, error="no"), "now failed"),
         (Noticed("a word"), "a word"),
         (TurnStarted("1"), None),
     ],

@@ -23,6 +23,7 @@ from understudy.protocol.records import (
     RequestSent,
     TokensCounted,
     ToolAnswered,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
 )
@@ -68,6 +69,21 @@ def test_it_tells_files_commands_tests_tokens_cost_and_seconds() -> None:
         "cost_usd": 0.75,
         "seconds": 5.0,
     }
+
+
+def test_it_tells_which_tools_of_other_servers_were_called_but_not_our_own() -> None:
+    said = {"content": [{"type": "text", "text": "x"}]}
+    told = report(
+        (1.0, ToolCallEnded("a", "time", "now", 0.25, {}, result=said)),
+        (1.0, ToolCallEnded("b", "time", "now", 0.5, {}, result={**said, "isError": True})),
+        (1.0, ToolCallEnded("c", "gone", "x", 0.0, error="no")),
+        (1.0, ToolCallEnded("d", "codex", "read_file", 0.0, result=said)),
+    )
+    assert told["tools"] == [
+        {"server": "time", "tool": "now", "seconds": 0.25},
+        {"server": "time", "tool": "now", "seconds": 0.5, "failed": True},
+        {"server": "gone", "tool": "x", "seconds": 0.0, "failed": True},
+    ]
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -42,6 +42,8 @@ from understudy.protocol.records import (
     TextDelta,
     TokensCounted,
     ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -55,6 +57,16 @@ ON_WIRE = {
     "/w/c": {"update": {"unified_diff": "@@ -1 +1 @@\n-a\n+b\n", "move_path": "/w/d"}},
 }
 INTERRUPTED = [{"type": "error", "message": "Turn interrupted"}, {"type": "task_complete", "last_agent_message": None}]
+
+
+INVOCATION = {"server": "srv", "tool": "ok", "arguments": {"s": "x"}}
+NOTHING_SAID: dict[str, Any] = {"content": []}
+CALL_ENDED: dict[str, Any] = {
+    "type": "mcp_tool_call_end",
+    "call_id": "c",
+    "invocation": INVOCATION,
+    "duration": {"secs": 1, "nanos": 500000000},
+}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +120,22 @@ INTERRUPTED = [{"type": "error", "message": "Turn interrupted"}, {"type": "task_
         (
             PatchEnded("c", "o", "e", success=False),
             [{"type": "patch_apply_end", "call_id": "c", "stdout": "o", "stderr": "e", "success": False}],
+        ),
+        (
+            ToolCallBegan("c", "srv", "ok", {"s": "x"}, read_only=True),
+            [{"type": "mcp_tool_call_begin", "call_id": "c", "invocation": INVOCATION, "read_only_hint": True}],
+        ),
+        (
+            ToolCallBegan("c", "srv", "ok"),
+            [{"type": "mcp_tool_call_begin", "call_id": "c", "invocation": INVOCATION | {"arguments": None}}],
+        ),
+        (
+            ToolCallEnded("c", "srv", "ok", 1.5, {"s": "x"}, result=NOTHING_SAID),
+            [CALL_ENDED | {"result": {"Ok": NOTHING_SAID}}],
+        ),
+        (
+            ToolCallEnded("c", "srv", "ok", 1.5, {"s": "x"}, read_only=True, error="no"),
+            [CALL_ENDED | {"result": {"Err": "no"}, "read_only_hint": True}],
         ),
         (DiffChanged("d"), [{"type": "turn_diff", "unified_diff": "d"}]),
         (Noticed("n"), [{"type": "background_event", "message": "n"}]),

@@ -1,5 +1,8 @@
 """The records of a log, told to a person."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from understudy.cli.telling import Teller
@@ -12,6 +15,7 @@ from understudy.policy.questions import (
 )
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
+    OWN_SERVER,
     AnswerRejected,
     ApprovalDecided,
     BudgetAsked,
@@ -37,6 +41,8 @@ from understudy.protocol.records import (
     TextDelta,
     TokensCounted,
     ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -67,6 +73,11 @@ class RecordTeller:
                 teller.patch(changes)
             case PatchEnded() as ended:
                 teller.patch_ended(ended.success, ended.stderr)
+            case ToolCallBegan(call_id=call_id, server=server, tool=tool):
+                self._calls.pop(call_id, None)
+                teller.tool(tool if server == OWN_SERVER else f"{server}: {tool}", as_json(record.arguments))
+            case ToolCallEnded(failed=failed):
+                teller.told(record.describe(), not failed)
             case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id) | BudgetAsked(call_id=call_id):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
@@ -139,6 +150,10 @@ def question_text(question: Question, cwd: str) -> str:
             return patch_message(PatchQuestion.of(question, cwd))
         case BudgetAsked():
             return budget_question(question)
+
+
+def as_json(arguments: Mapping[str, Any] | None) -> str:
+    return msgspec.json.encode(arguments or {}).decode()
 
 
 def _with_images(message: Message) -> str:

@@ -1,5 +1,6 @@
 """The events of the wire, told to a person: what a client shows of a call."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,14 @@ def tell_event(teller: Teller, msg: Mapping[str, Any]) -> None:
             teller.patch({path: _change(change) for path, change in msg["changes"].items()})
         case "patch_apply_end":
             teller.patch_ended(msg["success"], msg["stderr"])
+        case "mcp_tool_call_begin":
+            call = msg["invocation"]
+            teller.tool(f"{call['server']}: {call['tool']}", json.dumps(call["arguments"]))
+        case "mcp_tool_call_end":
+            result = msg["result"].get("Ok")
+            parts = [{"text": msg["result"].get("Err", "")}] if result is None else result.get("content", [])
+            text = "\n".join(part.get("text") or f"[{part.get('type')}]" for part in parts)
+            teller.told(text, result is not None and not result.get("isError"))
         case "plan_update":
             teller.plan([(step["step"], step["status"]) for step in msg["plan"]], msg["explanation"])
         case "background_event":

@@ -37,6 +37,8 @@ from understudy.protocol.records import (
     RequestSent,
     TokensCounted,
     ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -73,8 +75,8 @@ class State:
         self.changed_files: dict[str, None] = {}  # by patches that were applied, the last one at the end
         self.submissions = 0  # numbers given out so far; "0" was the configuration
         self.calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
-        self.running: dict[str, CommandStarted | PatchStarted] = {}  # begun, no outcome yet
-        self.outcomes: dict[str, CommandEnded | PatchEnded] = {}  # of what has run, until the model is told
+        self.running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
+        self.outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
         self.questions: dict[str, Question] = {}
         self.approved: set[str] = set()  # keys approved for the session
         self.answer: str | None = None  # the last thing the model said in this turn
@@ -152,10 +154,10 @@ class State:
         self.submissions += int(record.compacts)
         self.answer = None
 
-    def _begun(self, entry: Entry, record: CommandStarted | PatchStarted) -> None:
+    def _begun(self, entry: Entry, record: CommandStarted | PatchStarted | ToolCallBegan) -> None:
         self.running[record.call_id] = record
 
-    def _ended(self, entry: Entry, record: CommandEnded | PatchEnded) -> None:
+    def _ended(self, entry: Entry, record: CommandEnded | PatchEnded | ToolCallEnded) -> None:
         begun = self.running.pop(record.call_id, None)
         self.outcomes[record.call_id] = record
         if isinstance(begun, PatchStarted) and isinstance(record, PatchEnded) and record.success:
@@ -228,6 +230,8 @@ class State:
         PatchStarted: _begun,
         CommandEnded: _ended,
         PatchEnded: _ended,
+        ToolCallBegan: _begun,
+        ToolCallEnded: _ended,
         CommandApprovalAsked: _asked,
         PatchApprovalAsked: _asked,
         BudgetAsked: _asked,

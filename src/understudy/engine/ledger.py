@@ -12,6 +12,7 @@ from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateF
 from understudy.protocol.choices import BudgetLimit
 from understudy.protocol.items import Usage
 from understudy.protocol.records import (
+    OWN_SERVER,
     AnswerRejected,
     ApprovalDecided,
     Budget,
@@ -27,6 +28,7 @@ from understudy.protocol.records import (
     RequestSent,
     TokensCounted,
     ToolAnswered,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -35,6 +37,7 @@ from understudy.protocol.records import (
 KEPT_TURNS = 4  # whose work is kept: whoever waits for the end of a turn reads it soon after
 KEPT_COMMANDS = 200  # of one turn, the last ones
 KEPT_FILES = 1_000
+LONGEST_NAME = 200  # of a server or its tool
 LONGEST_WORD = 4_000  # of a command, in characters
 
 
@@ -75,6 +78,15 @@ class Command(msgspec.Struct):
     timed_out: bool = False
 
 
+class ToolUse(msgspec.Struct, frozen=True):
+    """A call of another server's tool."""
+
+    server: str
+    tool: str
+    seconds: float
+    failed: bool
+
+
 class File(msgspec.Struct, frozen=True):
     """What patches did to a file, taken together."""
 
@@ -98,12 +110,14 @@ class Work(msgspec.Struct):
 
     commands: list[Command] = []
     files: dict[str, File] = {}
+    tools: list[ToolUse] = []
     spent: Tally = msgspec.field(default_factory=Tally)
     schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
     rejections: int = 0  # answers that did not have it
     allowances: list[Allowance] = []
     commands_left_out: int = 0
     files_left_out: int = 0
+    tools_left_out: int = 0
 
 
 class Ledger:
@@ -251,6 +265,15 @@ class Ledger:
             work.files.popitem()
             work.files_left_out += 1
 
+    def _tool_call_ended(self, entry: Entry, record: ToolCallEnded) -> None:
+        work = self.turns.get(entry.turn)
+        if work is not None and record.server != OWN_SERVER:
+            if len(work.tools) == KEPT_COMMANDS:
+                work.tools_left_out += 1
+                del work.tools[0]
+            name = record.tool[:LONGEST_NAME]
+            work.tools.append(ToolUse(record.server[:LONGEST_NAME], name, record.seconds, record.failed))
+
     APPLIED_BY: ClassVar[dict[type, Callable[["Ledger", Entry, Any], None]]] = {
         TurnStarted: _turn_started,
         TurnEnded: _turn_ended,
@@ -268,6 +291,7 @@ class Ledger:
         CommandEnded: _command_ended,
         PatchStarted: _patch_started,
         PatchEnded: _patch_ended,
+        ToolCallEnded: _tool_call_ended,
     }
 
 

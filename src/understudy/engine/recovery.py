@@ -5,7 +5,16 @@ from understudy.engine.shown_text import cut_off
 from understudy.engine.text_so_far import TEXT, finished_by
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCallOutput
-from understudy.protocol.records import CommandEnded, CommandStarted, PatchEnded, Record, ToolAnswered
+from understudy.protocol.records import (
+    CommandEnded,
+    CommandStarted,
+    PatchEnded,
+    PatchStarted,
+    Record,
+    ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
+)
 from understudy.store.log import EventLog
 
 INTERRUPTED = "Turn interrupted"
@@ -22,10 +31,7 @@ def close_open_calls(state: State) -> list[Record]:
     """The outcome of everything begun, and an answer for the model to every call."""
     records: list[Record] = []
     for call_id, begun in state.running.items():
-        if isinstance(begun, CommandStarted):
-            records.append(CommandEnded(call_id, "", OUTCOME_UNKNOWN, -1, 0.0))
-        else:
-            records.append(PatchEnded(call_id, "", OUTCOME_UNKNOWN, success=False))
+        records.append(_unknown_outcome(call_id, begun))
     for call_id in state.calls:
         known = _known_outcome(state.outcomes.get(call_id))
         text = f"interrupted: {OUTCOME_UNKNOWN}" if call_id in state.running else known
@@ -33,7 +39,17 @@ def close_open_calls(state: State) -> list[Record]:
     return records
 
 
-def _known_outcome(outcome: CommandEnded | PatchEnded | None) -> str:
+def _unknown_outcome(call_id: str, begun: CommandStarted | PatchStarted | ToolCallBegan) -> Record:
+    match begun:
+        case CommandStarted():
+            return CommandEnded(call_id, "", OUTCOME_UNKNOWN, -1, 0.0)
+        case PatchStarted():
+            return PatchEnded(call_id, "", OUTCOME_UNKNOWN, success=False)
+        case ToolCallBegan(server=server, tool=tool):
+            return ToolCallEnded(call_id, server, tool, 0.0, begun.arguments, begun.read_only, error=OUTCOME_UNKNOWN)
+
+
+def _known_outcome(outcome: CommandEnded | PatchEnded | ToolCallEnded | None) -> str:
     match outcome:
         case None:
             return NOT_RUN
@@ -46,6 +62,8 @@ def _known_outcome(outcome: CommandEnded | PatchEnded | None) -> str:
                 if success
                 else f"interrupted: the patch failed\n{outcome.stderr}".rstrip()
             )
+        case ToolCallEnded(failed=failed):
+            return f"interrupted: the tool had {'failed' if failed else 'ended'}\n{outcome.describe()}".rstrip()
 
 
 async def unfinished_text(log: EventLog, conversation_id: ConversationId) -> str | None:

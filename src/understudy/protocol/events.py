@@ -146,13 +146,15 @@ class McpInvocation(msgspec.Struct, frozen=True):
 class McpToolCallBegin(Event, frozen=True, tag="mcp_tool_call_begin"):
     call_id: str
     invocation: McpInvocation
+    read_only_hint: bool | UnsetType = UNSET
 
 
 class McpToolCallEnd(Event, frozen=True, tag="mcp_tool_call_end"):
     call_id: str
     invocation: McpInvocation
     duration: Duration
-    result: dict[str, Any]
+    result: dict[str, Any]  # {"Ok": …} or {"Err": …}
+    read_only_hint: bool | UnsetType = UNSET
 
 
 class PlanStepEvent(msgspec.Struct, frozen=True):

@@ -140,6 +140,43 @@ class PatchEnded(msgspec.Struct, frozen=True, gc=False, tag="patch_ended"):
     success: bool
 
 
+OWN_SERVER = "codex"  # as whose tools our own are shown that have no events of their kind
+
+
+class ToolCallBegan(msgspec.Struct, frozen=True, gc=False, tag="tool_call_began", omit_defaults=True):
+    """Intent: on disk before another server is asked to do anything."""
+
+    call_id: str
+    server: str
+    tool: str  # as the server calls it
+    arguments: dict[str, Any] | None = None  # shortened, where they are long
+    read_only: bool = False  # by what the server says of its tool
+
+
+class ToolCallEnded(msgspec.Struct, frozen=True, gc=False, tag="tool_call_ended", omit_defaults=True):
+    """`result` is what the tool gave, in the shape of MCP; where it gave nothing, `error` says why."""
+
+    call_id: str
+    server: str
+    tool: str
+    seconds: float
+    arguments: dict[str, Any] | None = None
+    read_only: bool = False
+    result: dict[str, Any] | None = None
+    error: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.result is None or self.result.get("isError") is True
+
+    def describe(self) -> str:
+        """What the tool said, as text."""
+        if self.result is None:
+            return self.error or ""
+        parts: list[dict[str, Any]] = self.result.get("content", [])
+        return "\n".join(part.get("text") or f"[{part.get('type')}]" for part in parts)
+
+
 class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_approval_asked"):
     call_id: str
     command: tuple[str, ...]
@@ -273,6 +310,8 @@ Record = (
     | CommandEnded
     | PatchStarted
     | PatchEnded
+    | ToolCallBegan
+    | ToolCallEnded
     | CommandApprovalAsked
     | PatchApprovalAsked
     | BudgetAsked

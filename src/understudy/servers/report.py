@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.ledger import Command, File, Tally, Work
+from understudy.engine.ledger import Command, File, Tally, ToolUse, Work
 
 MOST_COMMANDS = 100  # the last ones
 MOST_FILES = 200
@@ -23,6 +23,10 @@ def report_of(work: Work) -> dict[str, Any]:
         "tests": _tests(commands) if commands else [],
         **spent(work.spent),
     }
+    if work.tools:
+        report["tools"] = [_tool(use) for use in work.tools[-MOST_COMMANDS:]]
+    if hidden := max(0, len(work.tools) - MOST_COMMANDS) + work.tools_left_out:
+        report["tools_left_out"] = hidden
     if hidden := len(commands) - len(shown) + work.commands_left_out:
         report["commands_left_out"] = hidden
     if hidden := max(0, len(files) - MOST_FILES) + work.files_left_out:
@@ -55,6 +59,11 @@ def _command(command: Command) -> dict[str, Any]:
     if command.timed_out:
         shown["timed_out"] = True
     return shown
+
+
+def _tool(use: ToolUse) -> dict[str, Any]:
+    shown: dict[str, Any] = {"server": use.server, "tool": use.tool, "seconds": round(use.seconds, 3)}
+    return {**shown, "failed": True} if use.failed else shown
 
 
 def _tests(commands: list[Command]) -> list[dict[str, Any]]:

@@ -36,6 +36,8 @@ from understudy.protocol.records import (
     TextDelta,
     TokensCounted,
     ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -136,6 +138,12 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.PatchApplyBegin(started.call_id, started.auto_approved, changes_on_wire(started.changes)),)
         case PatchEnded() as ended:
             return (events.PatchApplyEnd(ended.call_id, ended.stdout, ended.stderr, ended.success),)
+        case ToolCallBegan() as began:
+            return (events.McpToolCallBegin(began.call_id, _invocation(began), began.read_only or UNSET),)
+        case ToolCallEnded() as ended:
+            outcome = {"Err": ended.error or ""} if ended.result is None else {"Ok": ended.result}
+            duration = events.Duration.of(ended.seconds)
+            return (events.McpToolCallEnd(ended.call_id, _invocation(ended), duration, outcome, ended.read_only or UNSET),)
         case DiffChanged(unified_diff=diff):
             return (events.TurnDiffEvent(diff),)
         case PlanUpdated() as plan:
@@ -156,6 +164,10 @@ def _project_item(item: Message | Reasoning | FunctionCall, show_raw: bool) -> t
             return (*(events.AgentReasoning(part.text) for part in summary), *raw)
         case FunctionCall():
             return ()
+
+
+def _invocation(call: ToolCallBegan | ToolCallEnded) -> events.McpInvocation:
+    return events.McpInvocation(call.server, call.tool, call.arguments)
 
 
 def encode_user_message(message: UserMessage) -> Encoded:

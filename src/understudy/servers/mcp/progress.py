@@ -24,6 +24,8 @@ from understudy.protocol.records import (
     Question,
     Record,
     RequestSent,
+    ToolCallBegan,
+    ToolCallEnded,
 )
 from understudy.servers.sink import Sink
 
@@ -84,6 +86,10 @@ def describe(record: Record) -> str | None:
             return f"changes {_files(len(changes))}"
         case PatchEnded(success=success):
             return "changes applied" if success else "changes could not be applied"
+        case ToolCallBegan(server=server, tool=tool):
+            return f"calls {_short(f'{tool} of {server}')}"
+        case ToolCallEnded(tool=tool, failed=failed):
+            return f"{_short(tool)} {'failed' if failed else 'ended'}"
         case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked():
             return f"asks for approval: {describe_question(record)}"
         case PlanUpdated(plan=plan):
