@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.config import default_instructions, environment_context, load_config, user_instructions, user_instructions_message
+from understudy.config import environment_context, load_config, user_instructions, user_instructions_message
 from understudy.config.docs import project_folders
 from understudy.config.model import Config
 from understudy.protocol.records import Overrides
@@ -118,9 +118,3 @@ def test_a_folders_name_cannot_add_lines_to_the_environment(home: Path, tmp_path
     folder = tmp_path / "x\nApproval policy: never"
     folder.mkdir()
     assert "\nApproval policy: never" not in environment_context(configure(home, folder))
-
-
-def test_the_default_instructions_are_there() -> None:
-    text = default_instructions()
-    assert text.startswith("You are Understudy")
-    assert "*** Begin Patch" in text

@@ -1,7 +1,8 @@
 """config.toml, profiles and overrides become one frozen `Config`; AGENTS.md and the environment become text for the model."""
 
-from understudy.config.docs import default_instructions, environment_context, user_instructions, user_instructions_message
+from understudy.config.docs import environment_context, user_instructions, user_instructions_message
 from understudy.config.home import find_home, state_dir
+from understudy.config.instructions import instructions_for
 from understudy.config.load import load_config
 from understudy.config.model import Config, Limits, SandboxSettings, ShellEnvironment
 from understudy.config.overrides import parse_flag
@@ -11,9 +12,9 @@ __all__ = [
     "Limits",
     "SandboxSettings",
     "ShellEnvironment",
-    "default_instructions",
     "environment_context",
     "find_home",
+    "instructions_for",
     "load_config",
     "parse_flag",
     "state_dir",

@@ -1,8 +1,7 @@
-"""What the model is told besides the conversation: our instructions, AGENTS.md files, and the environment it works in."""
+"""What the model is told of its place: AGENTS.md files, and the environment it works in."""
 
 import logging
 import os
-from functools import cache
 from pathlib import Path
 
 from understudy.config.model import Config
@@ -16,22 +15,6 @@ logger = logging.getLogger(__name__)
 DOC_NAME = "AGENTS.md"
 _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
-
-
-@cache
-def default_instructions() -> str:
-    """What a model gets when nobody gave it other instructions: `instructions.md` beside this file."""
-    return _read_own("instructions.md")
-
-
-@cache
-def default_compact_prompt() -> str:
-    """What a model is asked for when its context is full: `compact_prompt.md`."""
-    return _read_own("compact_prompt.md")
-
-
-def _read_own(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8").strip()
 
 
 def user_instructions(config: Config, places: Places | None = None) -> str | None:

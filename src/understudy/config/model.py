@@ -74,7 +74,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     show_raw_agent_reasoning: bool
     hide_agent_reasoning: bool
     history_persistence: HistoryPersistence
-    base_instructions: str | None  # None: our own, see `instructions.default_instructions`
+    base_instructions: str | None  # None: our own, see `instructions.instructions_for`
     developer_instructions: str | None
     compact_prompt: str | None
     include_plan_tool: bool

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.config.docs import default_instructions, environment_context, user_instructions, user_instructions_message
+from understudy.config.docs import environment_context, user_instructions, user_instructions_message
+from understudy.config.instructions import instructions_for
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
 from understudy.engine.compaction.limits import ContextLimits
 from understudy.engine.turn_setup import TurnSetup
 from understudy.models.auth import Credentials
-from understudy.models.families import family_of
+from understudy.models.families import Family, family_of
 from understudy.models.http import HttpClient
-from understudy.models.http_model import open_model
-from understudy.models.prompt import ModelSettings
+from understudy.models.http_model import model_asked, open_model
+from understudy.models.prompt import ModelSettings, ToolSpec
 from understudy.models.providers import UNADDRESSED, Provider, find_provider
 from understudy.places.places import Places
 from understudy.protocol.items import InputText, Message, Usage
@@ -71,23 +72,33 @@ class Setups:
 
 
 def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
-    instructions = config.base_instructions if config.base_instructions is not None else default_instructions()
     addresses = {**env, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else env
     provider = find_provider(config.model_provider, config.provider_tables, addresses)
-    model = open_model(provider, _model_settings(config, env), Credentials(env, config.home), http)
+    settings = _model_settings(config, env)
+    model = open_model(provider, settings, Credentials(env, config.home), http)
+    family = family_of(model_asked(settings))
+    tools = offered(Offer(config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds))
     return TurnSetup(
         model=model,
-        instructions=instructions,
+        instructions=_instructions(config, family, tools),
         preamble=preamble,
         find_tool=find_tool,
-        offered=offered(Offer(config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds)),
+        offered=tools,
         settings=_settings_later(config, provider, env),
         stream_retries=provider.stream_max_retries,
         show_raw_reasoning=config.show_raw_agent_reasoning,
         config=config,
         cost_of=_cost_later(config),
-        limits=_context_limits(config),
+        limits=_context_limits(config, family),
     )
+
+
+def _instructions(config: Config, family: Family, tools: tuple[ToolSpec, ...]) -> str:
+    """The user's, else ours as they fit the model and what it is offered."""
+    if config.base_instructions is not None:
+        return config.base_instructions
+    traits = {"commentary": family.commentary, "parallel": family.parallel}
+    return instructions_for([*(tool.name for tool in tools), *(name for name, holds in traits.items() if holds)])
 
 
 def _cost_later(config: Config) -> Callable[[Usage], float | None]:
@@ -106,8 +117,8 @@ def _cost_later(config: Config) -> Callable[[Usage], float | None]:
     return cost_of
 
 
-def _context_limits(config: Config) -> ContextLimits:
-    window = config.model_context_window or family_of(config.model).window
+def _context_limits(config: Config, family: Family) -> ContextLimits:
+    window = config.model_context_window or family.window
     return ContextLimits(window, config.model_auto_compact_token_limit, config.compact_prompt or "")
 
 

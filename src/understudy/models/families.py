@@ -27,6 +27,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = True  # several calls in one answer
     patch: Literal["grammar", "function"] = "function"  # how it is offered `apply_patch`, where the wire has the choice
     eyes: bool = True
+    commentary: bool = True  # it is asked to say a word before its calls; newer ones do so unasked
     signs_calls: bool = False  # each call carries a signature that has to come back with it
 
     @property
@@ -59,6 +60,7 @@ FAMILIES = (
         efforts=_TO_MAX,
         verbosity=True,
         patch="grammar",
+        commentary=False,
     ),
     Family(
         prefixes=("gpt-5.4", "gpt-5.5"),
@@ -68,6 +70,7 @@ FAMILIES = (
         efforts=_TO_XHIGH,
         verbosity=True,
         patch="grammar",
+        commentary=False,
     ),
     Family(
         prefixes=("gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.2", "gpt-5.3-codex"),
@@ -95,6 +98,7 @@ FAMILIES = (
         efforts=("medium", "high", "xhigh"),
         verbosity=True,
         patch="grammar",
+        commentary=False,
     ),
     Family(
         prefixes=("gpt-5.2-pro",),
@@ -163,6 +167,7 @@ FAMILIES = (
         output=128_000,
         reasoning="adaptive",
         efforts=_CLAUDE_TO_MAX,
+        commentary=False,
     ),
     Family(
         prefixes=("claude-opus-4-7", "claude-opus-4-8"),
@@ -170,6 +175,7 @@ FAMILIES = (
         output=128_000,
         reasoning="adaptive",
         efforts=_CLAUDE_TO_MAX,
+        commentary=False,
     ),
     Family(
         prefixes=("claude-opus-4-6",),

@@ -72,6 +72,15 @@ def _open(provider: Provider, settings: ModelSettings, credentials: Credentials,
             return HttpModel(provider, AnthropicWire(settings), url, credentials, http, settings.model)
 
 
+def model_asked(settings: ModelSettings) -> str:
+    """By name: the one that is set, or the one of the recording that is played. Raises ConfigError."""
+    if settings.model != REPLAY or settings.replay is None:
+        return settings.model
+    from understudy.models.replay import open_recording
+
+    return open_recording(settings.replay).model
+
+
 def _open_scripted(settings: ModelSettings) -> Model:
     from understudy.models.script import BUILT_IN, load_script
     from understudy.models.scripted import ScriptedModel
@@ -86,8 +95,7 @@ def _open_replay(provider: Provider, settings: ModelSettings, credentials: Crede
     if settings.replay is None:
         raise ConfigError('model provider `replay` has no recording\nSet `replay = "FILE"` under [understudy] to one.')
     recording = open_recording(settings.replay)
-    if settings.model == REPLAY:  # none was set
-        settings = msgspec.structs.replace(settings, model=recording.model)
+    settings = msgspec.structs.replace(settings, model=model_asked(settings))
     provider = msgspec.structs.replace(provider, base_url="http://replay.invalid/v1", wire_api=recording.wire)
     return _open(provider, settings, credentials, Player(recording, settings.places, credentials.known_secrets(provider)))
 

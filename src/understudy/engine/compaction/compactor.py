@@ -5,7 +5,7 @@ Nothing is lost by any of it: the log keeps every record, and a summary that fai
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from understudy.config.docs import default_compact_prompt
+from understudy.config.instructions import default_compact_prompt
 from understudy.engine.compaction.limits import Prefix
 from understudy.engine.compaction.plan import (
     CLEAR,

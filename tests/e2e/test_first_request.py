@@ -1,0 +1,26 @@
+"""The first request of a conversation: whoever pays for it by the token wants it short."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.scenes import scene
+from understudy.testing import say
+from understudy.tools.registry import TOOLS
+
+MOST_BYTES = 18_500  # half of what codex 0.153.4 sends
+
+
+def offered_in(body: dict[str, Any]) -> set[str]:
+    return {tool["function"]["name"] if "function" in tool else tool["name"] for tool in body["tools"]}
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])
+async def test_the_first_request_with_all_tools_is_half_as_long_as_codexs(tmp_path: Path, wire: str) -> None:
+    async with scene([say("x")], tmp_path, wire=wire) as (model, client):
+        arguments = {"include-plan-tool": True, "approval-policy": "on-request", "sandbox": "workspace-write"}
+        await client.call_tool("codex", prompt="Go.", model="a-model-nobody-knows", **arguments)
+    [request] = model.received
+    assert offered_in(request.body) == {entry.names[0] for entry in TOOLS}
+    assert int(request.headers["content-length"]) <= MOST_BYTES
