@@ -7,7 +7,7 @@ READY := .venv/.ready
 PYTEST := $(RUN) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare soak mutants clean set-up
+.PHONY: help demo test test-all check format bench bench-compare soak mutants pictures clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ soak: $(READY) ## long runs: random schedules, kill -9 at random moments
 mutants: $(READY) ## change the code in one place at a time, and see whether its tests notice (slow; not in CI)
 	@$(RUN) -c "import cosmic_ray" 2>/dev/null || $(PYTHON) scripts/set_up.py mutants
 	@$(RUN) scripts/mutants.py $(ARGS)
+
+pictures: $(READY) ## docs/pictures, made anew in a real terminal (not in CI)
+	@$(RUN) -c "import pyte" 2>/dev/null || $(PYTHON) scripts/set_up.py pictures
+	@$(RUN) scripts/pictures.py $(ARGS)
 
 set-up: $(READY) ## only the virtual environment
 

@@ -245,6 +245,12 @@ async def test_a_store_from_a_newer_build_is_said_and_not_touched(program: Progr
     assert not (program.cwd / "x").exists()
 
 
+def test_a_misspelt_key_is_told_once_and_by_the_file_it_is_in(program: Program) -> None:
+    program.configure('aproval_policy = "never"\n')
+    (found,) = _found(program, code=1)["Configuration/settings"]
+    assert found["text"].startswith(f"`aproval_policy` in {program.home}/config.toml is not a key")
+
+
 def test_a_configuration_that_does_not_parse_is_broken_with_its_place(program: Program) -> None:
     program.configure("model = \n")
     ended = program.call("doctor")

@@ -88,7 +88,8 @@ async def test_what_is_no_answer_is_asked_again_and_approves_nothing(program: Pr
 
 
 async def test_the_end_of_input_leaves_the_question_open_and_says_how_to_go_on(program: Program) -> None:
-    program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING}, {"say": "It is made."})
+    asking = [{"say": "I will make one."}, {"call": "shell", "arguments": ASKING}]
+    program.script({"say": "Hello."}, asking, {"say": "It is made."})
     one = await program.begin("Greet me")
     ended = program.at_terminal("resume", one, "Make a file", answers=[("uit the turn?", CTRL_D)])
     assert ended.code == 1, ended.out
@@ -99,8 +100,10 @@ async def test_the_end_of_input_leaves_the_question_open_and_says_how_to_go_on(p
     assert program.json("conversations", "--json")[0]["status"] == "waiting"
     ended = program.at_terminal("resume", one, answers=[("uit the turn?", "y\n")])
     assert ended.code == 0, ended.out
+    assert "Hello." not in ended.out, "only the turn that the question belongs to is told again"
+    told = [ended.out.index(text) for text in ("Make a file", "I will make one.", "Allow Codex to run", "It is made.")]
+    assert told == sorted(told)
     assert ended.out.count("Allow Codex to run") == 1
-    assert "It is made." in ended.out
     assert (program.cwd / "made.txt").exists()
     idle = program.run("resume", one)
     assert (idle.code, idle.err) == (

@@ -83,7 +83,8 @@ def _others_wrong(home: Path, flags: Flags) -> Iterator[_Said]:
                 continue
             _, (first, rest) = _try(Path(empty), Overrides(model=ANY_MODEL), [(key, value)], usable=False)
             if first:
-                yield first, tuple(line.replace("`-c`", str(home / "config.toml")) for line in rest)
+                first, *rest = (line.replace("`-c`", str(home / "config.toml")) for line in (first, *rest))
+                yield first, tuple(rest)
 
 
 def _profiles(home: Path, flags: Flags, wrong: _Said) -> Iterator[Finding]:

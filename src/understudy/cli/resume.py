@@ -37,7 +37,7 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         viewer.following.go_live()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, viewer.interrupt)
         if prompt is None:
-            await _take_up(handle, viewer)
+            await _take_up(engine, handle, viewer)
         else:
             chosen = Overrides(model=options.model, config=flags or None) if options.model or flags else None
             await handle.submit(handle.message(Message("user", (InputText(prompt),)), chosen), viewer.following)
@@ -47,13 +47,15 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         await engine.close()
 
 
-async def _take_up(handle: Handle, viewer: Viewer) -> None:
+async def _take_up(engine: Engine, handle: Handle, viewer: Viewer) -> None:
     """Continue the turn that waits for an answer, or watch the one that runs in another process."""
     turn = handle.facts.turn
     if turn is None:
         raise BadRequest(f'nothing is under way in {handle.id}; say something: understudy resume {handle.id} "…"')
     if handle.facts.questions and not viewer.can_answer:
         raise BadRequest("a question waits for an answer, and standard input is not a terminal where it could be given")
+    so_far = await engine.log.read(handle.id)
+    viewer.tell_so_far([entry for entry in so_far if entry.turn == turn and entry.seq <= viewer.following.cursor])
     viewer.following.follow_turn(turn)
     with suppress(ConversationBusy):  # it is watched from here; answers go there
         await handle.submit(Resume())

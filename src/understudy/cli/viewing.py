@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
@@ -19,7 +19,7 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
 from understudy.protocol.ops import Decide, Interrupt
-from understudy.protocol.records import Question, TurnEnded
+from understudy.protocol.records import Entry, Question, TurnEnded
 
 COMPLETED, FAILED = 0, 1
 NOBODY = "nobody can be asked, because standard input is not a terminal"
@@ -100,6 +100,9 @@ class Viewer:
     def tell_question(self, question: Question) -> None:
         raise NotImplementedError
 
+    def tell_so_far(self, entries: Sequence[Entry]) -> None:
+        """What happened in the turn before it is watched. A program has that from `show --json`."""
+
     @property
     def terminal(self) -> Console:
         raise NotImplementedError
@@ -146,6 +149,12 @@ class PersonViewer(Viewer):
 
     def tell_question(self, question: Question) -> None:
         self._records.tell(question)
+
+    def tell_so_far(self, entries: Sequence[Entry]) -> None:
+        open_ones = self.handle.facts.questions
+        for entry in entries:
+            if not (isinstance(entry.record, Question) and entry.record.call_id in open_ones):  # those are put when they are asked
+                self._records.tell(entry.record)
 
     def tell_delta(self, live: LiveDelta) -> None:
         self._records.tell_delta(live.delta)

@@ -1,0 +1,265 @@
+"""Makes the pictures in docs/pictures: the real program in a real terminal, drawn as SVG. Run by `make pictures ARGS="SCENE …"`.
+
+Everything is played on the scripted model, in a temporary home, so pictures need no key and show nothing of the machine's owner.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyte
+
+from understudy.testing import McpProcess
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs" / "pictures"
+LONGEST = 60.0  # seconds for one scene
+CELL_WIDTH, LINE_HEIGHT, EDGE = 8.4, 18.0, 14.0
+PAPER, INK = "#1e1e24", "#d8d8d8"
+COLOURS = {
+    "black": "#5c6370",
+    "red": "#e06c75",
+    "green": "#98c379",
+    "brown": "#e5c07b",
+    "blue": "#61afef",
+    "magenta": "#c678dd",
+    "cyan": "#56b6c2",
+    "white": "#d8d8d8",
+    "brightblack": "#7f848e",
+    "brightred": "#ff7b86",
+    "brightgreen": "#b5e890",
+    "brightbrown": "#ffd98a",
+    "brightblue": "#8cc8ff",
+    "brightmagenta": "#dd9bff",
+    "brightcyan": "#7fd8e4",
+    "brightwhite": "#ffffff",
+}
+
+
+class Stage(NamedTuple):
+    """A home and a project folder for one scene."""
+
+    home: Path
+    project: Path
+
+    def script(self, *answers: Any, **settings: str) -> None:
+        """Have a scripted model give these answers."""
+        path = self.home / "answers.json"
+        path.write_text(json.dumps(answers))
+        more = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        text = f'model_provider = "scripted"\n{more}[understudy]\nscripted_model = {json.dumps(str(path))}\n'
+        (self.home / "config.toml").write_text(text)
+
+    def environment(self, columns: int, lines: int) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        size = {"COLUMNS": str(columns), "LINES": str(lines), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        return {**kept, **size, "HOME": str(self.home.parent), "CODEX_HOME": str(self.home)}
+
+    def anonymous(self, text: str) -> str:
+        """Without the names of the machine that the picture is made on."""
+        names = {str(self.home.parent): "/home/me", str(ROOT): "/home/me/understudy", os.uname().release: "6.12"}
+        for name, stand_in in names.items():
+            text = text.replace(name, stand_in)
+        return text
+
+
+class Shot(NamedTuple):
+    """What to run, and what to type when a text appears. The picture is taken when `until` appears, or when the program ends."""
+
+    words: Sequence[str]
+    columns: int = 100
+    lines: int = 30
+    typed: Sequence[tuple[str, str]] = ()
+    until: str | None = None
+
+
+def photograph(stage: Stage, shot: Shot) -> pyte.Screen:
+    screen = pyte.Screen(shot.columns, shot.lines)
+    stream = pyte.Stream(screen)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", shot.lines, shot.columns, 0, 0))
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("understudy")), *shot.words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=stage.project,
+        env=stage.environment(shot.columns, shot.lines),
+        start_new_session=True,
+    )
+    os.close(theirs)
+    typed, seen, deadline = list(shot.typed), "", time.monotonic() + LONGEST
+    try:
+        while True:
+            ready, _, _ = select.select([ours], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise SystemExit(f"pictures: {shot.words} did not come to its end:\n{seen[-2000:]}")
+            try:
+                chunk = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other side is gone
+                chunk = b""
+            if not chunk:
+                return screen
+            text = stage.anonymous(chunk.decode(errors="replace"))
+            stream.feed(text)
+            seen += text
+            if typed and typed[0][0] in seen:
+                os.write(ours, typed.pop(0)[1].encode())
+                seen = ""
+            elif not typed and shot.until is not None and shot.until in seen:
+                return screen
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        os.close(ours)
+
+
+def draw(screen: pyte.Screen, title: str) -> str:
+    """The screen without its empty last lines, as SVG: one text element for each run of one style."""
+    rows = [row for row in range(screen.lines) if screen.display[row].strip()]
+    used = (rows[-1] + 1) if rows else 1
+    width, height = screen.columns * CELL_WIDTH + 2 * EDGE, (used + 1.6) * LINE_HEIGHT + EDGE
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{width:.0f}" height="{height:.0f}" rx="8" fill="{PAPER}"/>',
+        f'<text x="{EDGE}" y="{LINE_HEIGHT:.1f}" fill="#7f848e">$ {escape(title)}</text>',
+    ]
+    for row in range(used):
+        y = (row + 2.4) * LINE_HEIGHT
+        for start, text, style in _runs(screen, row):
+            x = EDGE + start * CELL_WIDTH
+            if style.paper:
+                top = y - LINE_HEIGHT * 0.75
+                size = f'width="{len(text) * CELL_WIDTH:.1f}" height="{LINE_HEIGHT}"'
+                parts.append(f'<rect x="{x:.1f}" y="{top:.1f}" {size} fill="{style.paper}"/>')
+            if text.strip():
+                bold = ' font-weight="bold"' if style.bold else ""
+                length = f'textLength="{len(text) * CELL_WIDTH:.1f}" lengthAdjust="spacingAndGlyphs" xml:space="preserve"'
+                parts.append(f'<text x="{x:.1f}" y="{y:.1f}" fill="{style.ink}"{bold} {length}>{escape(text)}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+class Style(NamedTuple):
+    ink: str
+    paper: str | None
+    bold: bool
+
+
+def _runs(screen: pyte.Screen, row: int) -> list[tuple[int, str, Style]]:
+    runs: list[tuple[int, str, Style]] = []
+    for column in range(screen.columns):
+        cell = screen.buffer[row][column]
+        ink, paper = _colour(cell.fg, INK), None if cell.bg == "default" else _colour(cell.bg, PAPER)
+        style = Style(paper or PAPER, ink, cell.bold) if cell.reverse else Style(ink, paper, cell.bold)
+        if runs and runs[-1][2] == style:
+            runs[-1] = (runs[-1][0], runs[-1][1] + cell.data, style)
+        else:
+            runs.append((column, cell.data, style))
+    return [(start, text.rstrip() if style.paper is None else text, style) for start, text, style in runs]
+
+
+def _colour(name: str, default: str) -> str:
+    if name == "default":
+        return default
+    return COLOURS.get(name) or f"#{name}"
+
+
+# -- the scenes
+
+
+def demo(_: Stage) -> Shot:
+    return Shot(["demo"], columns=110, lines=110)
+
+
+def resume(stage: Stage) -> Shot:
+    """A question that was open when its process was killed, put again at the terminal."""
+    push = {"call": "shell", "arguments": {"command": ["git", "push", "origin", "main"]}}
+    stage.script([{"say": "The tests pass. I publish the change now."}, push], {"say": "Published."}, approval_policy="untrusted")
+    thread = asyncio.run(_leave_at_a_question(stage))
+    return Shot(["resume", thread], until="[y]")
+
+
+async def _leave_at_a_question(stage: Stage) -> str:
+    async with McpProcess(cwd=stage.project, home=stage.home) as client:
+        client.call_tool("codex", {"prompt": "Publish what is on main", "cwd": str(stage.project)})
+        question = await client.next_question()
+        await client.kill()
+        return str(question.thread)
+
+
+def doctor(stage: Stage) -> Shot:
+    """With faults: a misspelt key, a provider whose key is missing, a folder others may write."""
+    (stage.home / "config.toml").write_text('model = "gpt-5"\nmodel_provider = "azure"\naproval_policy = "never"\n')
+    return Shot(["doctor"], columns=110, lines=60)
+
+
+def _many(stage: Stage) -> None:
+    titles = (
+        "Mend the date parser",
+        "Why is the build slow? Look at the caches first, then at the linker",
+        "Übersetze die Fehlermeldungen",
+        "Tidy up",
+    )
+    stage.script(*({"say": "Done."} for _ in titles))
+    asyncio.run(_begin(stage, titles))
+
+
+async def _begin(stage: Stage, titles: Sequence[str]) -> None:
+    async with McpProcess(cwd=stage.project, home=stage.home) as client:
+        for title in titles:
+            await client.call_tool("codex", {"prompt": title, "cwd": str(stage.project)})
+
+
+def conversations(stage: Stage) -> Shot:
+    _many(stage)
+    return Shot(["conversations"], columns=120)
+
+
+def conversations_narrow(stage: Stage) -> Shot:
+    _many(stage)
+    return Shot(["conversations"], columns=40)
+
+
+SCENES: dict[str, Callable[[Stage], Shot]] = {
+    "demo": demo,
+    "resume": resume,
+    "doctor": doctor,
+    "conversations": conversations,
+    "conversations-narrow": conversations_narrow,
+}
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or list(SCENES)
+    if unknown := [name for name in wanted if name not in SCENES]:
+        raise SystemExit(f"pictures: no scene {unknown[0]!r}; there are: {', '.join(SCENES)}")
+    PICTURES.mkdir(exist_ok=True)
+    for name in wanted:
+        with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
+            stage = Stage(Path(folder, "me", ".codex"), Path(folder, "me", "project"))
+            stage.home.mkdir(parents=True)
+            stage.project.mkdir()
+            shot = SCENES[name](stage)
+            screen = photograph(stage, shot)
+        (PICTURES / f"{name}.svg").write_text(draw(screen, " ".join(["understudy", *shot.words])))
+        print(f"docs/pictures/{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
