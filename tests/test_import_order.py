@@ -8,7 +8,21 @@ from pathlib import Path
 
 import pytest
 
-LAYERS = ("errors", "protocol", "places", "config", "store", "policy", "sandbox", "models", "tools", "engine", "servers", "cli")
+LAYERS = (
+    "errors",
+    "protocol",
+    "places",
+    "config",
+    "store",
+    "policy",
+    "sandbox",
+    "models",
+    "tools",
+    "engine",
+    "servers",
+    "bench",
+    "cli",
+)
 BESIDE = "testing"
 PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
 

@@ -90,6 +90,7 @@ def build_parser() -> Parser:
     _add_running(commands)
     _add_policy(commands)
     _add_models(commands)
+    _add_bench(commands)
     _add_state(commands)
     return parser
 
@@ -237,6 +238,33 @@ def _add_models(commands: Commands) -> None:
     _overrides(listing)
 
 
+def _add_bench(commands: Commands) -> None:
+    bench = _add(
+        commands,
+        "bench-agent",
+        "bench_agent",
+        "let an agent solve a folder of tasks, and judge it by hidden tests",
+        more="Asks the configured model, which may cost money; docs/bench-agent.md has the format of a task.",
+    )
+    bench.add_argument("-m", "--model", help="the model to ask (default: as configured)")
+    bench.add_argument("--tasks", metavar="DIR", help="the folder of tasks (default: those that understudy brings)")
+    bench.add_argument("--only", action="append", default=[], metavar="NAME", help="tasks of this name (may have * and ?) or tag")
+    bench.add_argument("--list", action="store_true", help="list the tasks")
+    bench.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="[NAME=]COMMAND",
+        help="run this agent beside ours, on the same tasks; {prompt}, {cwd} and {model} are filled in; may be given again",
+    )
+    bench.add_argument("--without-ours", action="store_true", help="run only the agents of --agent")
+    bench.add_argument("--repetitions", type=_positive, default=1, metavar="N", help="try each task N times (default: 1)")
+    bench.add_argument("--jobs", type=_positive, default=1, metavar="N", help="run N at once (default: 1)")
+    bench.add_argument("--json", metavar="FILE", help="write results to FILE; what is in it already is not run again")
+    bench.add_argument("--keep", metavar="DIR", help="keep the folder of each run here")
+    _overrides(bench)
+
+
 def _add_state(commands: Commands) -> None:
     doctor = _add(commands, "doctor", "doctor", "say what works here and what does not", more="Exit code 1 if something is broken.")
     _json(doctor)
@@ -273,6 +301,13 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, zero or more")
     return int(text)
+
+
+def _positive(text: str) -> int:
+    count = _count(text)
+    if count == 0:
+        raise argparse.ArgumentTypeError("0 is too few: at least 1 is needed")
+    return count
 
 
 def _seconds(text: str) -> float:

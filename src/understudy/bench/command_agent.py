@@ -1,0 +1,102 @@
+"""Another agent as a contender: a command, started in the folder of the task.
+
+`{prompt}`, `{cwd}` and `{model}` in its words are filled in; without a `{prompt}` the prompt is its standard input. It runs
+as whoever calls us and contains itself, or does not.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from understudy.bench.attempts import Attempt
+from understudy.bench.processes import end_group
+from understudy.bench.tasks import Task
+from understudy.bench.usage_lines import read_usage
+from understudy.errors import BadRequest
+
+LONGEST_ANSWER = 2000
+
+
+class CommandAgent:
+    def __init__(self, name: str, words: Sequence[str], model: str | None, env: Mapping[str, str]) -> None:
+        self.name = name
+        self._words = tuple(words)
+        self._model = model
+        self._env = env
+
+    def describe(self) -> dict[str, Any]:
+        return {"command": shlex.join(self._words), "model": self._model}
+
+    async def attempt(self, task: Task, work: Path, aside: Path) -> Attempt:
+        values = {"{prompt}": task.prompt, "{cwd}": str(work), "{model}": self._model or ""}
+        argv = [_filled(word, values) for word in self._words]
+        by_argument = any("{prompt}" in word for word in self._words)
+        began = time.monotonic()
+        with (aside / "stdout.log").open("wb") as out, (aside / "stderr.log").open("wb") as err:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=work,
+                env={**self._env, "PWD": str(work)},
+                stdin=asyncio.subprocess.DEVNULL if by_argument else asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+            timed_out = False
+            try:
+                async with asyncio.timeout(task.seconds):
+                    await process.communicate(None if by_argument else task.prompt.encode())
+            except TimeoutError:
+                timed_out = True
+            finally:
+                await end_group(process)
+        seconds = time.monotonic() - began
+        used = read_usage(aside / "stdout.log")
+        failed = not timed_out and process.returncode != 0
+        return Attempt(
+            ending="timeout" if timed_out else "failed" if failed else "completed",
+            seconds=seconds,
+            reason=f"exit code {process.returncode}: {_tail(aside / 'stderr.log', 500)}" if failed else None,
+            tokens=used.tokens,
+            usage=used.usage,
+            cost_usd=used.cost_usd,
+            answer=_tail(aside / "stdout.log", LONGEST_ANSWER),
+        )
+
+
+def read_command(text: str, model: str | None, env: Mapping[str, str]) -> CommandAgent:
+    """From `[NAME=]COMMAND`. Raises `BadRequest`."""
+    name, named, command = text.partition("=")
+    if not named or not name or not all(letter.isalnum() or letter in "-_." for letter in name):
+        name, command = "", text
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise BadRequest(f"the agent {text!r} is not a command that a shell would understand: {error}") from None
+    if not words:
+        raise BadRequest("an agent is a command, and this one is empty")
+    program = shutil.which(words[0], path=env.get("PATH", os.defpath))
+    if program is None:
+        raise BadRequest(f"the agent's program {words[0]!r} is not there, or cannot be started")
+    if model is None and any("{model}" in word for word in words):
+        raise BadRequest("the agent's command has {model} in it: name one with --model")
+    return CommandAgent(name or os.path.basename(words[0]), (os.path.abspath(program), *words[1:]), model, env)
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    """In one pass, so that a prompt which contains `{cwd}` stays as it is."""
+    return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], word)
+
+
+def _tail(path: Path, length: int) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4 * length))
+        return file.read().decode(errors="replace").strip()[-length:]
+    return ""

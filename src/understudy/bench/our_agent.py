@@ -1,0 +1,91 @@
+"""Our own agent as a contender: `understudy mcp-server`, a new one for each task, asked by the tool `codex`."""
+
+import asyncio
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from understudy import __version__
+from understudy.bench.attempts import Attempt
+from understudy.bench.mcp_call import McpServer, ServerGone
+from understudy.bench.tasks import Task
+
+NAME = "understudy"
+CANCEL_SECONDS = 10.0  # for the report of a turn that ran out of time
+OUR_PROGRAM = (sys.executable, "-P", "-m", "understudy")  # -P: a task's files are not imported from the current folder
+
+
+class OurAgent:
+    """`chosen` are the caller's `-c` flags, `fixed` those that make it a fair run; `cwd` is where the server is started."""
+
+    name = NAME
+
+    def __init__(
+        self, model: str | None, chosen: Sequence[str], fixed: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+    ) -> None:
+        self._model = model
+        self._chosen = tuple(chosen)
+        self._fixed = tuple(fixed)
+        self._cwd = cwd
+        self._env = env
+
+    def describe(self) -> dict[str, Any]:
+        settings = hashlib.sha256("\n".join(self._chosen).encode()).hexdigest()[:16]  # flags may hold keys
+        return {"version": __version__, "model": self._model, "settings": settings}
+
+    async def attempt(self, task: Task, work: Path, aside: Path) -> Attempt:
+        arguments: dict[str, Any] = {"prompt": task.prompt, "cwd": str(work)} | ({"model": self._model} if self._model else {})
+        command = [*OUR_PROGRAM, "mcp-server", *(word for flag in (*self._chosen, *self._fixed) for word in ("-c", flag))]
+        began = time.monotonic()
+        with (aside / "stderr.log").open("wb") as stderr:
+            try:
+                async with McpServer(command, cwd=self._cwd, env=self._env, stderr=stderr) as server:
+                    return await self._call(server, arguments, task.seconds, began)
+            except ServerGone as error:
+                said = (aside / "stderr.log").read_text(errors="replace").strip()[-500:]
+                reason = f"{error}: {said}" if said else str(error)
+                return Attempt(ending="failed", seconds=time.monotonic() - began, reason=reason)
+
+    async def _call(self, server: McpServer, arguments: Mapping[str, Any], limit: float, began: float) -> Attempt:
+        request = server.request("tools/call", {"name": "codex", "arguments": arguments})
+        answered = asyncio.ensure_future(server.result(request))
+        try:
+            done, _ = await asyncio.wait([answered], timeout=max(0.0, limit - (time.monotonic() - began)))
+            seconds = time.monotonic() - began
+            if done:
+                return _attempt(answered.result(), seconds)
+            server.cancel(request)
+            result: dict[str, Any] = {}
+            with suppress(TimeoutError, ServerGone):
+                result = await asyncio.wait_for(answered, CANCEL_SECONDS)
+            return _attempt(result, seconds, timed_out=True)
+        finally:
+            answered.cancel()
+
+
+def _attempt(result: Mapping[str, Any], seconds: float, *, timed_out: bool = False) -> Attempt:
+    content: dict[str, Any] = result.get("structuredContent") or {}
+    report: dict[str, Any] = content.get("report") or {}
+    answer = str(content.get("content") or "")
+    failed = bool(result.get("isError"))
+    tests = [run["passed"] for run in report.get("tests", ()) if "passed" in run]
+    return Attempt(
+        ending="timeout" if timed_out else "failed" if failed else "completed",
+        seconds=seconds,
+        reason=_failure(result) if failed and not timed_out else None,
+        tokens=report.get("tokens"),
+        usage=report.get("usage"),
+        cost_usd=report.get("cost_usd"),
+        answer=answer[:2000],
+        tests_passed=tests[-1] if tests else None,
+    )
+
+
+def _failure(result: Mapping[str, Any]) -> str:
+    texts = [str(part.get("text", "")) for part in result.get("content", ())]
+    return (texts[0] if texts else json.dumps(result))[:1000]
