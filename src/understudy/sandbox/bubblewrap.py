@@ -3,6 +3,7 @@
 import os
 
 from understudy.sandbox.spec import Command, Containment
+from understudy.sandbox.taking import in_session_of_its_own
 
 # A shell of the sandbox executes the command, so that a missing program ends with 127 as it does elsewhere.
 _EXECUTE = ("/bin/sh", "-c", 'exec "$@"', "sh")
@@ -43,7 +44,8 @@ def command_line(
         elif os.path.exists(real):
             words += ["--ro-bind", "/dev/null", real]
     words += ["--seccomp", str(seccomp), "--chdir", command.cwd, "--"]
-    return (*words, *_EXECUTE, *command.argv)
+    session = in_session_of_its_own() if command.on_terminal else ()
+    return (*words, *session, *_EXECUTE, *command.argv)
 
 
 def _temporary(private_tmp: str | None, roots: tuple[str, ...], workspace: str) -> list[str]:

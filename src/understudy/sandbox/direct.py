@@ -4,14 +4,19 @@ A process group takes the place of the PID namespace: what leaves the group is n
 """
 
 import asyncio
+import fcntl
 import os
 import signal
+import struct
+import termios
 import time
 from collections.abc import Callable
 from functools import partial
 
 from understudy.protocol.choices import OutputStream
+from understudy.sandbox.control import Control
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult
+from understudy.sandbox.taking import at_head_of_session
 
 _CHUNK = 65536
 _GRACE_SECONDS = 0.2
@@ -21,12 +26,19 @@ _MOST_DRAINED = 1 << 20  # more than a pipe holds
 class _Pipe:
     """One output stream. Our own pipe: the event loop's would hold back the news of the end until every writer is gone."""
 
-    def __init__(self, stream: OutputStream, on_output: Callable[[OutputStream, bytes], None]) -> None:
+    def __init__(
+        self, stream: OutputStream, on_output: Callable[[OutputStream, bytes], None], control: Control | None = None
+    ) -> None:
+        """`control`: it is a terminal, which takes input too."""
         self._stream: OutputStream = stream
         self._on_output = on_output
         self._loop = asyncio.get_running_loop()
-        self._reader, self.writer = os.pipe()
+        self._control = control
+        self._reader, self.writer = os.pipe() if control is None else os.openpty()
         os.set_blocking(self._reader, False)
+        if control is not None:
+            fcntl.ioctl(self.writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+            control.attach(self._loop, self._reader)
         self._loop.add_reader(self._reader, self._read)
         self.failure: Exception | None = None
         self._end: Callable[[], None] | None = None
@@ -42,6 +54,8 @@ class _Pipe:
             chunk = os.read(self._reader, _CHUNK)
         except BlockingIOError:
             return False
+        except OSError:  # how a terminal says that all have left it
+            chunk = b""
         if not chunk:
             self._loop.remove_reader(self._reader)
             return False
@@ -58,6 +72,8 @@ class _Pipe:
         for _ in range(_MOST_DRAINED // _CHUNK):
             if not self._read():
                 break
+        if self._control is not None:
+            self._control.end()
         self._loop.remove_reader(self._reader)
         os.close(self._reader)
 
@@ -69,11 +85,16 @@ async def run_directly(
     env: dict[str, str],
     timeout: float | None,
     on_output: Callable[[OutputStream, bytes], None],
+    control: Control | None = None,
 ) -> CommandResult:
     """Run to the end; however this is left, the command's process group has ended."""
-    pipes = [_Pipe("stdout", on_output), _Pipe("stderr", on_output)]
+    if control is not None and control.terminal:
+        argv = (*at_head_of_session(), *argv)
+        pipes = [_Pipe("stdout", on_output, control)]
+    else:
+        pipes = [_Pipe("stdout", on_output), _Pipe("stderr", on_output)]
     try:
-        result = await _run(argv, cwd, env, timeout, pipes)
+        result = await _run(argv, cwd, env, timeout, pipes, control)
     finally:
         for pipe in pipes:
             pipe.close()
@@ -83,22 +104,32 @@ async def run_directly(
     return result
 
 
-async def _run(argv: tuple[str, ...], cwd: str, env: dict[str, str], timeout: float | None, pipes: list[_Pipe]) -> CommandResult:
+async def _run(
+    argv: tuple[str, ...],
+    cwd: str,
+    env: dict[str, str],
+    timeout: float | None,
+    pipes: list[_Pipe],
+    control: Control | None,
+) -> CommandResult:
     began = time.monotonic()
-    out, err = (pipe.writer for pipe in pipes)
+    out, err = pipes[0].writer, pipes[-1].writer
+    source = out if len(pipes) == 1 else asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv, cwd=cwd, env=env, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            *argv, cwd=cwd, env=env, stdin=source, stdout=out, stderr=err, start_new_session=True
         )
     except OSError as error:
         code = NOT_RUN if error.filename == cwd else NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         return CommandResult(code, time.monotonic() - began, spawn_error=f"{error.strerror} (os error {error.errno})")
     finally:
-        os.close(out)
-        os.close(err)
+        for descriptor in {out, err}:
+            os.close(descriptor)
     for pipe in pipes:
         pipe.end_by(partial(_signal_group, process.pid, signal.SIGKILL))
     timed_out = False
+    if control is not None:
+        control.begin(partial(_signal_group, process.pid, signal.SIGTERM))
     try:
         async with asyncio.timeout(timeout):
             await process.wait()

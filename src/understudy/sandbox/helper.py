@@ -12,6 +12,7 @@ from pathlib import Path
 
 from understudy.sandbox.cell import placeholder
 from understudy.sandbox.cell.plan import FULL, Kind, Plan
+from understudy.sandbox.control import Control
 from understudy.sandbox.running import OnOutput, Running
 
 logger = logging.getLogger(__name__)
@@ -90,14 +91,14 @@ class Helper:
     def spare_pid(self) -> int | None:
         return None if self._spare is None else self._spare.pid
 
-    def start(self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = ()) -> Running:
+    def start(self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = (), *, control: Control | None = None) -> Running:
         """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures.
 
         `extra` are descriptors for the command to have from number 4 on; they are closed here.
         """
         identifier = self._next
         self._next += 1
-        running = Running(self._loop, plan, on_output)
+        running = Running(self._loop, plan, on_output, control)
         self._follow(running)
         if self.dead:
             for descriptor in (*running.writers, *extra):
@@ -116,12 +117,12 @@ class Helper:
         self._send()
         return running
 
-    def start_held(self, plan: Plan, on_output: OnOutput) -> Running | None:
+    def start_held(self, plan: Plan, on_output: OnOutput, control: Control | None = None) -> Running | None:
         """Have a command set up that does not begin before `release`; None where that cannot be had."""
         if self._spare is None or plan.shape != FULL:
             return None
         plan.held = True
-        running = Running(self._loop, plan, on_output)
+        running = Running(self._loop, plan, on_output, control)
         if self._give_to_spare(plan, running):
             self._follow(running)
             return running

@@ -84,6 +84,7 @@ def plain_plan(command: Command, open_files: int) -> Plan:
         cwd=os.fsencode(command.cwd),
         folder=command.folder,
         open_files=open_files,
+        terminal=command.on_terminal,
     )
 
 
@@ -130,6 +131,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         tmp_files=limits.tmp_files or 0,
         disk_free_mb=limits.disk_free_mb or 0,
         open_files=open_files,
+        terminal=command.on_terminal,
     )
 
 

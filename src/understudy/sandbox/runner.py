@@ -81,7 +81,8 @@ class Sandbox:
             plan = await self._plan(command)
             if plan.shape != FULL:  # placeholders are covered in a cell, but would be in the way of this one
                 await self.tidied()
-            running = self._ready().start_held(plan, on_output) if command.clearance is not None else None
+            held = command.clearance is not None
+            running = self._ready().start_held(plan, on_output, command.control) if held else None
         except (SandboxError, HelperDied, OSError) as error:
             return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
         if command.clearance is not None:
@@ -145,11 +146,11 @@ class Sandbox:
     def _start(self, plan: Plan, command: Command, on_output: OnOutput) -> Running:
         helper = self._ready()  # it may have died meanwhile
         if plan.shape != BUBBLEWRAP or command.containment is None:
-            return helper.start(plan, on_output)
+            return helper.start(plan, on_output, control=command.control)
         code = seccomp.program(syscalls.machine(), network=plan.network, own_namespaces=True, unix_sockets=plan.unix_sockets)
         descriptor = as_file(code)
         os.lseek(descriptor, 0, os.SEEK_SET)
-        return helper.start(plan, on_output, (descriptor,))
+        return helper.start(plan, on_output, (descriptor,), control=command.control)
 
     def _ready(self) -> Helper:
         if self._helper is None or self._helper.dead:
@@ -177,7 +178,10 @@ class Sandbox:
             argv = seatbelt.command_line(argv, command.containment, real_roots(command, command.containment))
         if command.clearance is not None:
             await command.clearance()
-        return await run_directly(argv, cwd=command.cwd, env=command.env, timeout=time_limit(command), on_output=on_output)
+        seconds = time_limit(command)
+        return await run_directly(
+            argv, cwd=command.cwd, env=command.env, timeout=seconds, on_output=on_output, control=command.control
+        )
 
 
 async def _clear(clearance: Callable[[], Awaitable[None]], held: Running | None) -> None:

@@ -1,6 +1,7 @@
 """One command under way, seen from the server: its output, its end, and how to bring that about."""
 
 import asyncio
+import errno
 import fcntl
 import os
 import signal
@@ -12,12 +13,14 @@ from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import placeholder
 from understudy.sandbox.cell.orders import END, TERM
 from understudy.sandbox.cell.plan import FULL, Plan
+from understudy.sandbox.control import Control
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult, LimitName
 
 OnOutput = Callable[[OutputStream, bytes], None]
 
 _CHUNK = 65536
 _READS_PER_TURN = 4
+_AT_ONCE, _REST_SECONDS = 1 << 18, 0.01  # of a command that may run for long: 25 MB a second at most
 _PIPE_SIZE = 1 << 18
 _GRACE_SECONDS = 0.2
 _ANSWER_SECONDS = 0.1
@@ -30,8 +33,12 @@ _LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes"
 class Running:
     """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput, control: Control | None = None) -> None:
+        """`control`: it may run for long, and its output is read at a bounded rate."""
         self._loop = loop
+        self._control = control
+        self._master = -1  # of its terminal
+        self._read_since_rest = 0
         self.plan = plan
         self.covers: list[bytes] = []  # placeholders that it made; the helper removes them
         self._on_output = on_output
@@ -51,6 +58,8 @@ class Running:
         self._lost = False
         self._status_ended = False
         self._readers: dict[int, OutputStream] = {out: "stdout", err: "stderr"}
+        if control is not None:
+            control.begin(self.stop)
         os.set_blocking(self._status, False)
         loop.add_reader(self._status, self._read_status)
         for reader in self._readers:
@@ -115,10 +124,18 @@ class Running:
 
     def _expire(self) -> None:
         self._timed_out = True
+        self.stop()
+
+    def stop(self) -> None:
+        """Ask it to end; a moment later it is ended."""
+        if self._closed:
+            return
         if self._pidfd < 0:
             self._killed = True  # `started` ends it
             return
         self._order(TERM)
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = self._loop.call_later(_GRACE_SECONDS, self._kill)
 
     def _kill(self) -> None:
@@ -141,16 +158,31 @@ class Running:
 
     def _read(self, reader: int) -> None:
         for _ in range(_READS_PER_TURN):
-            try:
-                chunk = os.read(reader, _CHUNK)
-            except BlockingIOError:
+            chunk = _read_output(reader)
+            if chunk is None:
                 return
             if not chunk:
                 self._close_reader(reader)
                 return
             self._pass_on(self._readers[reader], chunk)
-            if len(chunk) < _CHUNK:
+            if self._control is not None and self._rests(reader, len(chunk)):
                 return
+            if len(chunk) < _CHUNK and reader != self._master:
+                return
+
+    def _rests(self, reader: int, read: int) -> bool:
+        """Nobody may be waiting for what it prints, for hours: a flood of it must not take up the server."""
+        self._read_since_rest += read
+        if self._read_since_rest < _AT_ONCE:
+            return False
+        self._read_since_rest = 0
+        self._loop.remove_reader(reader)
+        self._loop.call_later(_REST_SECONDS, self._read_on, reader)
+        return True
+
+    def _read_on(self, reader: int) -> None:
+        if reader in self._readers:
+            self._loop.add_reader(reader, self._read, reader)
 
     def _pass_on(self, stream: OutputStream, chunk: bytes) -> None:
         if self._failure is not None:
@@ -163,7 +195,7 @@ class Running:
 
     def _read_status(self) -> None:
         try:
-            block = os.read(self._status, 4096)
+            block = self._receive()
         except BlockingIOError:
             return
         except ConnectionResetError:  # it has ended without reading our last order
@@ -177,14 +209,40 @@ class Running:
         elif _is_final(self._report):
             self._finish()
 
+    def _receive(self) -> bytes:
+        if not self.plan.terminal:
+            return os.read(self._status, 4096)
+        endpoint = socket.socket(fileno=self._status)
+        try:
+            block, descriptors, _, _ = socket.recv_fds(endpoint, 4096, 1, socket.MSG_CMSG_CLOEXEC)
+        finally:
+            endpoint.detach()
+        for master in descriptors:
+            self._attach_terminal(master)
+        return block
+
+    def _attach_terminal(self, master: int) -> None:
+        os.set_blocking(master, False)
+        self._master = master
+        self._readers[master] = "stdout"
+        self._loop.add_reader(master, self._read, master)
+        if self._control is not None:
+            self._control.attach(self._loop, master)
+
     def _ended(self) -> None:
         """The watching process is gone, and with it everything it watched."""
         self._loop.remove_reader(self._pidfd)
-        while block := _read_some(self._status):
+        while block := self._receive_some():
             self._report += block
         if not _is_final(self._report):  # it may not have come to telling us all its placeholders
             placeholder.remove_all(self.plan.roots, self.plan.protected)
         self._finish()
+
+    def _receive_some(self) -> bytes:
+        try:
+            return self._receive()
+        except (BlockingIOError, ConnectionResetError):
+            return b""
 
     def _finish(self) -> None:
         """Nothing of the command runs any more, so what is in the pipes now is all there will be."""
@@ -197,13 +255,9 @@ class Running:
         self._settle(self._result([line for line in lines if not line.startswith(("cover ", "stray ", "note "))]))
 
     def _drain(self, reader: int) -> None:
-        for _ in range(_PIPE_SIZE * 4 // _CHUNK):
-            try:
-                chunk = os.read(reader, _CHUNK)
-            except BlockingIOError:
-                return
-            if not chunk:
-                return
+        left = _PIPE_SIZE * 4  # in case somebody else holds the other end
+        while left > 0 and (chunk := _read_output(reader)):
+            left -= len(chunk)
             self._pass_on(self._readers[reader], chunk)
 
     def _result(self, report: list[str]) -> CommandResult:
@@ -251,12 +305,16 @@ class Running:
             self.done.set_result(result)
 
     def _close_reader(self, reader: int) -> None:
+        if reader == self._master and self._control is not None:
+            self._control.end()
         self._loop.remove_reader(reader)
         del self._readers[reader]
         os.close(reader)
 
     def _close(self) -> None:
         self._closed = True
+        if self._control is not None:
+            self._control.end()
         self._close_gate()
         for reader in list(self._readers):
             self._close_reader(reader)
@@ -274,10 +332,15 @@ def _retrieve(done: "asyncio.Future[CommandResult]") -> None:
         done.exception()
 
 
-def _read_some(pipe: int) -> bytes:
+def _read_output(reader: int) -> bytes | None:
+    """None: nothing now. Nothing at all comes once every writer has closed it."""
     try:
-        return os.read(pipe, 4096)
-    except (BlockingIOError, ConnectionResetError):
+        return os.read(reader, _CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno != errno.EIO:  # how a terminal says it
+            raise
         return b""
 
 

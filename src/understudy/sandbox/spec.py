@@ -6,6 +6,7 @@ from typing import Literal
 
 from understudy.places.resolving import Place
 from understudy.protocol.choices import NetworkMode, SandboxMode
+from understudy.sandbox.control import Control
 
 LimitName = Literal["memory", "disk", "processes", "tmp"]
 RungName = Literal["full", "landlock", "bubblewrap", "seatbelt"]
@@ -57,6 +58,11 @@ class Command:
     # Leave to begin: nothing is executed before it returns, nor if it raises. The sandbox may be set up meanwhile.
     clearance: Callable[[], Awaitable[None]] | None = None
     folder: tuple[int, int] | None = None  # device and inode that `cwd` has to have, where it is not contained
+    control: Control | None = None  # a hold on it while it runs; it may ask for a terminal
+
+    @property
+    def on_terminal(self) -> bool:
+        return self.control is not None and self.control.terminal
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,8 @@ def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
         rules.allow(plan.private_tmp, landlock.changes(abi) | reading)
     for name in _DEVICES:  # and no others: the terminals of this user are among them
         rules.allow(b"/dev/" + name, landlock.DEVICE | reading)
+    if plan.own_terminal:
+        rules.allow(plan.own_terminal, landlock.DEVICE | reading)
     _allow_reading_but(rules, [*hidden, b"/dev"])
     rules.enforce()
 

@@ -16,8 +16,9 @@ from . import confine, identity, kernel, landlock, supervise
 from .guards import Guards
 from .mounts import Machine, View
 from .orders import Orders
-from .plan import FULL, LANDLOCK, PLAIN, Kind, Plan
+from .plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Kind, Plan
 from .supervise import Descendants, Namespace, Watch
+from .terminal import Terminal
 
 NOT_RUN = 125
 _ENOENT, _ENOEXEC, _ENOTDIR = 2, 8, 20
@@ -74,6 +75,7 @@ class Cell:
         self._ledger = -1
         self._leave: _socket.socket | None = None  # where leave to begin comes, if it is to be waited for
         self._view: View | None = None
+        self._terminal: Terminal | None = None
         self._running = 0
         self.begun = False  # whether the command is executed, so that what fails now does not mean that it was not
 
@@ -158,6 +160,9 @@ class Cell:
         private_tmp = self._plan.private_tmp if view is None else b"/tmp" if view.has_private_tmp else b""
         # Before the start: a disk can be filled in no time.
         guards = Guards(self._plan, own_proc=own_proc, count_processes=count, private_tmp=private_tmp)
+        if self._plan.terminal:
+            self._terminal = Terminal(self.status, self._plan.owner if view is None else None)
+            self._plan.own_terminal = self._terminal.path
         command = start()
         if command is None:
             return
@@ -241,6 +246,8 @@ class Cell:
             if not self._change_folder():
                 return None
             self._arrange_descriptors()
+            if self._terminal is not None and self._plan.shape != BUBBLEWRAP:  # there a process inside takes it
+                self._terminal.take()
             confine.limit(self._plan, running=self._running)
             confine.limit_open_files(self._plan)
             supervise.unblock_signals()
@@ -281,7 +288,12 @@ class Cell:
 
     def _arrange_descriptors(self) -> None:
         """1, 2, then the status pipe, which closes itself on exec, then what the command is to keep. 0 is /dev/null already."""
-        wanted = [self._out, self._err, self.status, *self._kept]
+        outputs = (self._out, self._err)
+        if self._terminal is not None:
+            outputs = (self._terminal.descriptor, self._terminal.descriptor)
+            os.dup2(self._terminal.descriptor, 0)
+            self._terminal.descriptor = 0
+        wanted = [*outputs, self.status, *self._kept]
         if min(wanted) <= len(wanted):
             wanted = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in wanted]
         for target, source in enumerate(wanted, 1):
@@ -294,7 +306,10 @@ class Cell:
         if not self._plan.argv:
             report(self.status, b"exit 0")
             return None
+        actions: list[tuple[int, int, bytes, int, int] | tuple[int, int, int]]
         actions = [(os.POSIX_SPAWN_DUP2, self._out, 1), (os.POSIX_SPAWN_DUP2, self._err, 2)]
+        if self._terminal is not None:
+            actions = self._terminal.open_in_child()
         actions += [(os.POSIX_SPAWN_DUP2, source, 3 + index) for index, source in enumerate(self._kept)]
         pids: list[int] = []
 

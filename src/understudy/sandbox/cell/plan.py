@@ -41,6 +41,8 @@ class Plan:
         disk_free_mb: int = 0,
         open_files: int = 0,
         held: bool = False,
+        terminal: bool = False,
+        own_terminal: bytes = b"",
     ) -> None:
         self.shape = shape
         self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
@@ -66,6 +68,8 @@ class Plan:
         self.disk_free_mb = disk_free_mb
         self.open_files = open_files
         self.held = held  # a cell that waited is to wait once more, when all is set up, for leave to begin
+        self.terminal = terminal  # it gets one: standard input and both outputs are that
+        self.own_terminal = own_terminal  # its path, once it is there
 
     @property
     def kind(self) -> Kind:
