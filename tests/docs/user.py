@@ -83,6 +83,7 @@ def make_user(folder: Path) -> User:
     user = User(folder)
     for place in (user.home, user.project, user.project.parent / "cache", folder / "bin"):
         place.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q"], cwd=user.project, check=True, capture_output=True)
     for name in OTHERS:
         _program(folder / "bin" / name, STAND_IN.format(python=sys.executable, record=str(folder / "theirs"), name=name))
     _program(folder / "bin" / "understudy", OURS.format(python=sys.executable, record=str(folder / "ours")))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol
 
-from understudy import __version__
 from understudy.cli.ending import INTERRUPTED
+from understudy.cli.exec_options import ACTIONS, OPTIONS, is_exec
+from understudy.cli.naming import program_name, version_text
 from understudy.cli.parsing import Parser
 from understudy.cli.streams import prepare_streams, silence
 from understudy.errors import AgentError
@@ -46,6 +47,10 @@ def run(words: Sequence[str]) -> int:
 def _carry_out(words: list[str]) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
+    if is_exec(words):
+        from understudy.cli.exec import run as run_exec
+
+        return run_exec(words)
     ours, theirs = _split(words)
     parser = build_parser()
     parser.refuse_misspelt_options(ours)
@@ -80,10 +85,11 @@ class Commands(Protocol):
 
 
 def build_parser() -> Parser:
-    parser = Parser(prog="understudy", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("--version", action="version", version=f"understudy {__version__}")
+    parser = Parser(prog=program_name(), description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("--version", action="version", version=version_text())
     parser.set_defaults(act=None, help_of=parser)
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_exec(commands)
     _add_serving(commands)
     _add_conversations(commands)
     _add_transfer(commands)
@@ -105,6 +111,22 @@ def _add(
 
     parser.set_defaults(act=act)
     return parser
+
+
+def _add_exec(commands: Commands) -> None:
+    """For the list of commands and for completion; `exec_options` reads the words."""
+    exec_ = commands.add_parser("exec", help="give the agent one task, and get its answer", description="", aliases=["e"])
+    for option in OPTIONS:
+        if option.field == "help" or option.hidden:
+            continue
+        names = [name for name in option.names if name != "--experimental-json"]
+        if option.kind == "flag":
+            exec_.add_argument(*names, action="store_true", help=option.help)
+        else:
+            choices = option.choices or None
+            exec_.add_argument(*names, metavar=None if choices else option.metavar, choices=choices, help=option.help)
+    exec_.add_argument("words", nargs="*", choices=[*ACTIONS, "PROMPT"], help="what to do, or which conversation to go on with")
+    exec_.set_defaults(act=None, help_of=exec_)
 
 
 def _add_serving(commands: Commands) -> None:

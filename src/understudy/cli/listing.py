@@ -79,8 +79,8 @@ def _row(listed: Listed, status: Status, length: int, now: float) -> _Row:
         _ago(now - listed.updated_at),
         status,
         str(summary.message_count),
-        tokens_text(summary),
-        cost_text(summary),
+        tokens_text(summary.tokens),
+        cost_text(summary.cost_usd),
         one_line(_short_folder(summary.cwd)),
         one_line(summary.title),
     )

@@ -23,6 +23,13 @@ def main() -> int:
             from understudy.servers.mcp.start import serve
 
             return serve()
+        if words and (words[0] in ("exec", "e") or words[0].startswith("-")):
+            from understudy.cli.exec_options import is_exec
+
+            if is_exec(words):
+                from understudy.cli.exec import run as run_exec
+
+                return run_exec(words)
         from understudy.cli.commands import run
 
         return run(words)

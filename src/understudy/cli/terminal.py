@@ -1,6 +1,8 @@
 """A person's terminal: colours where it has them, whole lines where it is none. What others wrote is made harmless first."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
@@ -11,15 +13,31 @@ from understudy.policy.visible import TerminalText, make_visible, strip_terminal
 _TOKEN = re.compile(r"\n|[^\S\n]+|\S+")
 
 
-class _Console(Console):
+class TerminalConsole(Console):
     """Prints text as it is: brackets in it are never taken for styles, whoever wrote them."""
+
+    mid_line = False  # what was printed last goes on in the same line
+    before_print: Callable[[], None] | None = None
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if self.before_print is not None:
+            self.before_print()
+        super().print(*objects, **options)
+        last = objects[-1] if objects else ""
+        told = last.plain if isinstance(last, Text) else str(last)
+        self.mid_line = options.get("end", "\n") == "" and not told.endswith("\n")
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError from None  # for `commands`, which ends every command alike; rich would end with exit code 1
 
 
-def open_console(*, stderr: bool = False) -> Console:
-    console = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+def open_console(*, stderr: bool = False, color: str = "auto") -> TerminalConsole:
+    """`color`: `always`, `never`, or `auto`: where there is a terminal that has some."""
+    console = TerminalConsole(
+        stderr=stderr, highlight=False, markup=False, emoji=False, force_terminal=True if color == "always" else None
+    )
+    if color == "never":
+        console.no_color = True
     console.soft_wrap = not console.is_terminal  # a file or a pipe gets lines as they are
     return console
 

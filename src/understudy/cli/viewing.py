@@ -35,7 +35,7 @@ class Viewer:
         self.following = handle.follow(self)
         self._told_questions: list[Question] = []  # those that were told as records
         self._interrupted = False
-        self._asking = _Asking(self._answer, self._leave)
+        self._asking = Asking(self._answer, self._leave)
 
     def interrupt(self) -> None:
         """The person wants it to stop. The second time, or where nothing can be interrupted any more, only the watching ends."""
@@ -187,7 +187,7 @@ class JsonViewer(Viewer):
         sys.stdout.buffer.flush()
 
 
-class _Asking:
+class Asking:
     """Reads a person's answers from the terminal without keeping the event loop from anything. One question at a time."""
 
     def __init__(self, answer: Callable[[str, Decision], None], leave: Callable[[], None]) -> None:

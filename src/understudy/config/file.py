@@ -26,9 +26,14 @@ class ConfigFile(msgspec.Struct, frozen=True):
 _read_files: dict[Path, tuple[_Stamp, ConfigFile]] = {}
 
 
-def read_config_file(home: Path) -> ConfigFile:
-    """`config.toml` of the configuration folder; one that is not there is empty. Raises `ConfigError` with the place of a slip."""
-    path = home / "config.toml"
+def absent_file(home: Path) -> ConfigFile:
+    """As if there were none."""
+    return _absent(home / "config.toml")
+
+
+def read_config_file(home: Path, name: str = "config.toml") -> ConfigFile:
+    """A file of the configuration folder; one that is not there is empty. Raises `ConfigError` with the place of a slip."""
+    path = home / name
     try:
         stamp = _stamp(os.stat(path))
     except FileNotFoundError:

@@ -47,7 +47,7 @@ _TABLES: Tree = {
     "shell_environment_policy": _names("""
         inherit ignore_default_excludes exclude set include_only experimental_use_profile
     """),
-    "tools": _names("web_search web_search_request view_image"),
+    "tools": _names("web_search web_search_request view_image update_plan"),
     "understudy": {
         **_names("wire events thread_in_text scripted_model record replay"),
         "budget": {**_BUDGET, "call": _BUDGET},

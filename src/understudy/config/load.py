@@ -13,10 +13,11 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from understudy.config.file import ConfigFile, read_config_file
+from understudy.config.file import ConfigFile, absent_file, read_config_file
 from understudy.config.home import expand, state_dir
 from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
 from understudy.config.overrides import Assignment, apply, assignments, merge
+from understudy.config.profiles import Profile, choose_profile
 from understudy.config.project import ProjectLayer, project_files, read_project_layer
 from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
 from understudy.config.sandbox import read_sandbox
@@ -47,14 +48,21 @@ def load_config(
     overrides: Overrides,
     *,
     cli: Sequence[tuple[str, Any]] = (),
+    defaults: Tree | None = None,
+    reads_user_file: bool = True,
     server_cwd: Path,
     env: Mapping[str, str],
 ) -> Config:
-    """The configuration a conversation starts or goes on with. Raises `ConfigError`, which names key, place and expected value."""
-    file = read_config_file(home)
+    """The configuration a conversation starts or goes on with. Raises `ConfigError`, which names key, place and expected value.
+
+    `defaults` stand where nobody has set anything.
+    """
+    file = read_config_file(home) if reads_user_file else absent_file(home)
+    if defaults:
+        file = msgspec.structs.replace(file, tree=merge(defaults, file.tree))
     settings = [*assignments(cli, "`-c`"), *assignments((overrides.config or {}).items(), "the `config` argument")]
     laid_over = apply(file.tree, settings)
-    profile = _choose_profile(overrides, laid_over, file)
+    profile = choose_profile(overrides, laid_over, file)
     warnings = _judge_keys(settings, profile, file)
     cwd = _find_cwd(overrides.cwd, server_cwd, env)
     project: ProjectLayer | None = None
@@ -71,8 +79,18 @@ def load_config(
 class Configs:
     """Configurations for one process. One that was made stands as long as what it was made from."""
 
-    def __init__(self, cli: Sequence[tuple[str, Any]], server_cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        cli: Sequence[tuple[str, Any]],
+        server_cwd: Path,
+        env: Mapping[str, str],
+        *,
+        defaults: Tree | None = None,
+        reads_user_file: bool = True,
+    ) -> None:
         self._cli = cli
+        self._defaults = defaults
+        self._reads_user_file = reads_user_file
         self._server_cwd = server_cwd
         self._env = env
         self._known: OrderedDict[bytes, tuple[ConfigFile, _FolderStamp, Config]] = OrderedDict()
@@ -86,7 +104,15 @@ class Configs:
             if read_config_file(home) is file and _folder_stamp(config.cwd) == folder and not project_files(config.cwd, home):
                 return config
         file = read_config_file(home)
-        config = load_config(home, overrides, cli=self._cli, server_cwd=self._server_cwd, env=self._env)
+        config = load_config(
+            home,
+            overrides,
+            cli=self._cli,
+            defaults=self._defaults,
+            reads_user_file=self._reads_user_file,
+            server_cwd=self._server_cwd,
+            env=self._env,
+        )
         if known is not None and known[2] == config:
             config = known[2]  # the same one, so that what was prepared from it is found
         folder = _folder_stamp(config.cwd)
@@ -112,39 +138,15 @@ def _folder_stamp(cwd: Path) -> _FolderStamp:
 
 def _reads_more(config: Config, overrides: Overrides) -> bool:
     """Whether other files have a part in it."""
-    return config.base_instructions is not None and overrides.base_instructions is None
+    return overrides.profile is not None or (config.base_instructions is not None and overrides.base_instructions is None)
 
 
-class _Profile(msgspec.Struct, frozen=True):
-    name: str | None
-    tree: Tree
-
-
-def _choose_profile(overrides: Overrides, laid_over: Tree, file: ConfigFile) -> _Profile:
-    name = overrides.profile
-    if name is None:
-        name = laid_over.get("profile")
-        if name is not None and not isinstance(name, str):
-            raise ConfigError(f"invalid type in `profile`: it should be the name of a table under [profiles] in {file.path}")
-    if not name:
-        return _Profile(None, {})
-    profiles = laid_over.get("profiles")
-    found: object = cast(Tree, profiles).get(name) if isinstance(profiles, Mapping) else None
-    if not isinstance(found, Mapping):
-        there = ", ".join(f"`{known}`" for known in cast(Tree, profiles)) if isinstance(profiles, Mapping) else ""
-        hint = f"Profiles there: {there}." if there else "It has none."
-        raise ConfigError(f"config profile `{name}` not found\nProfiles are the tables [profiles.NAME] of {file.path}. {hint}")
-    return _Profile(name, cast(Tree, found))
-
-
-def _find_origin(
-    key: str, settings: Sequence[Assignment], profile: _Profile, file: ConfigFile, project: ProjectLayer | None
-) -> str:
+def _find_origin(key: str, settings: Sequence[Assignment], profile: Profile, file: ConfigFile, project: ProjectLayer | None) -> str:
     for setting in reversed(settings):
         if setting.key == key or key.startswith(setting.key + ".") or setting.key.startswith(key + "."):
             return setting.origin
     if _holds(profile.tree, key):
-        return f"profile `{profile.name}` in {file.path}"
+        return profile.place(file.path)
     if project is not None and not _holds(file.tree, key):
         return next((path for path, tree in reversed(project.origins) if _holds(tree, key)), str(file.path))
     return str(file.path)
@@ -157,9 +159,10 @@ def _holds(tree: Tree, key: str) -> bool:
         return False
 
 
-def _judge_keys(settings: Sequence[Assignment], profile: _Profile, file: ConfigFile) -> tuple[str, ...]:
+def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFile) -> tuple[str, ...]:
     """What the user should know about keys that do not count. Raises `ConfigError` where one of them guards something."""
     found = [(slip, str(file.path)) for slip in file.slips]
+    found += [(slip, str(profile.file)) for slip in profile.slips]
     for setting in settings:
         found += [(slip, setting.origin) for slip in find_slips(apply({}, [setting]))]
     for slip, where in found:

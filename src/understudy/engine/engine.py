@@ -13,6 +13,7 @@ from understudy.config.home import find_home, state_dir
 from understudy.config.load import Configs
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
+from understudy.config.schema import Tree
 from understudy.engine.commands import Commands
 from understudy.engine.conversation import Conversation
 from understudy.engine.eager import EagerTasks
@@ -50,15 +51,20 @@ class Engine:
         self,
         *,
         cli: Sequence[tuple[str, Any]] = (),
+        defaults: Tree | None = None,
+        reads_user_file: bool = True,
         env: Mapping[str, str] | None = None,
         open_log: Callable[[Path, asyncio.AbstractEventLoop], Store] = open_store,
     ) -> None:
+        """`cli` goes over the user's file, `defaults` under it."""
         self._home: Path | None = None
         self._env = dict(os.environ if env is None else env)
         self._server_cwd = Path.cwd()
         self._loop = asyncio.get_running_loop()
         self.tasks = EagerTasks(self._loop)  # also of front ends
         self._cli = cli
+        self._defaults = defaults
+        self._reads_user_file = reads_user_file
         self._setups = Setups(self._env)
         self._commands = Commands()
         self._holding = Holding(self._loop)
@@ -164,10 +170,13 @@ class Engine:
 
     def _fix_choices(self, conversation: Conversation, message: UserMessage, overrides: Overrides) -> UserMessage:
         """A message with what it changes from here on, as the log is to have it. Raises `ConfigError`."""
-        config = self.configure(merge(_unpinned(conversation.state.overrides, overrides), overrides))
+        config = self.configure(self.with_changes(conversation, overrides))
         pins = places_of(config, conversation.state.pins).pins()
         stored = self._for_the_log(conversation.id, overrides, config)
         return msgspec.structs.replace(message, overrides=stored, pins=pins)
+
+    def with_changes(self, conversation: Conversation, overrides: Overrides) -> Overrides:
+        return merge(_unpinned(conversation.state.overrides, overrides), overrides)
 
     def watch(self, conversation: Conversation) -> None:
         """A viewer has come."""
@@ -269,7 +278,9 @@ class Engine:
 
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
-        self._configs = self._configs or Configs(self._cli, self._server_cwd, self._env)
+        self._configs = self._configs or Configs(
+            self._cli, self._server_cwd, self._env, defaults=self._defaults, reads_user_file=self._reads_user_file
+        )
         config = self._configs.load(self.home, overrides)
         for warning in config.warnings:
             if warning not in self._warned:

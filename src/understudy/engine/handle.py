@@ -22,7 +22,7 @@ from understudy.errors import AgentError, NotAllowed, UnknownConversation, repor
 from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.items import Message
+from understudy.protocol.items import Message, Usage
 from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send
 from understudy.protocol.records import Entry, Overrides, Question, Terms, UserMessage
 from understudy.protocol.uuids import new_uuid
@@ -57,6 +57,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     runs_here: bool
     questions: Mapping[str, Question]  # open ones, by call id
     last_seq: int
+    usage: Usage | None = None  # of the whole conversation; None: no provider has said
 
 
 class Kept:
@@ -224,6 +225,7 @@ class Handle:
             bool(self._conversation.running),
             dict(state.questions),
             state.last_seq,
+            state.usage,
         )
 
     @property
@@ -248,6 +250,10 @@ class Handle:
     def work_of(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago."""
         return self._conversation.state.ledger.work(turn)
+
+    def with_changes(self, overrides: Overrides) -> Overrides:
+        """What a message with these overrides would run with."""
+        return self._engine.with_changes(self._conversation, overrides)
 
     def setup(self) -> TurnSetup:
         """What the next turn would run with. Raises `ConfigError`."""

@@ -61,6 +61,11 @@ class PipeSink:
         await asyncio.wait([empty], timeout=seconds)
 
     @property
+    def buffered(self) -> bool:
+        """Whether the client has yet to take something."""
+        return bool(self._messages) or (self._transport is not None and self._transport.get_write_buffer_size() > 0)
+
+    @property
     def overfull(self) -> bool:
         """So much waits that a client which keeps asking and never reads should not be listened to for a while."""
         buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0

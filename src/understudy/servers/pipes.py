@@ -17,9 +17,12 @@ logger = logging.getLogger(__name__)
 Receive = Callable[[bytes], None]
 
 
-async def open_output(sink: PipeSink, ending: Ending) -> None:
-    """From here on what the sink is given goes to standard output. The server ends when nobody reads that any more."""
-    if _can_be_polled(1):
+async def open_output(sink: PipeSink, ending: Ending, *, poll_terminal: bool = True) -> None:
+    """From here on what the sink is given goes to standard output. The server ends when nobody reads that any more.
+
+    Polling makes standard output non-blocking, also for whoever shares a terminal with us: a server does not mind.
+    """
+    if _can_be_polled(1) and (poll_terminal or not os.isatty(1)):
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_write_pipe(lambda: _Output(sink, ending), sys.stdout)
         sink.attach(transport)

@@ -33,8 +33,9 @@ class Ending:
 
 def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]]) -> int:
     """Run `serve`, which is to end soon after `Ending` says so. Returns the exit code."""
-    _log_to_stderr(what)
-    with asyncio.Runner(loop_factory=_new_loop) as runner:
+    log_to_stderr()
+    logger.info("understudy %s serves %s, process %d", __version__, what, os.getpid())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         ending = _ended_by_signals(runner.get_loop())
         code = runner.run(serve(ending))
     for number in _ENDING:
@@ -42,7 +43,8 @@ def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]]) -
     return code
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The faster one, where it is there."""
     try:
         import uvloop
     except ImportError:
@@ -50,15 +52,14 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _log_to_stderr(what: str) -> None:
-    level = os.environ.get("UNDERSTUDY_LOG") or "warning"
+def log_to_stderr(default: str = "warning") -> None:
+    level = os.environ.get("UNDERSTUDY_LOG") or default
     known = level.lower() in LOG_LEVELS
     logging.basicConfig(
         stream=sys.stderr, level=level.upper() if known else "WARNING", format="understudy: %(levelname)s: %(message)s"
     )
     if not known:
         logger.warning("UNDERSTUDY_LOG is %r; it can be %s", level, ", ".join(LOG_LEVELS))
-    logger.info("understudy %s serves %s, process %d", __version__, what, os.getpid())
 
 
 def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> Ending:

@@ -1,0 +1,94 @@
+"""`understudy exec`: one task from the command line. Here: its arguments, its input, its signals and its exit code."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from understudy.cli.exec_options import Request, help_text, parse
+from understudy.errors import AgentError
+
+if TYPE_CHECKING:
+    from understudy.cli.exec_run import Signals
+
+FAILED = 1
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(words: Sequence[str]) -> int:
+    """The exit code: 0, 1 for a failure, 2 for a call that makes no sense. SIGTERM and SIGHUP end the process by that signal."""
+    from understudy.cli.streams import prepare_streams
+
+    prepare_streams()
+    request = parse(words)
+    try:
+        if request.help or request.version:
+            return _tell(request)
+        return _run(request)
+    except AgentError as error:
+        return _complain(str(error))
+    except BrokenPipeError:
+        return _complain("nobody reads standard output any more, so the turn was ended")
+    except KeyboardInterrupt:  # before the event loop listens for it
+        return FAILED
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+
+
+def _tell(request: Request) -> int:
+    from understudy.cli.naming import version_text
+
+    sys.stdout.write(help_text() if request.help else f"{version_text('exec')}\n")
+    sys.stdout.flush()
+    return 0
+
+
+def _complain(text: str) -> int:
+    from understudy.cli.streams import silence
+    from understudy.policy.visible import strip_terminal_escapes
+
+    try:
+        sys.stderr.write(f"understudy: {strip_terminal_escapes(text)}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(2)  # nobody reads it
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence(1)
+    return FAILED
+
+
+def _run(request: Request) -> int:
+    from understudy.cli.exec_input import Task, read_budget, read_images, read_prompt, read_schema
+
+    schema, budget, images = read_schema(request), read_budget(request), read_images(request)
+    prompt = read_prompt(request)
+    import gc
+
+    gc.disable()  # nothing of what is imported is ever garbage
+    import asyncio
+
+    from understudy.cli.exec_run import Signals, run_task
+    from understudy.servers.process import log_to_stderr, new_loop
+
+    gc.freeze()
+    gc.enable()
+    log_to_stderr("error")
+    signals = Signals()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        loop = runner.get_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, _received, signals, number)
+        code = runner.run(run_task(Task(request, prompt, images, schema, budget), signals))
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)  # we are leaving already
+    if signals.first not in (None, signal.SIGINT):
+        signal.signal(signals.first, signal.SIG_DFL)
+        os.kill(os.getpid(), signals.first)  # so that whoever sent it sees that it did its work
+    return code
+
+
+def _received(signals: "Signals", number: int) -> None:  # a plain function: for a method the loop would load `inspect`
+    signals.receive(number)

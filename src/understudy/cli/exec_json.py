@@ -1,0 +1,95 @@
+"""`exec --json`: a viewer that writes the events of its turn to standard output, a line each."""
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from understudy.cli.exec_input import Task
+from understudy.cli.exec_viewer import ExecViewer
+from understudy.config.model import Config
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.handle import Handle
+from understudy.protocol.records import OutputDelta, TurnEnded
+from understudy.servers import pipes
+from understudy.servers.exec_events import ExecEvents
+from understudy.servers.pipe_sink import PipeSink
+from understudy.servers.process import Ending
+
+AT_ONCE = 60.0  # seconds; a reader that is busy with what it has is waited for again
+
+
+class Output:
+    """Standard output. A reader that is slow holds up nothing but this; `gone` is done once nobody reads any more."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.sink = PipeSink(loop)
+        self._ending = Ending(loop)
+        self.gone = loop.create_task(self._ending.wait())
+        self._polled = False
+
+    async def open(self) -> None:
+        mode = os.fstat(1).st_mode
+        self._polled = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        await pipes.open_output(self.sink, self._ending, poll_terminal=False)
+
+    def write(self, *lines: bytes) -> None:
+        for line in lines:
+            self.sink.send(line, None)
+
+    async def close(self) -> None:
+        """Once the reader has taken everything, or has gone."""
+        self.sink.flush()
+        while not self.sink.closed and self.sink.buffered:
+            await self.sink.taken(AT_ONCE)
+        self.gone.cancel()
+        if self._polled:
+            os.set_blocking(1, True)  # the pipe may be shared with programs that run after us
+
+
+class JsonViewer(ExecViewer):
+    nobody = "nobody can be asked: `exec --json` has no way to put a question"
+
+    def __init__(self, handle: Handle, output: Output, events: ExecEvents, *, created: bool, hides_reasoning: bool) -> None:
+        super().__init__(handle, created=created, hides_reasoning=hides_reasoning, outlet=output.sink)
+        self._output = output
+        self._events = events
+
+    def show(self, live: LiveEntry) -> None:
+        self._output.write(*self._events.lines(live.entry))
+
+    def show_delta(self, live: LiveDelta) -> None:
+        if type(live.delta) is OutputDelta:
+            self._events.hear(live.delta)
+
+    def show_interrupted(self) -> None:
+        self._output.write(*self._events.interrupted())
+
+    def ended(self, ended: TurnEnded) -> None:
+        super().ended(ended)
+        if ended.reason == "completed" and self._events.last_message is not None:
+            self.final_message = self._events.last_message
+
+    def failed(self, error: BaseException) -> None:
+        self._output.write(*self._events.failed(str(error)))
+        super().failed(error)
+
+
+@asynccontextmanager
+async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGenerator[JsonViewer]:
+    """A viewer on standard output. At the end everything has been read, or nobody reads any more."""
+    created = task.request.action == "new"
+    output = Output()
+    await output.open()
+    in_form = task.schema is not None
+    events = ExecEvents(handle.id, str(config.cwd), usage=handle.facts.usage, warnings=config.warnings, in_form=in_form)
+    viewer = JsonViewer(handle, output, events, created=created, hides_reasoning=config.hide_agent_reasoning)
+    output.gone.add_done_callback(lambda gone: None if gone.cancelled() else viewer.failed(BrokenPipeError()))
+    if not created:
+        output.write(*events.thread_started())
+    try:
+        yield viewer
+    finally:
+        await output.close()

@@ -1,0 +1,165 @@
+"""`exec` for a person: what it does and what comes of it on standard error, the answer on standard output."""
+
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from rich.text import Text
+
+from understudy import __version__
+from understudy.cli.exec_input import Task
+from understudy.cli.exec_viewer import ExecViewer
+from understudy.cli.record_teller import RecordTeller
+from understudy.cli.spending import cost_text, seconds_text, tokens_text
+from understudy.cli.status_line import StatusLine
+from understudy.cli.telling import Teller
+from understudy.cli.terminal import TerminalConsole, one_line, open_console
+from understudy.cli.viewing import Asking
+from understudy.config.model import Config
+from understudy.engine.approvals import CLIENT
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.handle import Handle
+from understudy.protocol.choices import Decision
+from understudy.protocol.ops import Decide
+from understudy.protocol.records import Question, TokensCounted, TurnEnded
+
+RULE = "--------"
+MOST_FILES = 20
+
+
+class PersonViewer(ExecViewer):
+    nobody = "nobody can be asked, because standard input is not a terminal"
+
+    def __init__(self, handle: Handle, config: Config, console: TerminalConsole, *, created: bool) -> None:
+        super().__init__(handle, created=created, hides_reasoning=config.hide_agent_reasoning)
+        self.can_answer = os.isatty(0) and os.isatty(2)
+        self.console = console
+        self._config = config
+        self._teller = Teller(console, cwd=str(config.cwd))
+        self._records = RecordTeller(self._teller, str(config.cwd))
+        self._status = StatusLine(console, self._working)
+        self._began = time.monotonic()
+        self._tokens = 0
+        self._told_questions: list[Question] = []
+        self._asking = Asking(self._answer, self._leave)
+
+    # -- around the turn
+
+    def show_header(self) -> None:
+        config = self._config
+        rows = (
+            ("workdir", str(config.cwd)),
+            ("model", config.model),
+            ("provider", config.model_provider),
+            ("approval", config.approval_policy),
+            ("sandbox", config.sandbox.mode),
+            ("session id", self.handle.id),
+        )
+        lines = [f"understudy {__version__}", RULE, *(f"{name}: {one_line(value)}" for name, value in rows), RULE]
+        for line in lines:
+            self.console.print(Text(line, "dim"))
+        for warning in config.warnings:
+            self._teller.notice(f"warning: {warning}")
+        self._status.start()
+
+    def show_end(self) -> None:
+        """What was changed and used."""
+        self._status.stop()
+        self._teller.close()
+        work = self.handle.work_of(self.following.turn or "")
+        if work is None:
+            return
+        if work.files:
+            self._teller.aside(f"{len(work.files)} {'file' if len(work.files) == 1 else 'files'} changed")
+            for path, file in list(work.files.items())[:MOST_FILES]:
+                self._teller.line("  ", f"{file.change} {self._shown(path)} (+{file.added} -{file.removed})")
+            if len(work.files) > MOST_FILES:
+                self._teller.line("  ", f"… {len(work.files) - MOST_FILES} more")
+        used = [seconds_text(work.spent.seconds)]
+        if work.spent.usage is not None:
+            used.insert(0, f"{tokens_text(work.spent.tokens)} tokens")
+        if cost := cost_text(work.spent.cost_usd):
+            used.insert(1, cost)
+        self._teller.aside(", ".join(used))
+
+    def _shown(self, path: str) -> str:
+        relative = os.path.relpath(path, self._config.cwd) if os.path.isabs(path) else path
+        return one_line(path if relative.startswith("..") else relative)
+
+    def _working(self) -> str:
+        seconds = seconds_text(time.monotonic() - self._began)
+        used = f" · {tokens_text(self._tokens)} tokens" if self._tokens else ""
+        return f"working {seconds}{used} · Ctrl-C stops"
+
+    # -- the turn
+
+    def show(self, live: LiveEntry) -> None:
+        record = live.entry.record
+        if isinstance(record, TokensCounted):
+            self._tokens += record.usage.total_tokens
+        if isinstance(record, Question):
+            self._told_questions.append(record)
+        self._records.tell(record)
+
+    def show_delta(self, live: LiveDelta) -> None:
+        self._records.tell_delta(live.delta)
+
+    def show_interrupted(self) -> None:
+        self._asking.withdraw()
+        self._teller.close()
+        self._teller.failure("interrupted")
+
+    def interrupt(self) -> None:
+        self._asking.withdraw()
+        super().interrupt()
+
+    def ended(self, ended: TurnEnded) -> None:
+        self._asking.withdraw()
+        super().ended(ended)
+
+    def failed(self, error: BaseException) -> None:
+        self._asking.withdraw()
+        self._status.stop()
+        super().failed(error)
+
+    # -- questions
+
+    def question(self, question: Question, turn: str) -> None:
+        if not self.can_answer:
+            super().question(question, turn)
+            return
+        if self._asking.has(question.call_id):
+            return
+        if not any(question is told for told in self._told_questions):
+            self._safely(lambda: self._records.tell(question))
+        if not self.exit_code.done():
+            self._safely(lambda: self._asking.ask(question, self.console))
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        self._asking.withdraw(call_id)
+
+    def _answer(self, call_id: str, decision: Decision) -> None:
+        self.handle.submit_soon(Decide(call_id, decision, CLIENT))
+
+    def _leave(self) -> None:
+        """The end of input is nobody's yes, and no denial either: the question stays open."""
+        again = f"understudy resume {self.handle.id}"
+        self._safely(lambda: self.console.print(f"\n  Not answered. The question stays open; to be asked again: {again}"))
+        self._asking.withdraw()
+        self._end(1)
+
+
+@asynccontextmanager
+async def show_to_person(handle: Handle, config: Config, task: Task) -> AsyncGenerator[PersonViewer]:
+    console = open_console(stderr=True, color=task.request.color or "auto")
+    viewer = PersonViewer(handle, config, console, created=task.request.action == "new")
+    viewer.show_header()
+    try:
+        yield viewer
+    finally:
+        viewer.show_end()
+    if viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # there it has been shown already
+        sys.stdout.write(viewer.final_message.rstrip("\n") + "\n")
+        sys.stdout.flush()

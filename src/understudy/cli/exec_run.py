@@ -1,0 +1,147 @@
+"""One run of `exec`: the conversation is made or found, the message sent, and its turn shown to the end."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from understudy.cli.exec_input import Task
+from understudy.cli.exec_options import Request
+from understudy.cli.exec_settings import add_folders, check_repository, check_strictly, defaults_for, overrides_from
+from understudy.cli.exec_viewer import ExecViewer
+from understudy.config.model import Config
+from understudy.engine.engine import Engine
+from understudy.engine.handle import Handle
+from understudy.errors import BadRequest
+from understudy.protocol.callers import LOCAL
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Overrides, Terms
+
+FAILED = 1
+READ_AT_ONCE = 50  # rows of the list of conversations
+
+
+class Signals:
+    """The first signal asks for an end, the second does not wait for it."""
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.interrupt: Callable[[], object] | None = None  # once there is something to interrupt
+
+    def receive(self, number: int) -> None:
+        if self.first is None:
+            self.first = number
+        if self.interrupt is not None:
+            self.interrupt()
+
+
+async def run_task(task: Task, signals: Signals) -> int:
+    """Raises `AgentError` where nothing could be begun, or the log cannot be read or written."""
+    request = task.request
+    main = asyncio.current_task()
+    assert main is not None
+    signals.interrupt = main.cancel
+    engine = Engine(defaults=defaults_for(request), reads_user_file=not request.ignore_user_config)
+    try:
+        return await _run(engine, task, signals)
+    except asyncio.CancelledError:
+        if signals.first is None:
+            raise
+        return FAILED
+    finally:
+        signals.interrupt = None
+        await engine.close()
+
+
+async def _run(engine: Engine, task: Task, signals: Signals) -> int:
+    request = task.request
+    terms = await _terms(task)
+    handle, config, overrides = await _open(engine, request)
+    if request.json:
+        from understudy.cli.exec_json import show_as_json as show
+    else:
+        from understudy.cli.exec_person import show_to_person as show
+    async with show(handle, config, task) as viewer:
+        signals.interrupt = viewer.interrupt
+        if signals.first is not None:
+            viewer.interrupt()
+        await viewer.send(task.message(), overrides, terms)
+        _hide_memory()
+        code = await viewer.exit_code
+    if code == 0 and request.last_message is not None:
+        return _write_last(request.last_message, viewer)
+    return code
+
+
+def _hide_memory() -> None:
+    """The environment holds keys, and the commands of the model run soon. The model is being asked meanwhile."""
+    from understudy.servers.memory import hide_memory
+
+    hide_memory()
+
+
+async def _terms(task: Task) -> Terms | None:
+    if task.schema is None and task.budget is None:
+        return None
+    if task.schema is not None:
+        from understudy.engine.answer_schema import schema_problem, shape_problem
+
+        problem = shape_problem(task.schema) or await schema_problem(task.schema)
+        if problem is not None:
+            raise BadRequest(f"output schema {task.request.output_schema} cannot be used: {problem}")
+    return Terms(task.schema, task.budget)
+
+
+async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overrides | None]:
+    """The conversation, the configuration that its turn will have, and what is changed from its message on."""
+    chosen = overrides_from(request)
+    if request.action == "new":
+        config = engine.configure(chosen)
+        check_strictly(request, config)
+        check_repository(request, config)
+        handle = await engine.create(LOCAL, add_folders(request, chosen, config))
+        return handle, config, None
+    handle = await engine.find(LOCAL, await _find(engine, request))
+    config = handle.setup().config if chosen == Overrides() else engine.configure(handle.with_changes(chosen))
+    check_strictly(request, config)
+    check_repository(request, config)
+    chosen = add_folders(request, chosen, config)
+    return handle, config, None if chosen == Overrides() else chosen
+
+
+async def _find(engine: Engine, request: Request) -> ConversationId:
+    from understudy.store.lookup import find_id
+
+    if not request.last:
+        if request.thread is None:
+            raise BadRequest(f"`exec {request.action}` needs the id of a conversation, or --last for the newest one of this folder")
+        return await find_id(engine.log, request.thread)
+    here = _real(request.cwd or os.getcwd())
+    cursor: str | None = None
+    while True:
+        page = await engine.list(LOCAL, READ_AT_ONCE, cursor)
+        for listed in page.rows:
+            if request.all or _real(listed.summary.cwd) == here:
+                return listed.conversation_id
+        cursor = page.next_cursor
+        if cursor is None:
+            where = "there is no conversation yet" if request.all else f"no conversation has worked in {here} yet"
+            raise BadRequest(f"nothing to {request.action}: {where}; `understudy conversations` lists those there are")
+
+
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def _write_last(file: str, viewer: ExecViewer) -> int:
+    message = viewer.final_message or ""
+    if not message:
+        sys.stderr.write(f"understudy: there was no final message, so {file} is empty\n")
+    try:
+        Path(file).write_text(message, encoding="utf-8", newline="")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        sys.stderr.write(f"understudy: the last message cannot be written to {file}: {reason}\n")
+        return FAILED
+    return 0

@@ -1,0 +1,129 @@
+"""From the options of `exec` to the configuration of its conversation, and what is checked before one begins."""
+
+import os
+import sys
+from typing import Any, cast
+
+import msgspec
+
+from understudy.cli.exec_options import Request
+from understudy.config.model import Config
+from understudy.config.overrides import parse_flag
+from understudy.config.schema import Tree
+from understudy.errors import BadRequest, ConfigError
+from understudy.protocol.choices import ApprovalPolicy, SandboxMode
+from understudy.protocol.records import Overrides
+
+NO_REPOSITORY = "Not inside a trusted directory and --skip-git-repo-check was not specified."
+WHAT_TO_DO = (
+    "There is no git repository to go back to here. Work in one, trust the folder (`understudy trust DIR`), or pass that option."
+)
+
+# Features that programs switch on and off in codex. None of them is a switch here; a word that is not among them may be a slip.
+FEATURES = frozenset([
+    "apply_patch_freeform",
+    "exec_policy",
+    "multi_agent",
+    "plan_tool",
+    "rmcp_client",
+    "shell_snapshot",
+    "shell_tool",
+    "skills",
+    "streamable_shell",
+    "unified_exec",
+    "view_image_tool",
+    "web_search",
+    "web_search_cached",
+    "web_search_request",
+])  # fmt: skip
+
+
+def defaults_for(request: Request) -> Tree:
+    """What holds where neither an option nor the configuration says anything: `exec` may run where nobody watches."""
+    asks = not request.json and os.isatty(0) and os.isatty(2)
+    return {"sandbox_mode": "read-only", "approval_policy": "on-request" if asks else "never"}
+
+
+def overrides_from(request: Request) -> Overrides:
+    """What was chosen on the command line. Raises `ConfigError`."""
+    note_features(request)
+    settings: dict[str, Any] = {"model_provider": "oss"} if request.oss else {}
+    for text in request.config:
+        key, value = parse_flag(text)
+        settings.pop(key, None)  # the last one counts, also where another key reaches into the same table
+        settings[key] = value
+    if request.ignore_rules:
+        settings["policy.rules"] = []
+    if request.ephemeral:
+        settings["history.persistence"] = "none"
+    new = request.action == "new"
+    return Overrides(
+        model=request.model or None,
+        profile=request.profile,
+        cwd=_folder(request.cwd),
+        approval_policy="never" if request.bypass else cast(ApprovalPolicy | None, request.approval_policy),
+        sandbox=_sandbox(request),
+        config=settings or None,
+        include_plan_tool=True if new else None,
+    )
+
+
+def _sandbox(request: Request) -> SandboxMode | None:
+    if request.bypass:
+        return "danger-full-access"
+    if request.full_auto and request.sandbox is None:
+        sys.stderr.write("understudy: --full-auto means --sandbox workspace-write; write that instead\n")
+        return "workspace-write"
+    return cast(SandboxMode | None, request.sandbox)
+
+
+def _folder(named: str | None) -> str | None:
+    return None if named is None else os.path.abspath(named)
+
+
+def note_features(request: Request) -> None:
+    for name in (*request.enable, *request.disable):
+        if name not in FEATURES:
+            sys.stderr.write(f"understudy: unknown feature {name!r}: it has no effect\n")
+
+
+def add_folders(request: Request, chosen: Overrides, config: Config) -> Overrides:
+    """`--add-dir` adds to the folders that the configuration has."""
+    if not request.add_dir:
+        return chosen
+    folders = [os.path.abspath(named) for named in request.add_dir]
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise BadRequest(f"--add-dir {folder}: there is no such folder")
+    if config.sandbox.mode == "read-only":
+        sys.stderr.write("understudy: --add-dir has no effect, because the sandbox is read-only; use -s workspace-write\n")
+    key = "sandbox_workspace_write.writable_roots"
+    roots = [*map(str, config.sandbox.writable_roots), *folders]
+    return msgspec.structs.replace(chosen, config={**(chosen.config or {}), key: list(dict.fromkeys(roots))})
+
+
+def check_strictly(request: Request, config: Config) -> None:
+    """Raises `ConfigError`."""
+    if request.strict_config and config.warnings:
+        raise ConfigError("\n".join(config.warnings))
+
+
+def check_repository(request: Request, config: Config) -> None:
+    """Raises `BadRequest` where nothing could bring back what a turn does to the files."""
+    if request.skip_git_check or request.bypass or _in_repository(str(config.cwd)):
+        return
+    from understudy.config.trust import TrustStore
+
+    if TrustStore(config.state_dir / "trust.json").standing(config.cwd, config.projects) != "trusted":
+        raise BadRequest(f"{NO_REPOSITORY}\n{WHAT_TO_DO}")
+
+
+def _in_repository(folder: str) -> bool:
+    folder = os.path.realpath(folder)
+    while True:
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above

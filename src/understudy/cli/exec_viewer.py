@@ -1,0 +1,116 @@
+"""What both viewers of `exec` do alike: send the message, end the turn when told to, and make the exit code of its end."""
+
+import asyncio
+from collections.abc import Callable
+
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.following import Following, Outlet
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError
+from understudy.protocol.items import Message
+from understudy.protocol.ops import Cancel
+from understudy.protocol.records import Overrides, Question, Terms, TurnEnded
+
+COMPLETED, FAILED = 0, 1
+PATIENCE = 8.0  # seconds in which a turn that was told to end should be over
+
+
+class ExecViewer:
+    """Follows one message to the end of its turn."""
+
+    can_answer = False
+    nobody = "nobody can be asked: `exec` has no terminal to put a question to"
+
+    def __init__(self, handle: Handle, *, created: bool, hides_reasoning: bool, outlet: Outlet | None = None) -> None:
+        self.handle = handle
+        self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.final_message: str | None = None  # of a turn that was completed
+        self.following: Following = handle.follow(
+            self, after=0 if created else None, outlet=outlet, only_its_turn=True, hides_reasoning=hides_reasoning
+        )
+        self.following.leads = created
+        self._told_to_end = False
+
+    async def send(self, message: Message, overrides: Overrides | None, terms: Terms | None) -> None:
+        """Raises `AgentError` where it is not taken."""
+        await self.following.go_live_from_cursor()
+        self.following.wait()
+        await self.handle.submit(self.handle.message(message, overrides, terms=terms), self.following)
+        self.handle.watch()  # the turn may be another process's
+
+    # -- ending before its time
+
+    def interrupt(self) -> None:
+        """End the turn that the message began; one that it only joined is left alone. The second time nothing is waited for."""
+        if self._told_to_end:
+            self._stop_watching()
+            return
+        self._told_to_end = True
+        if self.following.turn and not self.following.leads:
+            self._stop_watching()
+            return
+        asyncio.get_running_loop().call_later(PATIENCE, self._stop_watching)
+        self.handle.tasks.run(self._cancel())
+
+    async def _cancel(self) -> None:
+        try:
+            accepted = await self.handle.submit(Cancel(self.following.message_id, self.following.turn or ""))
+        except AgentError as error:
+            self.failed(error)
+            return
+        if not accepted.effective:
+            self._stop_watching()
+
+    def _stop_watching(self) -> None:
+        if not self.exit_code.done():
+            self.following.stop()
+            self._safely(self.show_interrupted)
+            self._end(FAILED)
+
+    # -- called by the following
+
+    def entry(self, live: LiveEntry) -> None:
+        self._safely(lambda: self.show(live))
+
+    def delta(self, live: LiveDelta) -> None:
+        self._safely(lambda: self.show_delta(live))
+
+    def question(self, question: Question, turn: str) -> None:
+        if self.handle.facts.runs_here and not self.handle.can_be_answered():  # another process may have somebody to ask
+            self.handle.deny_unasked(question.call_id, self.nobody, turn)
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        """None is ever put."""
+
+    def ended(self, ended: TurnEnded) -> None:
+        if ended.reason == "completed":
+            self.final_message = ended.message
+        self._end(COMPLETED if ended.reason == "completed" else FAILED)
+
+    def failed(self, error: BaseException) -> None:
+        """Nothing more can be shown, or there is nobody left to show it to."""
+        if not self.exit_code.done():
+            self.exit_code.set_exception(error)
+
+    # -- for subclasses
+
+    def show(self, live: LiveEntry) -> None:
+        raise NotImplementedError
+
+    def show_delta(self, live: LiveDelta) -> None:
+        raise NotImplementedError
+
+    def show_interrupted(self) -> None:
+        raise NotImplementedError
+
+    def _safely(self, show: Callable[[], None]) -> None:
+        if self.exit_code.done():
+            return
+        try:
+            show()
+        except OSError as error:  # whoever reads us has gone, or the disk that we write to is full
+            self.failed(error)
+
+    def _end(self, code: int) -> None:
+        if not self.exit_code.done():
+            self.exit_code.set_result(code)

@@ -1,0 +1,237 @@
+"""`understudy exec --json`: its events, its items, and what is on standard output besides: nothing."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from tests.cli.exec_runs import LONGEST, Exec, finish, item, next_event, place
+from understudy.testing import ScriptedModel, call, cut_after, hang, say, status
+
+BASH = ["bash", "-lc"]
+
+
+async def test_a_prompt_is_answered_with_the_events_of_one_turn(tmp_path: Path) -> None:
+    async with ScriptedModel([say("Hello.", usage=(30, 4))]) as model:
+        run = await place(model, tmp_path).json("Greet me")
+    assert (run.code, run.err) == (0, "")
+    usage = {"input_tokens": 30, "cached_input_tokens": 0, "cache_write_input_tokens": 0, "output_tokens": 4}
+    assert run.events == [
+        {"type": "thread.started", "thread_id": run.thread},
+        {"type": "turn.started"},
+        {"type": "item.completed", "item": item(0, "agent_message", text="Hello.")},
+        {"type": "turn.completed", "usage": {**usage, "reasoning_output_tokens": 0}},
+    ]
+
+
+async def test_a_command_begins_and_ends_as_one_item_with_both_streams_in_order(tmp_path: Path) -> None:
+    script = "echo one; echo two >&2; echo three; exit 3"
+    async with ScriptedModel([call("shell", command=[*BASH, script]), say("done")]) as model:
+        run = await place(model, tmp_path).json("-s", "workspace-write", "go")
+    command = f"bash -lc '{script}'"
+    begun = item(0, "command_execution", command=command, aggregated_output="", exit_code=None, status="in_progress")
+    assert run.events[2] == {"type": "item.started", "item": begun}
+    assert run.items[0] == {**begun, "aggregated_output": "one\ntwo\nthree\n", "exit_code": 3, "status": "failed"}
+
+
+async def test_a_command_that_is_refused_is_an_item_too_with_the_reason(tmp_path: Path) -> None:
+    asked = call("shell", command=["touch", "made"], with_escalated_permissions=True, justification="please")
+    async with ScriptedModel([asked, say("no")]) as model:
+        run = await place(model, tmp_path).json("-a", "on-request", "go")
+    assert run.code == 0
+    began, ended = [event for event in run.events if event.get("item", {}).get("type") == "command_execution"]
+    assert (began["type"], began["item"]["status"]) == ("item.started", "in_progress")
+    assert (ended["item"]["status"], ended["item"]["exit_code"]) == ("failed", -1)
+    assert ended["item"]["aggregated_output"]
+
+
+async def test_what_the_sandbox_refuses_is_an_item_and_the_default_sandbox_is_read_only(tmp_path: Path) -> None:
+    async with ScriptedModel([call("shell", command=[*BASH, "echo x > f.txt"]), say("no")]) as model:
+        place_ = place(model, tmp_path)
+        run = await place_.json("go")
+    assert run.items[0]["status"] == "failed"
+    assert "Read-only file system" in run.items[0]["aggregated_output"]
+    assert not (place_.cwd / "f.txt").exists()
+
+
+PATCH = """*** Begin Patch
+*** Add File: new.txt
++one
+*** Update File: a.txt
+@@
+-old
++new
+*** Delete File: b.txt
+*** Update File: c.txt
+*** Move to: d/moved.txt
+@@
+-c
++C
+*** End Patch
+"""
+
+
+async def test_a_patch_is_one_completed_item_with_sorted_absolute_paths(tmp_path: Path) -> None:
+    async with ScriptedModel([call("apply_patch", input=PATCH), say("patched")]) as model:
+        where = place(model, tmp_path)
+        for name, text in (("a.txt", "old\n"), ("b.txt", "bye\n"), ("c.txt", "c\n")):
+            (where.cwd / name).write_text(text)
+        run = await where.json("-s", "workspace-write", "go")
+    at = str(where.cwd)
+    changes = [
+        {"path": f"{at}/a.txt", "kind": "update"},
+        {"path": f"{at}/b.txt", "kind": "delete"},
+        {"path": f"{at}/c.txt", "kind": "update", "move_path": f"{at}/d/moved.txt"},
+        {"path": f"{at}/d/moved.txt", "kind": "add"},
+        {"path": f"{at}/new.txt", "kind": "add"},
+    ]
+    assert run.items[0] == item(0, "file_change", changes=changes, status="completed")
+    assert "item.started" not in run.types
+    assert (where.cwd / "d" / "moved.txt").read_text() == "C\n"
+
+
+async def test_a_patch_that_is_refused_or_does_not_match_is_a_failed_item(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-nowhere\n+new\n*** End Patch\n"
+    for mode in ("read-only", "workspace-write"):
+        async with ScriptedModel([call("apply_patch", input=patch), say("no")]) as model:
+            where = place(model, tmp_path)
+            (where.cwd / "a.txt").write_text("old\n")
+            run = await where.json("-s", mode, "go")
+        change = {"path": f"{where.cwd}/a.txt", "kind": "update"}
+        assert run.items[0] == item(0, "file_change", changes=[change], status="failed"), mode
+
+
+async def test_the_plan_is_an_item_that_is_completed_at_the_end(tmp_path: Path) -> None:
+    steps = [{"step": "look", "status": "in_progress"}, {"step": "write", "status": "pending"}]
+    later = [{"step": "look", "status": "completed"}, {"step": "write", "status": "completed"}]
+    plan = [call("update_plan", plan=steps), call("update_plan", call_id="call2", plan=later)]
+    async with ScriptedModel([*plan, say("planned")]) as model:
+        run = await place(model, tmp_path).json("go")
+    todo = [{"text": "look", "completed": False}, {"text": "write", "completed": False}]
+    done = [{"text": "look", "completed": True}, {"text": "write", "completed": True}]
+    assert [event for event in run.events if event.get("item", {}).get("type") == "todo_list"] == [
+        {"type": "item.started", "item": item(0, "todo_list", items=todo)},
+        {"type": "item.updated", "item": item(0, "todo_list", items=done)},
+        {"type": "item.completed", "item": item(0, "todo_list", items=done)},
+    ]
+    assert run.types[-2:] == ["item.completed", "turn.completed"]
+
+
+async def test_a_failed_turn_ends_with_the_reason_twice_and_exit_code_1(tmp_path: Path) -> None:
+    async with ScriptedModel([status(401, {"error": {"message": "Incorrect API key"}})]) as model:
+        run = await place(model, tmp_path).json("go")
+    assert run.code == 1
+    assert run.types == ["thread.started", "turn.started", "error", "turn.failed"]
+    assert run.events[2]["message"] == run.failure
+    assert "Incorrect API key" in run.failure
+    assert "401" in run.failure
+
+
+async def test_what_is_tried_again_is_an_item_and_no_error_of_the_run(tmp_path: Path) -> None:
+    retries = {"model_providers.mock.stream_max_retries": 2}
+    async with ScriptedModel([cut_after(say("Hal")), say("Hello.")]) as model:
+        run = await place(model, tmp_path, retries).json("go")
+    assert run.code == 0
+    assert "error" not in run.types
+    assert [each["type"] for each in run.items if each["type"] == "error"] == ["error"]
+    assert "stream disconnected before completion" in next(each for each in run.items if each["type"] == "error")["message"]
+
+
+async def test_no_line_is_longer_than_sixty_thousand_bytes(tmp_path: Path) -> None:
+    noise = [*BASH, r"for i in $(seq 3000); do printf '\001\002ä€%s\n' $i; done; head -c 300000 /dev/zero | tr '\0' '\033'"]
+    async with ScriptedModel([call("shell", command=noise), say("x" * 200_000)]) as model:
+        run = await place(model, tmp_path).json("go")
+    assert run.code == 0
+    assert max(len(line) for line in run.out.encode().splitlines(keepends=True)) <= 60_000
+    output, message = run.items[0]["aggregated_output"], run.items[1]["text"]
+    assert output.startswith("\x01\x02ä€1\n")
+    assert output.endswith("\x1b")
+    assert "left out" in output
+    assert message.startswith("xxx")
+    assert "left out" in message
+
+
+async def test_the_usage_is_that_of_the_whole_thread_and_the_thread_keeps_its_id(tmp_path: Path) -> None:
+    async with ScriptedModel([say("one", usage=(10, 1)), say("two", usage=(20, 2))]) as model:
+        where = place(model, tmp_path)
+        first = await where.json("first")
+        second = await where.json("resume", first.thread, "second")
+        texts = [part["text"] for part in _contents(model.requests[1])]
+    assert second.thread == first.thread
+    assert second.events[-1]["usage"]["input_tokens"] == 30
+    assert [text for text in texts if text in ("first", "one", "second")] == ["first", "one", "second"]
+
+
+def _contents(request: dict[str, object]) -> list[dict[str, str]]:
+    items = request["input"]
+    assert isinstance(items, list)
+    return [part for entry in cast(list[dict[str, Any]], items) for part in entry.get("content", [])]
+
+
+async def test_both_interrupting_signals_end_the_turn_the_command_and_the_items(tmp_path: Path) -> None:
+    for number, code in ((signal.SIGINT, 1), (signal.SIGTERM, -signal.SIGTERM)):
+        sleeper = f"echo begun; exec sleep 6{number.value}"
+        async with ScriptedModel([call("shell", command=[*BASH, sleeper]), say("again")]) as model:
+            where = place(model, tmp_path)
+            process = await where.start("exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", "go")
+            thread = (await next_event(process, "thread.started"))["thread_id"]
+            await next_event(process, "command_execution")
+            process.send_signal(number)
+            run = await finish(process)
+            assert run.code == code
+            assert run.types == ["item.completed", "turn.failed"]
+            assert (run.items[0]["status"], run.items[0]["exit_code"] == 0) == ("failed", False)
+            assert run.failure == "interrupted"
+            again = await where.json("resume", thread, "what happened?")
+            assert again.code == 0
+            assert again.items[-1]["text"] == "again"
+
+
+async def test_a_silent_model_is_left_at_once(tmp_path: Path) -> None:
+    async with ScriptedModel([hang()]) as model:
+        process = await place(model, tmp_path).start("exec", "--json", "--skip-git-repo-check", "go")
+        await next_event(process, "turn.started")
+        process.send_signal(signal.SIGINT)
+        run = await finish(process)
+    assert (run.code, run.types) == (1, ["turn.failed"])
+
+
+async def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
+    async with ScriptedModel([call("shell", command=["sleep", "63"])]) as model:
+        where = place(model, tmp_path)
+        async with piped(where) as (process, reading):
+            with os.fdopen(reading, "rb") as lines:
+                while b"command_execution" not in await asyncio.to_thread(lines.readline):
+                    pass
+            async with asyncio.timeout(LONGEST):
+                assert await process.wait() == 1
+
+
+async def test_a_reader_that_is_slow_holds_nothing_up_and_gets_everything(tmp_path: Path) -> None:
+    noise = [call("shell", command=[*BASH, "yes | head -c 50000"], call_id=f"c{number}") for number in range(20)]
+    async with ScriptedModel([*noise, say("end")]) as model, piped(place(model, tmp_path)) as (process, reading):
+        await model.next_request(21)  # the turn does not wait for its reader
+        with os.fdopen(reading, "rb") as lines:
+            events = [json.loads(line) for line in await asyncio.to_thread(lines.readlines)]
+        async with asyncio.timeout(LONGEST):
+            assert await process.wait() == 0
+    assert [event["type"] for event in events].count("item.completed") == 21
+    assert events[-1]["type"] == "turn.completed"
+
+
+@asynccontextmanager
+async def piped(where: Exec) -> AsyncGenerator[tuple[asyncio.subprocess.Process, int]]:
+    """A run whose standard output is read by hand."""
+    reading, writing = os.pipe()
+    process = await where.start("exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", "go", stdout=writing)
+    os.close(writing)
+    try:
+        yield process, reading
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
