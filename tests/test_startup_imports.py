@@ -45,9 +45,11 @@ os.write(2, "\\n".join(sys.modules).encode() + b"\\0")
 
 HEAVY = {"aiohttp", "anyio", "argparse", "email", "http", "httpx", "mcp", "multiprocessing", "pydantic", "rich", "urllib.request"}
 
-# The real program, until it asks a model for the first time. Its input does not end before that.
+# The real program, until it asks a model for the first time. Its input does not end before that. It runs on asyncio's own event
+# loop: uvloop connects without telling the interpreter.
 PROGRAM_THAT_ASKS = """
 import os, sys
+sys.modules["uvloop"] = None
 taken, given = os.pipe()
 os.write(given, os.read(0, 65536))
 os.dup2(taken, 0)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STAGGER_SECONDS = 0.25  # head start of an address before the next one is tried too
 TUNNEL_HEAD_LIMIT = 16 * 1024
+KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes; a dead peer should be noticed
 
 Address = tuple[int, str]  # family, numeric host
 
@@ -45,17 +46,11 @@ async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callab
     loop = asyncio.get_running_loop()
     first = proxy or url
     context = tls() if "https" in (first.scheme, url.scheme) else None
-    sock = await _dial(first.host, first.port)
+    addresses = await _resolve(first.host, first.port)
     outer_tls = (context, first.host) if first.scheme == "https" else (None, None)
     tunnelled = proxy is not None and url.scheme == "https"
     tunnel = _Tunnel(url, proxy) if proxy is not None and tunnelled else None
-    try:
-        transport, _ = await loop.create_connection(
-            lambda: tunnel or connection, sock=sock, ssl=outer_tls[0], server_hostname=outer_tls[1]
-        )
-    except BaseException:
-        sock.close()
-        raise
+    transport = await _connect(lambda: tunnel or connection, addresses, first.port, *outer_tls)
     if tunnel is None:
         return
     try:
@@ -104,10 +99,29 @@ class _Tunnel(asyncio.Protocol):
             self.established.set_exception(Unreachable("the proxy closed the connection", why="proxy"))
 
 
-async def _dial(host: str, port: int) -> socket.socket:
-    addresses = await _resolve(host, port)
-    if len(addresses) == 1:
-        return await _dial_one(addresses[0], port)
+async def _connect(
+    protocol: Callable[[], asyncio.Protocol],
+    addresses: Sequence[Address],
+    port: int,
+    tls: "ssl.SSLContext | None",
+    name: str | None,
+) -> asyncio.Transport:
+    loop = asyncio.get_running_loop()
+    if len(addresses) == 1:  # the event loop connects by itself: `sock_connect` would start threads to resolve an address again
+        transport, _ = await loop.create_connection(protocol, addresses[0][1], port, ssl=tls, server_hostname=name)
+        transport.get_extra_info("socket").setsockopt(*KEEPALIVE)
+        return transport
+    sock = await _dial_first(addresses, port)
+    try:
+        transport, _ = await loop.create_connection(protocol, sock=sock, ssl=tls, server_hostname=name)
+    except BaseException:
+        sock.close()
+        raise
+    return transport
+
+
+async def _dial_first(addresses: Sequence[Address], port: int) -> socket.socket:
+    """The first that answers."""
     waiting = deque(addresses)
     attempts: list[asyncio.Task[socket.socket]] = []
     winner: asyncio.Task[socket.socket] | None = None
@@ -140,7 +154,7 @@ async def _dial_one(address: Address, port: int) -> socket.socket:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes; a dead peer should be noticed
+        sock.setsockopt(*KEEPALIVE)
         await asyncio.get_running_loop().sock_connect(sock, (host, port))
     except BaseException:
         sock.close()
