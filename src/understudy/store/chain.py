@@ -10,6 +10,7 @@ import logging
 import sqlite3
 import struct
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
 from understudy.store.decoding import unpacked
@@ -25,8 +26,6 @@ _PLACE = struct.Struct("<qqdI")
 
 def link(previous: bytes, seq: int, parent: int, turn: str, at: float, data: bytes) -> bytes:
     """The digest of a record whose JSON is `data`."""
-    from hashlib import sha256  # not needed before the first record is written
-
     name = turn.encode()
     return sha256(b"".join((previous, _PLACE.pack(seq, parent, at, len(name)), name, data))).digest()
 
