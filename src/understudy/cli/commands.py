@@ -97,6 +97,7 @@ def build_parser() -> Parser:
     _add_policy(commands)
     _add_models(commands)
     _add_bench(commands)
+    _add_keys(commands)
     _add_state(commands)
     return parser
 
@@ -285,6 +286,27 @@ def _add_bench(commands: Commands) -> None:
     bench.add_argument("--json", metavar="FILE", help="write results to FILE; what is in it already is not run again")
     bench.add_argument("--keep", metavar="DIR", help="keep the folder of each run here")
     _overrides(bench)
+
+
+def _add_keys(commands: Commands) -> None:
+    login = _add(
+        commands,
+        "login",
+        "login",
+        "keep an API key for a provider",
+        more="It is asked for, or read from standard input. A key in the environment comes first.",
+    )
+    login.set_defaults(action="login")
+    login.add_argument("--provider", metavar="NAME", help="whose key it is (default: the provider that is configured)")
+    login.add_argument("--with-api-key", action="store_true", help="read the key from standard input, at a terminal too")
+    login.add_argument("--api-key", metavar="KEY", help=argparse.SUPPRESS)  # upstream's old way; refused with the reason
+    actions: Commands = login.add_subparsers(metavar="ACTION", title="actions")
+    status = _add(actions, "status", "login", "say which providers have a key, and from where", more="Exit code 1 if none has.")
+    status.set_defaults(action="status")
+    logout = _add(commands, "logout", "login", "forget a key that login keeps")
+    logout.set_defaults(action="logout")
+    logout.add_argument("--provider", metavar="NAME", help="whose key (default: the only one)")
+    logout.add_argument("--all", action="store_true", help="every key")
 
 
 def _add_state(commands: Commands) -> None:

@@ -4,16 +4,15 @@ Trust belongs to the real path of the one folder and to what its files said at t
 below, does not follow a `.git` file to another repository, and ends when those files change.
 """
 
-import json
 import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
 
 from understudy.config.own_files import OwnFiles, read_own_files
+from understudy.config.private_file import PrivateFile
 from understudy.errors import ConfigError
 
 Standing = Literal["trusted", "changed", "unknown"]
@@ -55,14 +54,14 @@ class TrustStore(msgspec.Struct, frozen=True):
         if not os.path.isdir(real):
             raise ConfigError(f"cannot trust {folder}: it is not a folder")
         digest = read_own_files(Path(real)).digest
-        with _locked(self.file):
+        with PrivateFile(self.file).locked():
             self._write({**self._read(), real: digest})
         return Path(real)
 
     def distrust(self, folder: Path) -> bool:
         """False where it was not trusted."""
         real = os.path.realpath(folder)
-        with _locked(self.file):
+        with PrivateFile(self.file).locked():
             trusted = self._read()
             if trusted.pop(real, None) is None:
                 return False
@@ -73,21 +72,10 @@ class TrustStore(msgspec.Struct, frozen=True):
         return tuple(sorted(self._read()))
 
     def _read(self) -> dict[str, str]:
-        try:
-            descriptor = os.open(self.file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
+        content = PrivateFile(self.file).read()
+        if content is None:
             return {}
-        except OSError as error:
-            raise ConfigError(f"cannot read {self.file}: {error.strerror}") from None
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-                raise ConfigError(f"{self.file} could have been written by others. Expected a file of your own with mode 0600")
-            raw = file.read()
-        try:
-            trusted = json.loads(raw)["trusted"]
-        except (ValueError, KeyError, TypeError):
-            trusted = None
+        trusted = content.get("trusted")
         if not isinstance(trusted, dict):
             raise ConfigError(
                 f'{self.file} is not understood. Expected {{"trusted": {{FOLDER: FINGERPRINT}}}}; remove it to trust nothing'
@@ -95,13 +83,7 @@ class TrustStore(msgspec.Struct, frozen=True):
         return {str(folder): str(mark) for folder, mark in cast(dict[object, object], trusted).items()}
 
     def _write(self, trusted: Mapping[str, str]) -> None:
-        beside = self.file.with_name(f".{self.file.name}.{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"trusted": dict(sorted(trusted.items()))}, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.file)
+        PrivateFile(self.file).write({"trusted": dict(sorted(trusted.items()))})
 
 
 def _project_level(real: str, projects: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -110,17 +92,3 @@ def _project_level(real: str, projects: Mapping[str, Mapping[str, Any]]) -> str 
         table.get("trust_level") for path, table in projects.items() if os.path.isabs(path) and os.path.realpath(path) == real
     }
     return next((level for level in ("untrusted", "trusted") if level in levels), None)
-
-
-@contextmanager
-def _locked(file: Path) -> Generator[None]:
-    """One writer at a time. The lock goes with the process."""
-    import fcntl
-
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(file.with_name(file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

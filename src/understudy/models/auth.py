@@ -1,7 +1,7 @@
 """Keys: where they come from, whom they are for, and that they are never shown.
 
-A key goes only to the provider that names it. OpenAI's own (`OPENAI_API_KEY`, `auth.json`) goes only where
-`requires_openai_auth` says so.
+A key goes only to the provider that names it, or that it was given for by `understudy login`. OpenAI's own (`OPENAI_API_KEY`,
+`auth.json`) goes only where `requires_openai_auth` says so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,10 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.errors import MissingKey
+from understudy.config.home import state_dir
+from understudy.config.providers import BY_ID
+from understudy.errors import ConfigError, MissingKey
+from understudy.models.logins import Logins
 from understudy.models.providers import Provider, is_header
 
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -46,11 +49,15 @@ class Credentials:
 
     def key_for(self, provider: Provider) -> Secret | None:
         """The provider's key, or None if it wants none. Raises MissingKey."""
-        if provider.env_key is None and not provider.requires_openai_auth:
-            return None
         key = self._set(provider.env_key) if provider.env_key else None
         if key is None and provider.requires_openai_auth:
-            key = self._set(OPENAI_KEY) or self._key_in_file()
+            key = self._set(OPENAI_KEY)
+        if key is None:
+            key = self._key_of_login(provider)
+        if key is None and provider.env_key is None and not provider.requires_openai_auth:
+            return None
+        if key is None and provider.requires_openai_auth:
+            key = self._key_in_file()
         if key is None:
             raise self._missing(provider)
         if not is_header("Authorization", key):
@@ -61,9 +68,11 @@ class Credentials:
         """Where the provider's key comes from, in words; None if none is sent."""
         if provider.env_key and self._set(provider.env_key):
             return f"the variable `{provider.env_key}`"
-        if not provider.requires_openai_auth:
-            return None
-        return f"the variable `{OPENAI_KEY}`" if self._set(OPENAI_KEY) else f"{self._home / 'auth.json'}"
+        if provider.requires_openai_auth and self._set(OPENAI_KEY):
+            return f"the variable `{OPENAI_KEY}`"
+        if self._key_of_login(provider):
+            return f"`understudy login`, in {Logins(state_dir(self._home)).path}"
+        return f"{self._home / 'auth.json'}" if provider.requires_openai_auth else None
 
     def headers_for(self, provider: Provider) -> dict[str, Secret]:
         """Headers whose value is in a variable; those without one are left out."""
@@ -78,6 +87,7 @@ class Credentials:
 
         found = [*secret_values(self._env), *(secret.reveal() for secret in self.headers_for(provider).values())]
         try:
+            found += self._keys_of_logins().values()
             found += [key] if (key := self._key_in_file()) else []
             found += [key.reveal()] if (key := self.key_for(provider)) else []
         except MissingKey:
@@ -92,8 +102,19 @@ class Credentials:
         if provider.requires_openai_auth and self._has_login():
             hint = f"{self._home / 'auth.json'} holds a ChatGPT login, and only API keys are supported: set the variable to one."
         elif provider.requires_openai_auth and not hint:
-            hint = f"Set it to an API key, or keep the key under that name in {self._home / 'auth.json'}."
+            hint = f"Set it to an API key, or keep one with `understudy login`; {self._home / 'auth.json'} is looked at, too."
+        elif not hint and provider.id in BY_ID:
+            hint = f"Set it to a key, or keep one: understudy login --provider {provider.id}"
         return MissingKey(f"Missing environment variable: `{provider.env_key or OPENAI_KEY}`." + (f" {hint}" if hint else ""))
+
+    def _key_of_login(self, provider: Provider) -> str | None:
+        return self._keys_of_logins().get(provider.id, "").strip() or None
+
+    def _keys_of_logins(self) -> dict[str, str]:
+        try:
+            return Logins(state_dir(self._home)).keys()
+        except ConfigError as error:
+            raise MissingKey(str(error)) from None
 
     def _key_in_file(self) -> str | None:
         key = self._auth_file().get(OPENAI_KEY)

@@ -1,0 +1,125 @@
+"""`understudy login` and `logout`: keep an API key for a provider, say which are kept, and forget one."""
+
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, cast
+
+from understudy.config.file import read_config_file
+from understudy.config.home import find_home, state_dir
+from understudy.config.providers import BUILT_IN
+from understudy.errors import BadRequest, ConfigError, MissingKey
+from understudy.models.auth import Credentials
+from understudy.models.logins import Logins
+from understudy.models.providers import Provider, find_provider, is_header
+
+LONGEST = 16_384  # characters of a key; some providers' are signed tokens
+SHOWN_FROM = 13  # shorter ones are not shown at all
+
+_ADDRESSED = {
+    row.address_variable: "http://localhost" for row in BUILT_IN if row.address_variable and not row.base_url
+}  # whose is not asked for here
+
+
+def run(options: Namespace) -> int:
+    home = find_home(os.environ)
+    logins = Logins(state_dir(home))
+    match options.action:
+        case "login":
+            return _log_in(options, home, logins)
+        case "logout":
+            return _log_out(options, logins)
+        case _:
+            return _tell_status(home, logins)
+
+
+def _log_in(options: Namespace, home: Path, logins: Logins) -> int:
+    if options.api_key is not None:
+        raise BadRequest(
+            "a key on the command line can be read by every user of this machine, and stays in the shell's history\n"
+            "Give it on standard input: printenv OPENAI_API_KEY | understudy login --with-api-key"
+        )
+    provider = _find(home, options.provider)
+    key = _read_key(provider, from_input=options.with_api_key)
+    if not key:
+        raise BadRequest("there is no key: standard input was empty")
+    if len(key) > LONGEST or not is_header("Authorization", key) or any(character.isspace() for character in key):
+        raise BadRequest("this is not a key: it has characters in it that cannot be sent, or is far too long. Give the key alone")
+    logins.keep(provider.id, key)
+    print(f"The key for {provider.name} is kept in {logins.path}: {masked(key)}")
+    variable = provider.env_key or ("OPENAI_API_KEY" if provider.requires_openai_auth else None)
+    if variable and os.environ.get(variable, "").strip():
+        print(f"The variable {variable} is set, too, and comes first.", file=sys.stderr)
+    return 0
+
+
+def _find(home: Path, provider_id: str | None) -> Provider:
+    wanted = provider_id or str(read_config_file(home).tree.get("model_provider", "openai"))
+    return find_provider(wanted, _tables(home), _ADDRESSED | os.environ)
+
+
+def _tables(home: Path) -> dict[str, Any]:
+    tables = read_config_file(home).tree.get("model_providers")
+    return cast(dict[str, Any], tables) if isinstance(tables, dict) else {}
+
+
+def _read_key(provider: Provider, *, from_input: bool) -> str:
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # none at all: `<&-`
+        return ""
+    if sys.stdin.isatty() and not from_input:
+        from getpass import getpass
+
+        return getpass(f"API key for {provider.name} (it is not shown): ").strip()
+    return sys.stdin.read(LONGEST + 2).strip()
+
+
+def _log_out(options: Namespace, logins: Logins) -> int:
+    kept = logins.keys()
+    if options.all:
+        wanted = list(kept)
+    elif options.provider:
+        wanted = [options.provider]
+    elif len(kept) > 1:
+        raise BadRequest(f"there are keys for {', '.join(sorted(kept))}: name one with --provider, or say --all")
+    else:
+        wanted = list(kept)
+    forgotten = [provider_id for provider_id in wanted if logins.forget(provider_id)]
+    if not forgotten:
+        print("No key was kept" + (f" for {options.provider}." if options.provider else "."))
+        return 0
+    print(f"Forgotten: the key for {', '.join(forgotten)}. It stays valid until you revoke it at the provider.")
+    return 0
+
+
+def _tell_status(home: Path, logins: Logins) -> int:
+    """Exit code 1 if there is no key for any provider, as scripts ask it."""
+    kept, tables = logins.keys(), _tables(home)
+    built_in = {row.id for row in BUILT_IN if row.env_key or row.id == "openai"}
+    credentials = Credentials(os.environ, home)
+    told = False
+    for provider_id in sorted({*built_in, *tables, *kept}):
+        try:
+            provider = _find(home, provider_id)
+        except ConfigError:
+            print(
+                f"{provider_id}: a key is kept, but there is no such provider"
+                if provider_id in kept
+                else f"{provider_id}: unusable"
+            )
+            continue
+        try:
+            key = credentials.key_for(provider)
+        except MissingKey:
+            continue
+        if key is not None:
+            told = True
+            print(f"{provider_id}: {masked(key.reveal())}, from {credentials.source_of(provider)}")
+    if not told:
+        print("Not logged in: there is no key for any provider. To keep one: understudy login [--provider NAME]")
+    return 0 if told else 1
+
+
+def masked(key: str) -> str:
+    """Enough of a key to know it by."""
+    return "***" if len(key) <= SHOWN_FROM else f"{key[:8]}***{key[-5:]}"

@@ -1,0 +1,66 @@
+"""A small JSON file of ours that nobody else may write: read with suspicion, written whole, by one process at a time."""
+
+import json
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from understudy.errors import ConfigError
+
+OTHERS_WRITE, OTHERS_READ = 0o022, 0o044
+
+
+class PrivateFile(msgspec.Struct, frozen=True):
+    path: Path
+    secret: bool = False  # nobody else may read it, either
+
+    def read(self) -> dict[str, Any] | None:
+        """None where there is none; what is not a JSON object comes out empty."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ConfigError(f"cannot read {self.path}: {error.strerror}") from None
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_mode & OTHERS_WRITE:
+                raise ConfigError(f"{self.path} could have been written by others. Expected a file of your own with mode 0600")
+            if self.secret and status.st_mode & OTHERS_READ:
+                raise ConfigError(f"{self.path} can be read by others: chmod 600 it, and better get new keys too")
+            try:
+                raw = file.read()
+            except OSError as error:  # a folder
+                raise ConfigError(f"cannot read {self.path}: {error.strerror}") from None
+        try:
+            value = json.loads(raw)
+        except ValueError:
+            return {}
+        return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+    def write(self, content: Mapping[str, Any]) -> None:
+        """All of it or nothing; call it while `locked`."""
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.path)
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """One writer at a time. The lock goes with the process."""
+        import fcntl
+
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
