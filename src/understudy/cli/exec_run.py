@@ -8,7 +8,7 @@ from pathlib import Path
 
 from understudy.cli.exec_input import Task
 from understudy.cli.exec_options import Request
-from understudy.cli.exec_settings import add_folders, check_repository, check_strictly, defaults_for, overrides_from
+from understudy.cli.exec_settings import add_folders, check_repository, checked, defaults_for, overrides_from
 from understudy.cli.exec_viewer import ExecViewer
 from understudy.config.model import Config
 from understudy.engine.engine import Engine
@@ -42,7 +42,7 @@ async def run_task(task: Task, signals: Signals) -> int:
     main = asyncio.current_task()
     assert main is not None
     signals.interrupt = main.cancel
-    engine = Engine(defaults=defaults_for(request), reads_user_file=not request.ignore_user_config)
+    engine = Engine(defaults=defaults_for(request), reads_user_file=not request.ignore_user_config, given_by="`-c`")
     try:
         return await _run(engine, task, signals)
     except asyncio.CancelledError:
@@ -85,7 +85,7 @@ async def _terms(task: Task) -> Terms | None:
     if task.schema is None and task.budget is None:
         return None
     if task.schema is not None:
-        from understudy.engine.answer_schema import schema_problem, shape_problem
+        from understudy.engine.answer_form.schema import schema_problem, shape_problem
 
         problem = shape_problem(task.schema) or await schema_problem(task.schema)
         if problem is not None:
@@ -98,13 +98,19 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
     chosen = overrides_from(request)
     if request.action == "new":
         config = engine.configure(chosen)
-        check_strictly(request, config)
+        config = checked(request, config)
         check_repository(request, config)
         handle = await engine.create(LOCAL, add_folders(request, chosen, config))
         return handle, config, None
-    handle = await engine.find(LOCAL, await _find(engine, request))
+    conversation_id = await _find(engine, request)
+    if request.action == "fork":
+        raise BadRequest("`exec fork` is not there yet")
+    if request.ephemeral:
+        handle = await engine.copy_unkept(LOCAL, conversation_id)
+    else:
+        handle = await engine.find(LOCAL, conversation_id)
     config = handle.setup().config if chosen == Overrides() else engine.configure(handle.with_changes(chosen))
-    check_strictly(request, config)
+    config = checked(request, config)
     check_repository(request, config)
     chosen = add_folders(request, chosen, config)
     return handle, config, None if chosen == Overrides() else chosen

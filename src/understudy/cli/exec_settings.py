@@ -7,9 +7,11 @@ from typing import Any, cast
 import msgspec
 
 from understudy.cli.exec_options import Request
+from understudy.config.file import read_config_file
 from understudy.config.model import Config
-from understudy.config.overrides import parse_flag
+from understudy.config.overrides import apply, assignments, parse_flag
 from understudy.config.schema import Tree
+from understudy.config.slips import unknown_keys
 from understudy.errors import BadRequest, ConfigError
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.records import Overrides
@@ -102,10 +104,21 @@ def add_folders(request: Request, chosen: Overrides, config: Config) -> Override
     return msgspec.structs.replace(chosen, config={**(chosen.config or {}), key: list(dict.fromkeys(roots))})
 
 
-def check_strictly(request: Request, config: Config) -> None:
-    """Raises `ConfigError`."""
-    if request.strict_config and config.warnings:
-        raise ConfigError("\n".join(config.warnings))
+def checked(request: Request, config: Config) -> Config:
+    """The configuration, with a warning for each key of `-c` that nobody knows. Raises `ConfigError` where that is to be strict."""
+    unknown = [f"`{key}` in `-c` is ignored: it is not a key" for key in _unknown(request)]
+    if request.strict_config:
+        file = read_config_file(config.home)
+        unknown += [f"`{key}` in {file.path} is not a key" for key in unknown_keys(file.tree)]
+        unknown += [warning for warning in config.warnings if "is not a key" in warning]
+        if unknown:
+            raise ConfigError("\n".join(dict.fromkeys(unknown)))
+    return msgspec.structs.replace(config, warnings=(*config.warnings, *unknown))
+
+
+def _unknown(request: Request) -> list[str]:
+    flags = apply({}, assignments([parse_flag(text) for text in request.config], ""))
+    return unknown_keys(flags)
 
 
 def check_repository(request: Request, config: Config) -> None:

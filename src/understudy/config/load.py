@@ -34,6 +34,7 @@ T = TypeVar("T")
 PROJECT_DOC_MAX_BYTES = 32 * 1024
 COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
 MOST_COMMAND_SECONDS = 7 * 24 * 3600
+BY_ARGUMENT = "the `config` argument"
 KEPT = 32  # configurations; most processes see one or two
 
 _encode = msgspec.json.Encoder().encode
@@ -50,17 +51,18 @@ def load_config(
     cli: Sequence[tuple[str, Any]] = (),
     defaults: Tree | None = None,
     reads_user_file: bool = True,
+    given_by: str = BY_ARGUMENT,
     server_cwd: Path,
     env: Mapping[str, str],
 ) -> Config:
     """The configuration a conversation starts or goes on with. Raises `ConfigError`, which names key, place and expected value.
 
-    `defaults` stand where nobody has set anything.
+    `defaults` stand where nobody has set anything. `given_by`: what the user calls the way by which `overrides.config` came.
     """
     file = read_config_file(home) if reads_user_file else absent_file(home)
     if defaults:
         file = msgspec.structs.replace(file, tree=merge(defaults, file.tree))
-    settings = [*assignments(cli, "`-c`"), *assignments((overrides.config or {}).items(), "the `config` argument")]
+    settings = [*assignments(cli, "`-c`"), *assignments((overrides.config or {}).items(), given_by)]
     laid_over = apply(file.tree, settings)
     profile = choose_profile(overrides, laid_over, file)
     warnings = _judge_keys(settings, profile, file)
@@ -87,8 +89,10 @@ class Configs:
         *,
         defaults: Tree | None = None,
         reads_user_file: bool = True,
+        given_by: str = BY_ARGUMENT,
     ) -> None:
         self._cli = cli
+        self._given_by = given_by
         self._defaults = defaults
         self._reads_user_file = reads_user_file
         self._server_cwd = server_cwd
@@ -110,6 +114,7 @@ class Configs:
             cli=self._cli,
             defaults=self._defaults,
             reads_user_file=self._reads_user_file,
+            given_by=self._given_by,
             server_cwd=self._server_cwd,
             env=self._env,
         )

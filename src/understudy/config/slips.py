@@ -42,6 +42,12 @@ def find_slips(tree: Tree) -> Iterator[Slip]:
     yield from _find(tree, KNOWN_KEYS, "", "")
 
 
+def unknown_keys(tree: Tree) -> list[str]:
+    """Keys at the top that neither we nor `codex` know, as far as they are no slips."""
+    slips = {slip.key.partition(".")[0] for slip in find_slips(tree)}
+    return [key for key in tree if key not in KNOWN_KEYS and key not in slips]
+
+
 def _find(tree: Tree, known: Tree, written: str, prefix: str) -> Iterator[Slip]:
     """`written` leads to the table as it stands in the file, `prefix` the same without the profile it may belong to."""
     for key, value in tree.items():

@@ -14,6 +14,11 @@ logger = logging.getLogger(__name__)
 CLIENT = "client"
 
 
+def decided_notice(decision: Decision, source: str) -> str:
+    """What viewers are told of a decision that no person has made."""
+    return f"approval {decision}: {source}"
+
+
 class Approvals:
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
@@ -54,7 +59,7 @@ class Approvals:
         self._tail.append(ApprovalDecided(call_id, decision, source, counts, key, by), turn=turn)
         if counts and waiter is not None:
             if source != CLIENT:
-                self._tail.append(Noticed(f"approval {decision}: {source}"), turn=turn)
+                self._tail.append(Noticed(decided_notice(decision, source)), turn=turn)
             waiter.set_result(Answer(decision, source))
         return counts
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from understudy.config.home import find_home, state_dir
-from understudy.config.load import Configs
+from understudy.config.load import BY_ARGUMENT, Configs
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
 from understudy.config.schema import Tree
@@ -25,7 +25,7 @@ from understudy.engine.setup import Setups
 from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.watch import Watch
-from understudy.errors import NotAllowed, UnknownConversation
+from understudy.errors import ConversationBusy, NotAllowed, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
@@ -53,10 +53,11 @@ class Engine:
         cli: Sequence[tuple[str, Any]] = (),
         defaults: Tree | None = None,
         reads_user_file: bool = True,
+        given_by: str = BY_ARGUMENT,
         env: Mapping[str, str] | None = None,
         open_log: Callable[[Path, asyncio.AbstractEventLoop], Store] = open_store,
     ) -> None:
-        """`cli` goes over the user's file, `defaults` under it."""
+        """`cli` goes over the user's file, `defaults` under it. `given_by`: see `load_config`."""
         self._home: Path | None = None
         self._env = dict(os.environ if env is None else env)
         self._server_cwd = Path.cwd()
@@ -65,6 +66,7 @@ class Engine:
         self._cli = cli
         self._defaults = defaults
         self._reads_user_file = reads_user_file
+        self._given_by = given_by
         self._setups = Setups(self._env)
         self._commands = Commands()
         self._holding = Holding(self._loop)
@@ -125,6 +127,19 @@ class Engine:
                 raise UnknownConversation(f"no conversation {conversation_id}")
             await conversation.elsewhere.look(position)
         return Handle(self, conversation, caller)
+
+    async def copy_unkept(self, caller: Caller, conversation_id: ConversationId) -> Handle:
+        """Like `find`, but of a copy in memory under the same id: nothing of what is done here is kept, or seen elsewhere."""
+        handle = await self.find(caller, conversation_id)
+        if await self.log.holder(conversation_id) is not None:
+            raise ConversationBusy(f"a turn of conversation {conversation_id} is running in another process")
+        listed = await self.log.find(conversation_id)
+        if listed is None:
+            raise UnknownConversation(f"no conversation {conversation_id}")
+        entries = await self.log.read(conversation_id)
+        self._conversations.pop(conversation_id, None)
+        self._open_unkept().log.take_in(listed, entries)
+        return await self.find(handle.caller, conversation_id)
 
     async def _find(self, conversation_id: ConversationId) -> Conversation:
         conversation = self._conversations.pop(conversation_id, None)
@@ -279,7 +294,12 @@ class Engine:
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
         self._configs = self._configs or Configs(
-            self._cli, self._server_cwd, self._env, defaults=self._defaults, reads_user_file=self._reads_user_file
+            self._cli,
+            self._server_cwd,
+            self._env,
+            defaults=self._defaults,
+            reads_user_file=self._reads_user_file,
+            given_by=self._given_by,
         )
         config = self._configs.load(self.home, overrides)
         for warning in config.warnings:

@@ -17,6 +17,7 @@ from understudy.models.logins import Logins
 from understudy.models.providers import Provider, is_header
 
 OPENAI_KEY = "OPENAI_API_KEY"
+OPENAI_KEYS = ("CODEX_API_KEY", OPENAI_KEY)  # the first is how the Codex SDKs pass one
 SHORTEST_REDACTED = 8  # shorter ones are stand-ins such as "none", and hiding them would only garble words
 
 
@@ -50,8 +51,8 @@ class Credentials:
     def key_for(self, provider: Provider) -> Secret | None:
         """The provider's key, or None if it wants none. Raises MissingKey."""
         key = self._set(provider.env_key) if provider.env_key else None
-        if key is None and provider.requires_openai_auth:
-            key = self._set(OPENAI_KEY)
+        if key is None and (variable := self._openai_variable(provider)):
+            key = self._set(variable)
         if key is None:
             key = self._key_of_login(provider)
         if key is None and provider.env_key is None and not provider.requires_openai_auth:
@@ -68,8 +69,8 @@ class Credentials:
         """Where the provider's key comes from, in words; None if none is sent."""
         if provider.env_key and self._set(provider.env_key):
             return f"the variable `{provider.env_key}`"
-        if provider.requires_openai_auth and self._set(OPENAI_KEY):
-            return f"the variable `{OPENAI_KEY}`"
+        if variable := self._openai_variable(provider):
+            return f"the variable `{variable}`"
         if self._key_of_login(provider):
             return f"`understudy login`, in {Logins(state_dir(self._home)).path}"
         return f"{self._home / 'auth.json'}" if provider.requires_openai_auth else None
@@ -93,6 +94,10 @@ class Credentials:
         except MissingKey:
             pass
         return [*found, *(_without_scheme(secret.reveal()) for secret in secrets_of(provider))]
+
+    def _openai_variable(self, provider: Provider) -> str | None:
+        """The one that is set, where the provider takes OpenAI's keys."""
+        return next((name for name in OPENAI_KEYS if self._set(name)), None) if provider.requires_openai_auth else None
 
     def _set(self, name: str) -> str | None:
         return self._env.get(name, "").strip() or None

@@ -10,10 +10,12 @@ from typing import Any
 
 import msgspec
 
+from understudy.engine.approvals import decided_notice
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall, Message, Reasoning, Usage
 from understudy.protocol.records import (
     AnswerRejected,
+    ApprovalDecided,
     CommandEnded,
     CommandStarted,
     Compacted,
@@ -29,9 +31,12 @@ from understudy.protocol.records import (
     Record,
     TokensCounted,
     ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnEnded,
     TurnStarted,
 )
+from understudy.servers.exec_failures import failure_text
 from understudy.servers.exec_lines import to_line
 
 INTERRUPTED = "interrupted"
@@ -85,6 +90,8 @@ class ExecEvents:
         self._asked: dict[str, dict[str, FileChange]] = {}  # patches that somebody was asked about
         self._commands: dict[str, _Running] = {}
         self._patches: dict[str, dict[str, FileChange]] = {}
+        self._tool_calls: dict[str, Json] = {}
+        self._decided = ""
         self._plan: Json | None = None
         self.last_message: str | None = None
 
@@ -151,7 +158,15 @@ class ExecEvents:
                 return [self._plan_updated([{"text": step.step, "completed": step.status == "completed"} for step in plan])]
             case AnswerRejected(problem=problem):
                 return [self._warning(f"the answer does not fit the output schema: {problem}; the model tries again")]
-            case Noticed(message=message):
+            case ToolCallBegan() as began:
+                self._calls.pop(began.call_id, None)
+                self._tool_calls[began.call_id] = item = self._tool_call(began)
+                return [to_line({"type": "item.started", "item": {**item, "status": "in_progress"}})]
+            case ToolCallEnded() as ended:
+                return [self._tool_call_ended(ended)]
+            case ApprovalDecided(effective=True, decision=decision, source=source):
+                self._decided = decided_notice(decision, source)
+            case Noticed(message=message) if message != self._decided:  # the item of what was refused gives that reason
                 return [self._warning(message)]
             case TokensCounted(usage=usage, total=total):
                 self._usage = total or usage
@@ -166,7 +181,7 @@ class ExecEvents:
             case Message():
                 text = item.text()
                 if self._in_form:
-                    from understudy.engine.answer_schema import without_fence  # only for those who want a form
+                    from understudy.engine.answer_form.schema import without_fence  # only for those who want a form
 
                     text = without_fence(text)
                 self.last_message = text
@@ -246,6 +261,22 @@ class ExecEvents:
     def _absolute(self, path: str) -> str:
         return os.path.normpath(os.path.join(self._cwd, path))
 
+    # -- tools of other servers
+
+    def _tool_call(self, call: ToolCallBegan | ToolCallEnded) -> Json:
+        fields: Json = {"server": call.server, "tool": call.tool, "arguments": call.arguments, "result": None, "error": None}
+        return self._new("mcp_tool_call", **fields)
+
+    def _tool_call_ended(self, ended: ToolCallEnded) -> bytes:
+        item = self._tool_calls.pop(ended.call_id, None) or self._tool_call(ended)
+        result = ended.result
+        if result is not None:
+            item["result"] = {"content": result.get("content", []), "structured_content": result.get("structuredContent")}
+        else:
+            item["error"] = {"message": ended.error or "the tool gave no result"}
+        item["status"] = "failed" if ended.failed else "completed"
+        return to_line({"type": "item.completed", "item": item})
+
     # -- the plan
 
     def _plan_updated(self, steps: list[Json]) -> bytes:
@@ -264,9 +295,10 @@ class ExecEvents:
             lines.append(_command_completed(running.item, running.so_far(), NO_EXIT_CODE))
         for changes in self._patches.values():
             lines.append(self._file_change(self._changes(changes), success=False))
-        self._commands.clear()
-        self._patches.clear()
-        message = ended.message or "the turn failed"
+        for item in self._tool_calls.values():
+            told = {**item, "error": {"message": INTERRUPTED}, "status": "failed"}
+            lines.append(to_line({"type": "item.completed", "item": told}))
+        message = failure_text(ended.message or "the turn failed")
         if ended.reason == "failed":
             lines.append(to_line({"type": "error", "message": message}))
         if self._plan is not None:

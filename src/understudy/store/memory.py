@@ -114,6 +114,12 @@ class MemoryLog:
             self._memory.logs.remove(self)
         self._listening.clear()
 
+    def take_in(self, listed: Listed, entries: Iterable[Entry]) -> None:
+        """A copy of a conversation that another log has."""
+        self._kept[listed.conversation_id] = _Kept(
+            1, listed.created_at, listed.updated_at, listed.summary, listed.owner, digest=listed.digest, entries=list(entries)
+        )
+
     # -- writing
 
     def append(self, batch: Batch, done: Committed) -> None:
