@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.docs.configuration_page import rows
 from tests.e2e.scenes import text_of
+from tests.sandbox.stage import until
 from understudy.testing import (
     Call,
     McpProcess,
@@ -28,6 +29,7 @@ from understudy.testing import (
     say,
     status,
 )
+from understudy.testing.waiting import WAIT_SECONDS
 
 ENV = {"PLAIN": "plain", "MY_TOKEN": "t0ken-value", "THE_KEY": "k3y-of-the-provider", "FROM_ENV": "from the environment"}
 
@@ -377,6 +379,14 @@ async def _(stage: Stage) -> None:
             calls = [call("shell", call_id=str(n), command=["sh", "-c", run]) for n, run in enumerate((filling, "ls /tmp"))]
             seen = await stage.turn([*calls, say("ok")], sandbox_mode="workspace-write", **settings)
             assert ("large" in seen.output or "many" in seen.output) == kept, seen.output
+
+
+@shows("notify")
+async def _(stage: Stage) -> None:
+    told = stage.work / "told"
+    await stage.turn([say("x")], notify=["sh", "-c", f'printf %s "$0" > {told}.new; mv {told}.new {told}'])
+    await until(told.exists, WAIT_SECONDS)
+    assert json.loads(told.read_text())["last-assistant-message"] == "x"
 
 
 @shows("history.persistence")

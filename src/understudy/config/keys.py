@@ -65,7 +65,6 @@ KNOWN_KEYS: Tree = {**TOP_KEYS, "profiles": {"*": TOP_KEYS}}
 # Keys that a user may count on and that do nothing here, with the reason. Whoever sets one is warned.
 WITHOUT_EFFECT = {
     "mcp_servers": "tools of other MCP servers are not offered yet",
-    "notify": "no program is started at the end of a turn yet",
     "model_max_output_tokens": "the provider's own limit holds",
     "model_instructions_file": "use `experimental_instructions_file`",
     "instructions": "use `experimental_instructions_file` or an AGENTS.md file",

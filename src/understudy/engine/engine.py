@@ -354,6 +354,7 @@ class Engine:
             self._log.finish()
             await asyncio.sleep(0)  # whoever waited for the disk is told
             self._log.close()
+        self._setups.finish_notifying()
         if self._unkept is not None:
             self._unkept.close()
 

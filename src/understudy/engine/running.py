@@ -56,6 +56,7 @@ class Running:
                 self._task = self.turn = None
                 if not self._abandoned:
                     self.close(turn.turn_id, ended)
+                    turn.notify(ended)
                     if self.on_ended is not None:
                         self.on_ended()
 

@@ -3,7 +3,7 @@
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from understudy.protocol.records import Pins
 from understudy.tools.registry import Offer, find_tool, offered
 
 if TYPE_CHECKING:
+    from understudy.engine.notifying import Notifier
     from understudy.models.prices import Price
     from understudy.tools.host import ToolSettings
 
@@ -43,6 +44,7 @@ class Setups:
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
         self._http: HttpClient | None = None
+        self._notifier: Notifier | None = None
         self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
 
     def prepare(self, config: Config, private_tmp: Path, pins: Pins | None = None) -> TurnSetup:
@@ -55,7 +57,7 @@ class Setups:
         known = self._known.get(id(config))
         if known is None or config.model_provider in UNADDRESSED:  # a script is read anew, and played from its beginning
             self._http = self._http or HttpClient(self._env)
-            known = self._known[id(config)] = config, _prepare(config, preamble, self._http, self._env)
+            known = self._known[id(config)] = config, self._prepare(config, preamble, self._http)
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         setup = known[1]
@@ -65,6 +67,22 @@ class Setups:
         settings = _settings_in(private_tmp, places, setup.settings)
         return msgspec.structs.replace(setup, settings=settings, pins=places.pins())
 
+    def _prepare(self, config: Config, preamble: tuple[Message, ...], http: HttpClient) -> TurnSetup:
+        setup = _prepare(config, preamble, http, self._env)
+        if not config.notify:
+            return setup
+        from understudy.engine.notifying import Notifier, NotifyProgram  # few users have such a program
+
+        self._notifier = self._notifier or Notifier(self._env)
+        provider, credentials = _provider_of(config, self._env), Credentials(self._env, config.home)
+        program = NotifyProgram(config.notify, config.home, lambda: credentials.known_secrets(provider))
+        return msgspec.structs.replace(setup, notify=partial(self._notifier.tell, program))
+
+    def finish_notifying(self) -> None:
+        """The process ends: programs that are to be told of a turn have started, or have had time to."""
+        if self._notifier is not None:
+            self._notifier.close()
+
     async def aclose(self) -> None:
         """Every connection to a model ends."""
         if self._http is not None:
@@ -72,8 +90,7 @@ class Setups:
 
 
 def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, env: Mapping[str, str]) -> TurnSetup:
-    addresses = {**env, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else env
-    provider = find_provider(config.model_provider, config.provider_tables, addresses)
+    provider = _provider_of(config, env)
     settings = _model_settings(config, env)
     model = open_model(provider, settings, Credentials(env, config.home), http)
     family = family_of(model_asked(settings))
@@ -91,6 +108,11 @@ def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, en
         cost_of=_cost_later(config),
         limits=_context_limits(config, family),
     )
+
+
+def _provider_of(config: Config, env: Mapping[str, str]) -> Provider:
+    addresses = {**env, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else env
+    return find_provider(config.model_provider, config.provider_tables, addresses)
 
 
 def _instructions(config: Config, family: Family, tools: tuple[ToolSpec, ...]) -> str:

@@ -88,6 +88,17 @@ class Turn:
             if not state.waiting:  # input that came meanwhile is read before the turn may end
                 return TurnEnded("completed", state.answer)
 
+    def notify(self, ended: TurnEnded) -> None:
+        """Its end is appended: tell the user's program, if there is one, once that is on disk."""
+        notify = self._setup.notify
+        if notify is None or ended.reason != "completed" or self.turn_id not in self._tail.state.turn_messages:
+            return
+        from understudy.engine.notifying import completed_turn  # few users have such a program
+
+        tail, cwd = self._tail, str(self._setup.config.cwd)
+        turn = completed_turn(tail.state, tail.conversation_id, self.turn_id, cwd, ended.message)
+        tail.when_committed(lambda: None if tail.failure else notify(turn))
+
     def compact_soon(self) -> None:
         """Before the next request, or at the end of the turn if there is none."""
         self._context.asked = True

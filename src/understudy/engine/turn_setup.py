@@ -1,6 +1,7 @@
 """What a turn is given of the configuration."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +13,9 @@ from understudy.protocol.items import Message, Usage
 from understudy.protocol.records import Pins
 from understudy.tools.host import ToolSettings
 from understudy.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from understudy.engine.notifying import CompletedTurn
 
 
 class TurnSetup(msgspec.Struct, frozen=True):
@@ -29,3 +33,4 @@ class TurnSetup(msgspec.Struct, frozen=True):
     pins: Pins | None = None  # the places it works on, for the log
     cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
     limits: ContextLimits = ContextLimits()
+    notify: "Callable[[CompletedTurn], None] | None" = None  # tells the user's program of a completed turn
