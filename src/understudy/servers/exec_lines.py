@@ -25,7 +25,7 @@ def cut(text: str, most: int) -> str:
     """The head and the tail of a text, with a mark between them that says how much is missing."""
     if len(text) <= most:
         return text
-    mark = f"\n[… {len(text) - most} characters left out …]\n"
+    mark = f"\n[... omitted {len(text) - most} of {len(text)} characters ...]\n"
     half = max(most // 2, 1)
     return text[:half] + mark + text[len(text) - (most - half) :]
 
