@@ -123,6 +123,8 @@ READ: dict[str, Callable[[Config], Any]] = {
     "understudy.sandbox.mask": lambda config: at_home(config, config.sandbox.mask),
     "understudy.sandbox.protect": lambda config: at_home(config, config.sandbox.protect),
     "understudy.commands.timeout_seconds": lambda config: config.command_seconds,
+    "understudy.commands.sessions": lambda config: config.command_sessions,
+    "understudy.commands.idle_seconds": lambda config: config.command_idle_seconds,
     "sandbox_mode": sandbox("mode"),
     "understudy.sandbox.network": sandbox("network"),
     "understudy.sandbox.unix_sockets": sandbox("unix_sockets"),

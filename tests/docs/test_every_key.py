@@ -350,6 +350,20 @@ async def _(stage: Stage) -> None:
         assert seen.output == "command timed out after 1000 milliseconds\n"
 
 
+@shows("understudy.commands.sessions", "understudy.commands.idle_seconds")
+async def _(stage: Stage) -> None:
+    first = call("exec_command", cmd="sleep 60", yield_time_ms=250)
+    second = call("exec_command", cmd="echo hi", call_id="call2")
+    stop = call("write_stdin", session_id=1001, chars="\x03", yield_time_ms=30_000, call_id="call3")
+    seen = await stage.turn([first, second, stop, say("ok")], sandbox_mode="workspace-write", understudy__commands__sessions=1)
+    assert "1 commands are running in sessions, which is the most" in str(seen.received[-1].body)
+    wait = call("shell", command=["sleep", "2"], call_id="call2")
+    poll = call("write_stdin", session_id=1001, call_id="call3")
+    settings: dict[str, Any] = {"sandbox_mode": "workspace-write", "understudy__commands__idle_seconds": 1}
+    seen = await stage.turn([first, wait, poll, say("ok")], **settings)
+    assert "nobody had asked for it for 1 seconds" in seen.printed
+
+
 # For root the kernel counts roughly: it keeps some 300 process numbers back.
 PROCESSES = "import os, time; [os.fork() or time.sleep(60) for _ in range(450)]; print('done')"
 

@@ -14,7 +14,7 @@ PACKAGE = Path(understudy.__file__).parent
 FOLDER = PACKAGE / "tools"
 
 # Beside the tools themselves: what hands them the acts, what the acts are given, and the list of tools.
-NOT_TOOLS = {"tool.py", "host.py", "registry.py", "__init__.py"}
+NOT_TOOLS = {"tool.py", "host.py", "session.py", "registry.py", "__init__.py"}
 TOOLS_AND_HELPERS = sorted(path for path in FOLDER.glob("*.py") if path.name not in NOT_TOOLS)
 
 # All that a tool may import. What is missing here and only computes may be added.
@@ -115,7 +115,7 @@ def test_what_only_computes_is_no_attempt() -> None:
 def test_a_context_gives_judged_acts_and_nothing_else() -> None:
     """Whoever adds one shows in a test that it judges, asks and records before it acts."""
     public = {name for name in dir(ToolContext) if not name.startswith("_")}
-    assert public == {"apply_patch", "read_file", "run_command", "show_plan"}
+    assert public == {"apply_patch", "read_file", "run_command", "show_plan", "start_session", "write_input"}
     assert ToolContext.__slots__ == ("_call_id", "_host")
 
 

@@ -13,6 +13,7 @@ from understudy.policy.questions import (
     command_message,
     patch_message,
 )
+from understudy.policy.visible import make_visible
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
     OWN_SERVER,
@@ -26,6 +27,7 @@ from understudy.protocol.records import (
     CompactionStarted,
     Delta,
     DiffChanged,
+    InputWritten,
     ItemReceived,
     Noticed,
     Opened,
@@ -67,6 +69,8 @@ class RecordTeller:
                 teller.command(started.call_id, started.command, contained=started.contained)
             case CommandEnded() as ended:
                 note = "time limit reached" if ended.timed_out else "refused something by the sandbox" if ended.denied else ""
+                if ended.started is not None:
+                    note = f"session {ended.started.session}{note and ', '}{note}"
                 teller.command_ended(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, ended.duration, note=note)
             case PatchStarted(call_id=call_id, changes=changes):
                 self._calls.pop(call_id, None)
@@ -91,6 +95,8 @@ class RecordTeller:
                 teller.notice(f"the answer does not have the form that was asked for: {problem}; the model tries again")
             case Noticed(message=message):
                 teller.notice(message)
+            case InputWritten(session=session, text=text):
+                teller.notice(f"typed at session {session}: {make_visible(text)}")
             case Compacted() as compacted:
                 teller.notice("\n\n".join(part for part in (compacted.describe(), compacted.summary) if part))
             case TurnEnded(reason="completed"):

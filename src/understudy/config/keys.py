@@ -52,7 +52,7 @@ _TABLES: Tree = {
         **_names("wire events thread_in_text scripted_model record replay"),
         "budget": {**_BUDGET, "call": _BUDGET},
         "prices": {"*": _names("input cached output")},
-        "commands": _names("timeout_seconds"),
+        "commands": _names("timeout_seconds sessions idle_seconds"),
         "sandbox": {
             **_names("network unix_sockets mask protect"),
             "limits": _names("seconds processes memory_mb file_mb tmp_mb tmp_files"),

@@ -35,6 +35,8 @@ PROJECT_DOC_MAX_BYTES = 32 * 1024
 COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
 MOST_COMMAND_SECONDS = 7 * 24 * 3600
 BY_ARGUMENT = "the `config` argument"
+COMMAND_SESSIONS, MOST_SESSIONS = 16, 256
+COMMAND_IDLE_SECONDS = 1800
 KEPT = 32  # configurations; most processes see one or two
 
 _encode = msgspec.json.Encoder().encode
@@ -217,6 +219,10 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         events=cast(EventMethods, read.choice("understudy.events", ("auto", "both", "codex/event", "none")) or "auto"),
         thread_in_text=_first(read.flag("understudy.thread_in_text"), True),
         command_seconds=_read_command_seconds(read),
+        command_sessions=_read_within(read, "understudy.commands.sessions", COMMAND_SESSIONS, MOST_SESSIONS, "commands"),
+        command_idle_seconds=_read_within(
+            read, "understudy.commands.idle_seconds", COMMAND_IDLE_SECONDS, MOST_COMMAND_SECONDS, "seconds"
+        ),
         scripted_model=_read_path(read, "understudy.scripted_model", cwd, env),
         record=_read_path(read, "understudy.record", cwd, env),
         replay=_read_path(read, "understudy.replay", cwd, env),
@@ -233,12 +239,14 @@ def _read_path(read: Reader, key: str, cwd: Path, env: Mapping[str, str]) -> Pat
 
 
 def _read_command_seconds(read: Reader) -> int:
-    key = "understudy.commands.timeout_seconds"
-    seconds = _first(read.count(key), COMMAND_SECONDS)
-    if not 1 <= seconds <= MOST_COMMAND_SECONDS:
-        complaint = f"invalid value: integer `{seconds}`"
-        raise read.mismatch(key, complaint, f"a whole number of seconds from 1 to {MOST_COMMAND_SECONDS}")
-    return seconds
+    return _read_within(read, "understudy.commands.timeout_seconds", COMMAND_SECONDS, MOST_COMMAND_SECONDS, "seconds")
+
+
+def _read_within(read: Reader, key: str, default: int, most: int, unit: str) -> int:
+    number = _first(read.count(key), default)
+    if not 1 <= number <= most:
+        raise read.mismatch(key, f"invalid value: integer `{number}`", f"a whole number of {unit} from 1 to {most}")
+    return number
 
 
 def _read_tokens(read: Reader, key: str) -> int | None:

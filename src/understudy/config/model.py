@@ -87,6 +87,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget  # of a conversation
     call_budget: Budget  # of each call
     command_seconds: int  # for a command that the model gives no limit of its own
+    command_sessions: int  # commands of one conversation that may go on after their calls
+    command_idle_seconds: int  # after which one of them is ended, if the model does not ask for it
     scripted_model: Path | None
     record: Path | None  # where exchanges with models are written to
     replay: Path | None  # the recording that the provider `replay` plays

@@ -11,6 +11,7 @@ from understudy.engine import recovery
 from understudy.engine.approvals import Approvals
 from understudy.engine.fold import merge
 from understudy.engine.letters import Letters
+from understudy.engine.long_commands import LongCommands
 from understudy.engine.running import Running
 from understudy.engine.tail import Tail
 from understudy.engine.turn import Turn
@@ -40,6 +41,7 @@ class Beginning:
         prepare: Prepare,
         read_letters: Callable[[], Awaitable[None]],
         on_started: Callable[[], None],
+        long_commands: LongCommands,
     ) -> None:
         self._log = log
         self._tail = tail
@@ -50,6 +52,7 @@ class Beginning:
         self._prepare = prepare
         self._read_letters = read_letters
         self._on_started = on_started
+        self._long_commands = long_commands
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
         self.stopped = False  # the process ends: no turn may begin any more
@@ -130,6 +133,9 @@ class Beginning:
     async def settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
         """After a crash: a turn that waits for an answer goes on (its id is returned), any other is closed as interrupted."""
         tail = self._tail
+        if tail.state.sessions:
+            for turn, ended in recovery.lost_sessions(tail.state, self._long_commands.alive):
+                tail.append(ended, turn=turn)
         turn_id = tail.state.turn
         if turn_id is None:
             return None
@@ -161,7 +167,8 @@ class Beginning:
 
     def _start(self, turn_id: str, setup: TurnSetup, *, compacts: bool = False) -> None:
         self._approvals.begin_turn()
-        turn = Turn(turn_id, self._tail, setup, self._sandbox, self._approvals, self._read_letters, compacts=compacts)
+        shared = (self._sandbox, self._approvals, self._read_letters, self._long_commands)
+        turn = Turn(turn_id, self._tail, setup, *shared, compacts=compacts)
         if self._letters.compaction_left:
             self._letters.compaction_left = False
             if not compacts:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
 from understudy.engine.compaction.op import compact
-from understudy.engine.deleting import delete
+from understudy.engine.deleting import archive, delete
 from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
@@ -19,7 +19,7 @@ from understudy.engine.following import Following
 from understudy.engine.held_messages import FORK_WHILE_RUNNING, HeldMessages
 from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
-from understudy.engine.on_disk import on_disk
+from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
 from understudy.engine.running import Running
 from understudy.engine.tail import Tail, Told
@@ -67,6 +67,7 @@ class Conversation:
         self.running = Running(self.tail, loop)
         self.running.on_ended = self._on_turn_ended
         self.approvals = Approvals(self.tail)
+        self.long_commands = LongCommands(self.tail, self.release_if_idle)
         self.elsewhere = Elsewhere(self, log)
         self.beginning = Beginning(
             log,
@@ -78,6 +79,7 @@ class Conversation:
             prepare,
             self.elsewhere.read_letters,
             self._on_turn_started,
+            self.long_commands,
         )
         self.waiting: list[Following] = []  # for the end of a turn, wherever it runs
         self.deleted = False  # or about to be
@@ -106,7 +108,7 @@ class Conversation:
     @property
     def needs_watching(self) -> bool:
         """Another process may have something for whoever follows here, or for the turn that runs here."""
-        return bool(self.running or self.tail.broadcast.followers or self.letters.unread)
+        return bool(self.running or self.long_commands or self.tail.broadcast.followers or self.letters.unread)
 
     # -- beginning
 
@@ -258,7 +260,7 @@ class Conversation:
             else:
                 self.running.interrupt()
             return running
-        if turn not in (None, self.state.turn) or (self.state.turn is None and not await self.elsewhere.has_claim()):
+        if turn not in (None, self.state.turn) or (self.state.turn is None and not await self.elsewhere.may_have_turn()):
             return None
         try:
             await self.tenure.take()
@@ -347,6 +349,7 @@ class Conversation:
         if self.tail.failure is not None:
             self._held.fail(self.tail.failure)
         self.running.stop_unrecorded()
+        self.long_commands.end_soon(UNRECORDED)
         self.loop.call_soon(self.release_if_idle)  # once everyone has been told
 
     def _on_claim_lost(self) -> None:
@@ -361,7 +364,7 @@ class Conversation:
 
     def _release(self) -> None:
         """All is written. Before the answer goes out, so that another process that acts on it is not refused."""
-        if not self.running and not self.deleted and not self.queue.busy:
+        if not (self.running or self.long_commands or self.deleted or self.queue.busy):
             self.tenure.release()
 
     # -- ending
@@ -371,10 +374,8 @@ class Conversation:
         await delete(self, self._log)
 
     async def archive(self, *, archived: bool) -> None:
-        """Put it among the archived ones, or back. Says nothing in the log, and a turn may run meanwhile."""
-        if self.deleted:
-            raise UnknownConversation(f"no conversation {self.id}")
-        await on_disk(lambda told: self._log.archive(self.id, archived, told))
+        """Put it among the archived ones, or back. A turn may run meanwhile; commands that outlive their turns are ended."""
+        await archive(self, self._log, archived=archived)
 
     async def stop(self) -> None:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""
@@ -383,6 +384,7 @@ class Conversation:
         self._held.fail(reason)
         await self.queue.close(reason)
         await self.running.leave()
+        await self.long_commands.end_all(LEAVING)
 
     def flush(self) -> None:
         """What is not handed to the log yet is, and nothing is saved later."""
@@ -394,4 +396,4 @@ class Conversation:
         self.forgotten = True
         self.tail.close()
         self.tail.on_failure = self.tail.on_all_written = self.tenure.on_lost = self.running.on_ended = None
-        del self.queue, self.elsewhere, self.beginning  # they know this one
+        del self.queue, self.elsewhere, self.beginning, self.long_commands  # they know this one

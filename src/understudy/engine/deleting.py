@@ -1,16 +1,20 @@
-"""Deleting a conversation for good, also where another process has just run its turn."""
+"""Deleting a conversation for good, or putting it away, also where another process has it."""
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from understudy.engine.long_commands import ARCHIVED
+from understudy.engine.long_commands import DELETED as COMMANDS_END
 from understudy.engine.on_disk import on_disk
 from understudy.errors import ConversationBusy, UnknownConversation
+from understudy.protocol.ops import Archive, Delete
 from understudy.store.log import EventLog
 
 if TYPE_CHECKING:
     from understudy.engine.conversation import Conversation
 
 LETTING_GO_SECONDS = 1.0  # from the end of a turn to the end of its claim, in another process
+ENDING_SECONDS = 10.0  # until another process has ended the commands that keep its claim
 DELETED = "the conversation was deleted"
 
 
@@ -19,7 +23,11 @@ async def delete(conversation: "Conversation", log: EventLog) -> None:
     await conversation.queue.run(_begin(conversation))
     try:
         await conversation.running.ended()
+        await conversation.long_commands.end_all(COMMANDS_END)
         give_up = conversation.loop.time() + LETTING_GO_SECONDS
+        if conversation.state.sessions and await conversation.elsewhere.has_claim():
+            conversation.letters.post(Delete())
+            give_up += ENDING_SECONDS
         while not await conversation.queue.run(_finish(conversation, log, give_up)):  # noqa: ASYNC110  # nothing tells of it
             await asyncio.sleep(0.01)
     except BaseException:
@@ -27,6 +35,16 @@ async def delete(conversation: "Conversation", log: EventLog) -> None:
         conversation.release_if_idle()
         raise
     conversation.tail.broadcast.fail(UnknownConversation(DELETED))
+
+
+async def archive(conversation: "Conversation", log: EventLog, *, archived: bool) -> None:
+    if conversation.deleted:
+        raise UnknownConversation(f"no conversation {conversation.id}")
+    await on_disk(lambda told: log.archive(conversation.id, archived, told))
+    if archived and conversation.long_commands:
+        await conversation.long_commands.end_all(ARCHIVED)
+    elif archived and conversation.state.sessions and await conversation.elsewhere.has_claim():
+        conversation.letters.post(Archive())
 
 
 async def _begin(conversation: "Conversation") -> None:

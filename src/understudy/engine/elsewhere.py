@@ -5,8 +5,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from understudy.engine.long_commands import ARCHIVED, DELETED
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
-from understudy.protocol.ops import Compact, Decide, Interrupt, Send
+from understudy.protocol.ops import Archive, Compact, Decide, Delete, Interrupt, Send
 from understudy.store.log import EventLog, Letter, Position
 
 if TYPE_CHECKING:
@@ -25,6 +26,16 @@ class Elsewhere:
 
     async def has_claim(self) -> bool:
         return await self._log.holder(self._conversation.id) is not None
+
+    async def may_have_turn(self) -> bool:
+        """Whether another process has it, and not only for commands that outlive their turns."""
+        if not await self.has_claim():
+            return False
+        state = self._conversation.state
+        if state.sessions:
+            await self._conversation.tenure.catch_up()
+        state = self._conversation.state
+        return state.turn is not None or not state.sessions
 
     async def holder(self) -> int | None:
         """The process that runs the turn, where that can be told."""
@@ -53,6 +64,8 @@ class Elsewhere:
             await conversation.queue.run(self._see_what_others_did(position))
         elif conversation.running and (position is None or position.letters):
             await self.read_letters()
+        elif conversation.long_commands and (position is None or position.letters):
+            await conversation.queue.run(self._read_letters_between_turns())
 
     def look_soon(self) -> None:
         self._conversation.tasks.run(self._look_loudly())
@@ -129,6 +142,21 @@ class Elsewhere:
         letters = await self._conversation.letters.waiting()
         if letters:
             await self._conversation.queue.run(self._take_letters(letters))
+
+    async def _read_letters_between_turns(self) -> None:
+        """No turn runs here, but commands that outlive theirs keep the claim: nobody else can do what the letters ask for."""
+        conversation = self._conversation
+        if conversation.running or not conversation.tenure.held:
+            return
+        letters = await conversation.letters.waiting()
+        for letter in letters:
+            if isinstance(letter.op, Delete | Archive):  # whoever left it does the rest
+                conversation.long_commands.end_soon(DELETED if isinstance(letter.op, Delete) else ARCHIVED)
+        if letters:
+            await self.begin_with_letters()
+        if not conversation.running and conversation.letters.compaction_left:
+            conversation.letters.compaction_left = False
+            await conversation.beginning.begin_compaction()
 
     async def _take_letters(self, letters: Sequence[Letter]) -> None:
         conversation = self._conversation

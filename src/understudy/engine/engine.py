@@ -31,7 +31,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
 from understudy.protocol.records import Opened, Overrides, Pins, UserMessage
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import Listed, Page, Status, Store
+from understudy.store.log import Listed, Page, RunningCommand, Status, Store
 from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -219,6 +219,15 @@ class Engine:
         if ends_here or (self._is_kept(listed.conversation_id) and await self.log.holder(listed.conversation_id) is not None):
             return status
         return "waiting" if listed.summary.pending else "idle"
+
+    async def running_in(self, listed: Listed) -> tuple[RunningCommand, ...]:
+        """Its commands that outlive their turns and run now: after a crash none does, whatever the log says."""
+        running = listed.summary.running
+        known = self._conversations.get(listed.conversation_id)
+        if not running or (known is not None and known.long_commands):
+            return running
+        held = self._is_kept(listed.conversation_id) and await self.log.holder(listed.conversation_id) is not None
+        return running if held else ()
 
     async def list(self, caller: Caller, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         """What the caller may read, the last active first."""

@@ -23,6 +23,7 @@ from understudy.protocol.records import (
     CompactionStarted,
     DiffChanged,
     Entry,
+    InputWritten,
     ItemReceived,
     Noticed,
     Opened,
@@ -43,10 +44,12 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.store.log import Status, Summary
+from understudy.store.log import RunningCommand, Status, Summary
 
 TITLE_LENGTH = 80
 NO_TITLE = "New conversation"
+FIRST_SESSION = 1001  # told from other numbers at a glance; the same in every conversation, so that a recorded one can be played
+LINE_LENGTH = 200  # of a running command, in lists
 MOST_FILES = 200  # changed files that are remembered, the last ones
 
 _COUNTED_BY = Ledger.APPLIED_BY
@@ -54,6 +57,9 @@ TRY_AGAIN = (
     "Your answer does not have the form that was asked for: {problem}\n"
     "Answer again with one JSON value that fits the schema, and nothing before or after it."
 )
+
+
+SESSION_ENDED = "Session {number} (`{line}`) does not run any more: {why}."
 
 
 class State:
@@ -78,6 +84,9 @@ class State:
         self.running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
         self.outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
         self.questions: dict[str, Question] = {}
+        self.sessions: dict[int, tuple[str, CommandStarted]] = {}  # commands that outlive their turns, with the turn of each
+        self.last_session = FIRST_SESSION - 1  # the number given out last
+        self._news: list[str] = []  # of sessions that were ended, for the model
         self.approved: set[str] = set()  # keys approved for the session
         self.answer: str | None = None  # the last thing the model said in this turn
         self.title = ""
@@ -129,6 +138,9 @@ class State:
     def _request_sent(self, entry: Entry, record: RequestSent) -> None:
         self.answer = None
         self.history.begin_request(record.context, entry.seq)
+        if self._news:
+            self.history.add(Message("user", (InputText("\n".join(self._news)),)), entry.seq)
+            self._news = []
         for message_id in record.consumed:
             self._messages_of_turn.append(message_id)
             message = self.waiting.pop(message_id, None)
@@ -156,12 +168,25 @@ class State:
 
     def _begun(self, entry: Entry, record: CommandStarted | PatchStarted | ToolCallBegan) -> None:
         self.running[record.call_id] = record
+        if isinstance(record, CommandStarted) and record.session is not None:
+            self.sessions[record.session] = entry.turn, record
+            self.last_session = max(self.last_session, record.session)
 
     def _ended(self, entry: Entry, record: CommandEnded | PatchEnded | ToolCallEnded) -> None:
         begun = self.running.pop(record.call_id, None)
+        if isinstance(record, CommandEnded) and record.started is not None:
+            self._session_ended(record, record.started)
+            if record.call_id not in self.calls:
+                return  # its call was answered long ago
         self.outcomes[record.call_id] = record
         if isinstance(begun, PatchStarted) and isinstance(record, PatchEnded) and record.success:
             self._note_changed(begun)
+
+    def _session_ended(self, record: CommandEnded, started: CommandStarted) -> None:
+        self.sessions.pop(started.session or 0, None)
+        if record.ended_by:
+            line = " ".join(started.command[-1].split())[:LINE_LENGTH]
+            self._news.append(SESSION_ENDED.format(number=started.session, line=line, why=record.ended_by))
 
     def _note_changed(self, patch: PatchStarted) -> None:
         for path in patch.changes:
@@ -232,6 +257,7 @@ class State:
         PatchEnded: _ended,
         ToolCallBegan: _begun,
         ToolCallEnded: _ended,
+        InputWritten: _nothing,
         CommandApprovalAsked: _asked,
         PatchApprovalAsked: _asked,
         BudgetAsked: _asked,
@@ -271,7 +297,12 @@ class State:
             tuple(self.questions),
             None if total.usage is None else total.usage.total_tokens,
             total.cost_usd,
+            self.running_commands() if self.sessions else (),
         )
+
+    def running_commands(self) -> tuple[RunningCommand, ...]:
+        lines = ((number, " ".join(begun.command[-1].split())) for number, (_, begun) in self.sessions.items())
+        return tuple(RunningCommand(number, line[:LINE_LENGTH]) for number, line in lines)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "State":
@@ -299,6 +330,8 @@ class State:
         """Numbers are given out once, and a message on another path can still be gone on from."""
         self.last_seq = whole.last_seq
         self.last_at = whole.last_at
+        self.last_session = whole.last_session
+        self.sessions = dict(whole.sessions)  # they are the conversation's, whatever path it follows
         self.ledger = whole.ledger
         self.submissions = whole.submissions
         self.message_ends = dict(whole.message_ends)

@@ -19,9 +19,11 @@ from understudy.protocol.records import (
     ApprovalDecided,
     BudgetAsked,
     CommandApprovalAsked,
+    CommandEnded,
     Entry,
     ItemReceived,
     Opened,
+    OutputDelta,
     PatchApprovalAsked,
     Question,
     ReasoningDelta,
@@ -232,8 +234,8 @@ class Following:
         if self._behind or (self._outlet is not None and self._outlet.congested and self._fall_behind(self._outlet)):
             return
         self._given.add(live.delta)
-        if not self._only_its_turn or (self.leads and live.turn == self.turn):
-            self._viewer.delta(live)
+        if not self._only_its_turn or (self.leads and (live.turn == self.turn or type(live.delta) is OutputDelta)):
+            self._viewer.delta(live)  # what a command of an earlier turn prints is shown too
 
     def fail(self, error: AgentError) -> None:
         viewer = self._viewer
@@ -255,7 +257,7 @@ class Following:
                 return
         if kind in _LOCATES_MESSAGE:
             self._locate_message(entry)
-        if self._only_its_turn and entry.turn != self.turn and kind is not Opened:
+        if self._only_its_turn and entry.turn != self.turn and kind is not Opened and not _is_of_session(entry.record):
             return
         self._viewer.entry(live)
         if kind in _ACTED_UPON:
@@ -352,6 +354,11 @@ class Following:
         self._behind = False
         for delta in self._given.missing(self._conversation.tail.broadcast.text):
             self.show_delta(LiveDelta(delta, self._conversation.state.turn or "", self.cursor))
+
+
+def _is_of_session(record: Record) -> bool:
+    """The end of a command that an earlier turn began."""
+    return isinstance(record, CommandEnded) and record.started is not None
 
 
 def is_reasoning(record: Record) -> bool:

@@ -26,6 +26,7 @@ from understudy.protocol.items import Message, Usage
 from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send
 from understudy.protocol.records import Entry, Overrides, Question, Terms, UserMessage
 from understudy.protocol.uuids import new_uuid
+from understudy.store.log import RunningCommand
 
 if TYPE_CHECKING:
     from understudy.engine.conversation import Conversation
@@ -246,6 +247,10 @@ class Handle:
     def message_of_turn(self, turn: str) -> str | None:
         """The id of the message that began it."""
         return self._conversation.state.turn_messages.get(turn)
+
+    def running_commands(self) -> tuple[RunningCommand, ...]:
+        """Those that outlive their turns."""
+        return self._conversation.state.running_commands() if self._conversation.state.sessions else ()
 
     def work_of(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago."""

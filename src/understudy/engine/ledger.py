@@ -72,6 +72,7 @@ class Command(msgspec.Struct):
 
     call_id: str
     argv: tuple[str, ...]
+    session: int | None = None
     ended: bool = False
     exit_code: int | None = None
     seconds: float = 0.0
@@ -239,7 +240,8 @@ class Ledger:
             if len(work.commands) == KEPT_COMMANDS:
                 work.commands_left_out += 1
                 del work.commands[0]
-            work.commands.append(Command(record.call_id, tuple([word[:LONGEST_WORD] for word in record.command])))
+            argv = tuple([word[:LONGEST_WORD] for word in record.command])
+            work.commands.append(Command(record.call_id, argv, record.session))
 
     def _command_ended(self, entry: Entry, record: CommandEnded) -> None:
         work = self.turns.get(entry.turn)

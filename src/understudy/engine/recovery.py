@@ -1,5 +1,7 @@
 """A turn that a crash cut off: whether it can go on, and the records that close it honestly when it cannot."""
 
+from collections.abc import Container
+
 from understudy.engine.fold import State
 from understudy.engine.shown_text import cut_off
 from understudy.engine.text_so_far import TEXT, finished_by
@@ -42,11 +44,24 @@ def close_open_calls(state: State) -> list[Record]:
 def _unknown_outcome(call_id: str, begun: CommandStarted | PatchStarted | ToolCallBegan) -> Record:
     match begun:
         case CommandStarted():
-            return CommandEnded(call_id, "", OUTCOME_UNKNOWN, -1, 0.0)
+            return _lost(begun) if begun.session is not None else CommandEnded(call_id, "", OUTCOME_UNKNOWN, -1, 0.0)
         case PatchStarted():
             return PatchEnded(call_id, "", OUTCOME_UNKNOWN, success=False)
         case ToolCallBegan(server=server, tool=tool):
             return ToolCallEnded(call_id, server, tool, 0.0, begun.arguments, begun.read_only, error=OUTCOME_UNKNOWN)
+
+
+def _lost(begun: CommandStarted) -> CommandEnded:
+    return CommandEnded(begun.call_id, "", OUTCOME_UNKNOWN, -1, 0.0, started=begun, ended_by=OUTCOME_UNKNOWN)
+
+
+def lost_sessions(state: State, alive: Container[int]) -> list[tuple[str, CommandEnded]]:
+    """The ends of those that died with their process, each with its turn; without those whose call is still open."""
+    return [
+        (turn, _lost(begun))
+        for number, (turn, begun) in state.sessions.items()
+        if number not in alive and begun.call_id not in state.running
+    ]
 
 
 def _known_outcome(outcome: CommandEnded | PatchEnded | ToolCallEnded | None) -> str:

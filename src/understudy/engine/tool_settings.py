@@ -49,6 +49,8 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
         places=places_of(config),  # each conversation has its own
         home=home,
         default_timeout=float(config.command_seconds),
+        most_sessions=config.command_sessions,
+        idle_seconds=float(config.command_idle_seconds),
         state=str(config.state_dir),
     )
 

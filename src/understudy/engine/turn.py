@@ -12,6 +12,7 @@ from understudy.engine.answer_form.fitting import answer_fits
 from understudy.engine.approvals import Approvals
 from understudy.engine.compaction.keeping import ContextKeeper
 from understudy.engine.incoming_answer import IncomingAnswer
+from understudy.engine.long_commands import LongCommands
 from understudy.engine.tail import Tail
 from understudy.engine.tool_calls import run_call
 from understudy.engine.turn_budget import TurnBudget, listen_within, open_budget_question
@@ -28,6 +29,7 @@ from understudy.tools.host import Answer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
     from understudy.tools.patch.turn_diff import TurnDiff
+    from understudy.tools.session import Sessions
 
 
 class TurnAborted(Exception):
@@ -43,6 +45,7 @@ class Turn:
         sandbox: RunsCommands,
         approvals: Approvals,
         read_letters: Callable[[], Awaitable[None]],
+        long_commands: LongCommands,
         *,
         compacts: bool = False,
     ) -> None:
@@ -56,6 +59,7 @@ class Turn:
         self._setup = setup
         self._approvals = approvals
         self._read_letters = read_letters
+        self._long_commands = long_commands
         self._compacts = compacts
         self._budget = TurnBudget()
         self._context = ContextKeeper(tail, setup)
@@ -194,6 +198,10 @@ class Turn:
     @property
     def settings(self) -> ToolSettings:
         return self._setup.settings()
+
+    @property
+    def sessions(self) -> "Sessions":
+        return self._long_commands.sessions()
 
     @property
     def diff(self) -> "TurnDiff":

@@ -48,11 +48,12 @@ class CommandQuestion(msgspec.Struct, frozen=True):
     full_access: bool = False  # the mode has no sandbox
     retries: bool = False  # it has run contained and was refused something
     note: str | None = None  # the user's own rule says why it asks
+    typed_at: str | None = None  # a command that runs: this is input for it
 
     @staticmethod
     def of(asked: CommandApprovalAsked) -> "CommandQuestion":
         words = None if asked.retries else asked.reason  # of a second run the reason is ours, and told otherwise
-        return CommandQuestion(asked.command, asked.cwd, words, asked.full_access, asked.retries, asked.note)
+        return CommandQuestion(asked.command, asked.cwd, words, asked.full_access, asked.retries, asked.note, asked.typed_at)
 
 
 def command_details(question: CommandQuestion) -> tuple[str, ...]:
@@ -60,7 +61,11 @@ def command_details(question: CommandQuestion) -> tuple[str, ...]:
     lines: list[str] = []
     if question.retries:
         lines.append("It has run in the sandbox and was refused something there; this would run it a second time.")
-    lines.append(_NO_SANDBOX if question.full_access else _OUTSIDE)
+    if question.typed_at is not None:
+        where = "outside the sandbox, with all that your own account may do" if question.full_access else "in the sandbox"
+        lines.append(f"If approved it is typed at the terminal of {in_ticks(question.typed_at)}, which runs {where}.")
+    else:
+        lines.append(_NO_SANDBOX if question.full_access else _OUTSIDE)
     if question.note:
         lines.append(f"Asked because of a rule: {make_visible(question.note)}")
     lines.extend(_about_argv(question.argv))

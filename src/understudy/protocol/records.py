@@ -106,13 +106,15 @@ class ToolAnswered(msgspec.Struct, frozen=True, gc=False, tag="tool_answered"):
     success: bool = True
 
 
-class CommandStarted(msgspec.Struct, frozen=True, gc=False, tag="command_started"):
+class CommandStarted(msgspec.Struct, frozen=True, gc=False, tag="command_started", omit_defaults=True):
     """Intent: on disk before the command runs."""
 
     call_id: str
     command: tuple[str, ...]
     cwd: str
     contained: bool
+    session: int | None = None  # of one that may outlive its call and its turn: the number by which the model speaks of it
+    tty: bool = False  # it has a terminal
 
 
 class CommandEnded(msgspec.Struct, frozen=True, gc=False, tag="command_ended"):
@@ -123,6 +125,16 @@ class CommandEnded(msgspec.Struct, frozen=True, gc=False, tag="command_ended"):
     duration: float  # seconds
     timed_out: bool = False
     denied: bool = False  # the sandbox seems to have refused something
+    started: CommandStarted | None = None  # of a session: it may have begun many turns ago
+    ended_by: str = ""  # of a session that did not end by itself, nor for the user: why. The model is told with the next request
+
+
+class InputWritten(msgspec.Struct, frozen=True, gc=False, tag="input_written"):
+    """Intent: something is typed at the terminal of a session, or it is asked to stop."""
+
+    call_id: str  # of the call that began the session
+    session: int
+    text: str
 
 
 class PatchStarted(msgspec.Struct, frozen=True, gc=False, tag="patch_started"):
@@ -187,6 +199,7 @@ class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_a
     note: str | None = None  # why it is asked, in the words of a rule of the user's; `reason` may be the model's
     full_access: bool = False  # the mode has no sandbox that the command could leave
     depends_on: str = msgspec.field(default="", name="ground")  # digest of folder, programs and scripts; empty in older records
+    typed_at: str | None = None  # the question is about input: for this command, which runs outside the sandbox if `full_access`
 
 
 class PatchApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="patch_approval_asked"):
@@ -308,6 +321,7 @@ Record = (
     | ToolAnswered
     | CommandStarted
     | CommandEnded
+    | InputWritten
     | PatchStarted
     | PatchEnded
     | ToolCallBegan

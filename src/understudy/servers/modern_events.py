@@ -17,6 +17,7 @@ from understudy.protocol.records import (
     CommandStarted,
     Compacted,
     Entry,
+    InputWritten,
     ItemReceived,
     Opened,
     OutputDelta,
@@ -117,8 +118,11 @@ class ModernCodec:
                 left = Usage(0, 0, compacted.tokens_after)
                 return [_token_count(left, compacted.total or Usage(0, 0, 0)), {"type": "context_compacted"}]
             case CommandStarted() as started:
-                message = {"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn}
+                message = {"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn, **_process(started)}
                 return [message | {"started_at_ms": _milliseconds(entry), **_command(started)}]
+            case InputWritten() as written:
+                told = {"call_id": written.call_id, "process_id": str(written.session), "stdin": written.text}
+                return [{"type": "terminal_interaction", **told}]
             case CommandEnded() as ended:
                 return [self._command_end(ended, entry)]
             case CommandApprovalAsked() as asked:
@@ -141,11 +145,14 @@ class ModernCodec:
 
     def _command_end(self, ended: CommandEnded, entry: Entry) -> dict[str, Any]:
         begun = self._begun.pop((entry.turn, ended.call_id), None)
+        if ended.started is not None:  # of a session, whose beginning may be many turns ago
+            begun = ended.started
         output = ended.stdout + ended.stderr
         return {
             "type": "exec_command_end",
             "call_id": ended.call_id,
             "turn_id": entry.turn,
+            **_process(ended.started),
             "completed_at_ms": _milliseconds(entry),
             **(_command(begun) if isinstance(begun, CommandStarted) else {}),
             "stdout": ended.stdout,
@@ -222,7 +229,17 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
+def _process(started: CommandStarted | None) -> dict[str, str]:
+    return {} if started is None or started.session is None else {"process_id": str(started.session)}
+
+
 def _command(command: CommandStarted | CommandApprovalAsked) -> dict[str, Any]:
+    if isinstance(command, CommandStarted) and command.session is not None:
+        from urllib.parse import quote  # few commands are sessions
+
+        script = command.command[-1]
+        told = {"command": command.command, "cwd": "file://" + quote(command.cwd)}
+        return told | {"parsed_cmd": [{"type": "unknown", "cmd": script}], "source": "unified_exec_startup"}
     return {
         "command": command.command,
         "cwd": command.cwd,

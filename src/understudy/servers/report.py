@@ -58,6 +58,9 @@ def _command(command: Command) -> dict[str, Any]:
         shown["seconds"] = round(command.seconds, 3)
     if command.timed_out:
         shown["timed_out"] = True
+    if command.session is not None:
+        shown["session_id"] = command.session
+        shown["running"] = not command.ended
     return shown
 
 

@@ -22,6 +22,7 @@ from understudy.protocol.records import (
     Delta,
     DiffChanged,
     Entry,
+    InputWritten,
     ItemReceived,
     Noticed,
     Opened,
@@ -124,6 +125,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.ExecCommandEnd(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, duration),)
         case Noticed(message=message):
             return (events.BackgroundEvent(message),)
+        case InputWritten() as written:  # the seed had nothing like it
+            return (events.BackgroundEvent(f"typed at session {written.session}: {_visible(written.text)}"),)
         case Compacted() as compacted:
             return (events.BackgroundEvent(compacted.describe()),)
         case CommandApprovalAsked() as asked:
@@ -188,6 +191,12 @@ def _change(change: FileChange) -> Any:
             return "delete"
         case UpdateFile(unified_diff=diff, move_path=move_path):
             return {"update": {"unified_diff": diff, "move_path": move_path}}
+
+
+def _visible(text: str) -> str:
+    from understudy.policy.visible import make_visible  # few turns type anything
+
+    return make_visible(text)
 
 
 def budget_text(asked: BudgetAsked) -> str:

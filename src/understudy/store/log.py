@@ -19,7 +19,17 @@ from understudy.protocol.records import Entry
 Status = Literal["running", "waiting", "idle"]
 
 
-class Summary(msgspec.Struct, frozen=True):
+class RunningCommand(msgspec.Struct, frozen=True, gc=False):
+    """A command that outlives its turn, as lists show it."""
+
+    session_id: int
+    command: str
+
+    def shown(self) -> dict[str, int | str]:
+        return {"session_id": self.session_id, "command": self.command}
+
+
+class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a list shows of a conversation. Derived from its log, and stored beside it so that listing reads no log."""
 
     title: str
@@ -30,6 +40,7 @@ class Summary(msgspec.Struct, frozen=True):
     pending: tuple[str, ...] = ()  # call ids of open questions
     tokens: int | None = None  # of all answers; None: not known
     cost_usd: float | None = None  # None: not known, or in part
+    running: tuple[RunningCommand, ...] = ()  # commands; those of a process that has died do not run any more
 
     def spent(self) -> dict[str, int | float]:
         """Tokens and cost, as lists show them; what is not known is left out."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # names only: a server starts before any tool is called
     from understudy.policy.rules import Rules
     from understudy.sandbox.spec import Command, CommandResult, Containment
     from understudy.tools.patch.turn_diff import TurnDiff
+    from understudy.tools.session import Sessions
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -40,6 +41,8 @@ class ToolSettings(msgspec.Struct, frozen=True):
     places: Places
     home: str = ""
     default_timeout: float = 60.0  # seconds
+    most_sessions: int = 16  # commands of a conversation that may run beyond their calls
+    idle_seconds: float = 1800.0  # after which one of them is ended, if the model does not ask for it
     state: str = ""  # our own folder, where conversations lock the folders that a command depends on; empty: they do not
 
 
@@ -55,6 +58,11 @@ class ToolHost(Protocol):
 
     @property
     def sandbox(self) -> RunsCommands: ...
+
+    @property
+    def sessions(self) -> "Sessions":
+        """The conversation's commands that may outlive their calls."""
+        ...
 
     @property
     def diff(self) -> "TurnDiff": ...

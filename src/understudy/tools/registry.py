@@ -38,6 +38,22 @@ def _shell(offer: Offer) -> ToolSpec:
     return ToolSpec("shell", _text("shell_escalation" if escalation else "shell"), _shell_parameters(offer, escalation))
 
 
+def _exec_command(offer: Offer) -> ToolSpec:
+    properties = dict(_EXEC)
+    if offer.policy == "on-request" and offer.mode != "danger-full-access":
+        properties["sandbox_permissions"] = {
+            "type": "string",
+            "enum": ["use_default", "require_escalated"],
+            "description": "require_escalated: run it outside the sandbox. The user is asked first.",
+        }
+        properties["justification"] = _text_property("With require_escalated: one sentence for the user on why it is needed.")
+    return ToolSpec("exec_command", _text("exec_command"), _object(dict(sorted(properties.items())), ["cmd"]))
+
+
+def _write_stdin(offer: Offer) -> ToolSpec:
+    return ToolSpec("write_stdin", _text("write_stdin"), _WRITE)
+
+
 def _update_plan(offer: Offer) -> ToolSpec | None:
     return ToolSpec("update_plan", _text("update_plan"), _PLAN) if offer.with_plan else None
 
@@ -49,6 +65,8 @@ def _apply_patch(offer: Offer) -> ToolSpec:
 # Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
 TOOLS = (
     Entry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
+    Entry(("exec_command",), "understudy.tools.exec_command", "ExecCommand", _exec_command),
+    Entry(("write_stdin",), "understudy.tools.exec_command", "WriteStdin", _write_stdin),
     Entry(("update_plan",), "understudy.tools.plan", "UpdatePlan", _update_plan),
     Entry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
 )
@@ -120,6 +138,27 @@ def _shell_parameters(offer: Offer, escalation: bool) -> dict[str, Any]:
     return _object(dict(sorted(properties.items())), ["command"])
 
 
+_EXEC: dict[str, Any] = {
+    "cmd": _text_property("The line, for bash."),
+    "workdir": _text_property("Folder to run it in; a relative one starts at the working directory."),
+    "shell": _text_property("Another shell."),
+    "login": {"type": "boolean", "description": "False: not as a login shell."},
+    "tty": {"type": "boolean", "description": "True: with a terminal, for programs that ask or draw."},
+    "yield_time_ms": {"type": "number", "description": "How long to wait for its end: 250 to 30000, default 10000."},
+    "max_output_tokens": {"type": "number", "description": "Beyond it output is cut in its middle. Default 10000."},
+}
+_WRITE = _object(
+    {
+        "chars": _text_property("What to type."),
+        "max_output_tokens": _EXEC["max_output_tokens"],
+        "session_id": {"type": "number", "description": "From exec_command."},
+        "yield_time_ms": {
+            "type": "number",
+            "description": "How long to wait for output: 250 to 30000, default 250; with empty chars 5000 to 300000, default 5000.",
+        },
+    },
+    ["session_id"],
+)
 _STEP = _object(
     {"status": _text_property("pending, in_progress or completed"), "step": _text_property("The step, in a few words.")},
     ["step", "status"],

@@ -33,6 +33,29 @@ class CommandRequest(msgspec.Struct, frozen=True):
     justification: str | None = None
 
 
+class SessionRequest(msgspec.Struct, frozen=True):
+    """A command that may go on when its call has been answered."""
+
+    script: str
+    workdir: str | None = None
+    shell: str | None = None
+    login: bool = True
+    tty: bool = False
+    yield_seconds: float = 10.0  # how long the call waits for its end
+    most_tokens: int | None = None  # of what it printed that the model is given; none: as many as it may
+    escalated: bool = False
+    justification: str | None = None
+
+
+class InputRequest(msgspec.Struct, frozen=True):
+    """Something to type at the terminal of such a command, or nothing: then only to wait for what it prints."""
+
+    session: int
+    text: str
+    yield_seconds: float
+    most_tokens: int | None = None
+
+
 class ToolContext:
     """What a tool can do, for one call of the model."""
 
@@ -47,6 +70,18 @@ class ToolContext:
         from understudy.tools.acts.commands import run_command  # loaded while a model is at work, not before
 
         return await run_command(self._host, self._call_id, request)
+
+    async def start_session(self, request: SessionRequest) -> ToolOutput:
+        """Like `run_command`, but the command may go on. Raises `ToolError` where it may not begin."""
+        from understudy.tools.acts.long_commands import start_session
+
+        return await start_session(self._host, self._call_id, request)
+
+    async def write_input(self, request: InputRequest) -> ToolOutput:
+        """Type at the terminal of a command that goes on, and see what it prints. Raises `ToolError` where there is none."""
+        from understudy.tools.acts.long_commands import write_input
+
+        return await write_input(self._host, self._call_id, request)
 
     async def apply_patch(self, patch: str) -> ToolOutput:
         """Check a patch, judge it, ask about it where that is needed, apply all of it or nothing."""

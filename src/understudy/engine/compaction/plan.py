@@ -158,10 +158,11 @@ def note_of(state: State, heading: str) -> str:
     if state.plan is not None and state.plan.plan:
         steps = "\n".join(f"- [{step.status}] {step.step}" for step in state.plan.plan)
         parts.append(f"Your plan, as you last set it:\n{steps}")
-    running = [begun for begun in state.running.values() if isinstance(begun, CommandStarted)]
+    running = [f"- {' '.join(begun.command)} (session {number})" for number, (_, begun) in state.sessions.items()]
+    waited_for = [begun for begun in state.running.values() if isinstance(begun, CommandStarted) and begun.session is None]
+    running += [f"- {' '.join(begun.command)} (call {begun.call_id})" for begun in waited_for]
     if running:
-        commands = "\n".join(f"- {' '.join(begun.command)} (call {begun.call_id})" for begun in running)
-        parts.append(f"Commands that are still running:\n{commands}")
+        parts.append("\n".join(("Commands that are still running:", *running)))
     if state.changed_files:
         files = "\n".join(f"- {path}" for path in state.changed_files)
         parts.append(f"Files you have changed with patches so far:\n{files}")

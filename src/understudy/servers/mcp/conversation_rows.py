@@ -4,30 +4,33 @@ from datetime import UTC, datetime
 from typing import Any
 
 from understudy.engine.engine import Engine
-from understudy.store.log import Listed, Page, Status
+from understudy.store.log import Listed, Page
 
 
 async def page_of_rows(page: Page, engine: Engine) -> dict[str, Any]:
-    result: dict[str, Any] = {"conversations": [_row(listed, await engine.status_of(listed)) for listed in page.rows]}
+    result: dict[str, Any] = {"conversations": [await _row(listed, engine) for listed in page.rows]}
     if page.next_cursor is not None:
         result["next_cursor"] = page.next_cursor
     return result
 
 
-def _row(listed: Listed, status: Status) -> dict[str, Any]:
+async def _row(listed: Listed, engine: Engine) -> dict[str, Any]:
     summary = listed.summary
-    return {
+    row: dict[str, Any] = {
         "conversation_id": listed.conversation_id,
         "title": summary.title,
         "created_at": _rfc3339(listed.created_at),
         "updated_at": _rfc3339(listed.updated_at),
-        "status": status,
+        "status": await engine.status_of(listed),
         "message_count": summary.message_count,
         "cwd": summary.cwd,
         "model": summary.model,
         "pending": list(summary.pending),
         **summary.spent(),
     }
+    if running := await engine.running_in(listed):
+        row["running"] = [command.shown() for command in running]
+    return row
 
 
 def _rfc3339(seconds: float) -> str:

@@ -46,15 +46,16 @@ class Capture:
 
 class Finished:
     def __init__(
-        self, result: CommandResult, capture: Capture, seconds: float, containment: Containment | None, *, may_ask: bool
+        self, result: CommandResult, capture: Capture, seconds: float | None, containment: Containment | None, *, may_ask: bool
     ) -> None:
         self._result = result
         self._may_ask = may_ask
         self._capture = capture
         cap = containment.limits.seconds if containment is not None else None
-        self._limit = min(seconds, cap) if cap else seconds
+        self._limit = min((limit for limit in (seconds, cap) if limit), default=0.0)
         self._containment = containment
         self._printed = f"{capture.stdout.text()}{capture.stderr.text()}"
+        self.exit_code = result.exit_code
         self.denied = likely_denied(result, self._printed, containment)
 
     def record(self, call_id: str) -> CommandEnded:
@@ -83,17 +84,28 @@ class Finished:
         )
 
     def output(self) -> ToolOutput:
+        if (unstarted := self.unstarted()) is not None:
+            return unstarted
+        result, text = self._result, self._capture.merged.text()
+        for line in self.remarks():
+            text = with_line(text, line)
+        return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
+
+    def unstarted(self) -> ToolOutput | None:
+        """What the model is told where nothing has run."""
         result = self._result
         if result.spawn_error is not None:
             return ToolOutput(f"execution error: {result.spawn_error}", success=False)
         if result.setup_error is not None:
             return ToolOutput(f"execution error: the command was not run: {result.setup_error}", success=False)
-        text = self._capture.merged.text()
+        return None
+
+    def remarks(self) -> list[str]:
+        """What there is to say beside what it printed."""
+        result = self._result
         late = f"command timed out after {round(self._limit * 1000)} milliseconds" if result.timed_out else None
         refused = hint(result, self._printed, self._containment, may_ask=self._may_ask)
-        for line in (late, remark(result), refused):
-            text = text if line is None else with_line(text, line)
-        return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
+        return [line for line in (late, remark(result), refused) if line is not None]
 
 
 def with_line(text: str, line: str) -> str:

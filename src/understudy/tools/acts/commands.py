@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from understudy.errors import SandboxError, ToolError
+from understudy.places.masks import MaskWatch
 from understudy.policy.approvals import approval_key, dependencies_digest, environment_digest
 from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
 from understudy.policy.environment import with_markers
@@ -17,6 +19,7 @@ from understudy.policy.words import Words, simple_commands
 from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.items import FunctionCallOutput
 from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, ToolAnswered
+from understudy.sandbox.control import Control
 from understudy.sandbox.spec import Command, Containment
 from understudy.tools.acts.command_output import Capture, Finished, with_line
 from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity
@@ -27,6 +30,7 @@ from understudy.tools.output import model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
 from understudy.tools.tool import CommandRequest, ToolOutput
 
+INTERRUPTED = "interrupted by the user"
 KILLED = 137  # what a shell says of a command ended by SIGKILL
 CHANGED = "exec command rejected: its folder or a script that it names has changed since the user was asked"
 MAY_NOT_LEAVE = (
@@ -40,7 +44,10 @@ MAY_NOT_CHANGE = (
 WAIT_TO_LEAVE, WAIT_TO_CHANGE = 10.0, 60.0  # seconds
 
 
-async def run_command(host: ToolHost, call_id: str, request: CommandRequest) -> ToolOutput:
+MakeExecution = Callable[[str, CommandRequest, str, ToolHost], "Execution"]
+
+
+async def run_command(host: ToolHost, call_id: str, request: CommandRequest, make: MakeExecution | None = None) -> ToolOutput:
     """Raises `ToolError` where it may not begin: nothing has run then."""
     if any("\0" in word for word in (*request.argv, request.workdir or "")):
         return ToolOutput("execution error: no program can be given a NUL character", success=False)
@@ -57,7 +64,7 @@ async def run_command(host: ToolHost, call_id: str, request: CommandRequest) -> 
         case PatchMistake(reason=reason):
             return ToolOutput(f"error: {reason}", success=False)
         case None:
-            return await _Execution(call_id, request, cwd, host).run()
+            return await (make or Execution)(call_id, request, cwd, host).run()
 
 
 def _place(settings: ToolSettings, workdir: str | None) -> str:
@@ -89,17 +96,31 @@ def _foreign(settings: ToolSettings, argv: Words, cwd: str) -> _Foreign:
     )
 
 
-class _Execution:
+class Outcome(Protocol):
+    """What came of running a command, as far as its call waits for it."""
+
+    denied: bool  # the sandbox seems to have refused something
+
+    def failure(self) -> str: ...
+
+    def output(self) -> ToolOutput: ...
+
+
+class Execution:
     """One command on its way: decided, asked about, run, and perhaps run again outside the sandbox."""
 
-    def __init__(self, call_id: str, request: CommandRequest, cwd: str, host: ToolHost) -> None:
+    _control: Control | None = None  # a hold on it, for those that may outlive their call
+
+    def __init__(
+        self, call_id: str, request: CommandRequest, cwd: str, host: ToolHost, environment: dict[str, str] | None = None
+    ) -> None:
         settings = host.settings
         self._call_id = call_id
         self._argv = request.argv
         self._cwd = cwd
         self._host = host
-        self._environment = settings.environment
-        self._seconds = settings.default_timeout if request.seconds is None else request.seconds
+        self._environment = settings.environment if environment is None else environment
+        self._seconds: float | None = settings.default_timeout if request.seconds is None else request.seconds
         foreign = _foreign(settings, self._argv, cwd)
         # Needed where it may leave the sandbox unasked; looking takes longer than to decide.
         self._judged = self._fingerprint() if settings.containment is None else ""
@@ -169,14 +190,17 @@ class _Execution:
         mode = self._host.settings.sandbox_mode
         return approval_key(self._argv, self._cwd, environment_digest(self._environment), mode, depends_on)
 
-    async def _ask_to_retry(self, before: Finished | None, reason: str | None = None) -> ToolOutput:
+    async def _ask_to_retry(self, before: Outcome | None, reason: str | None = None) -> ToolOutput:
         refusal = await self._ask(reason, retries=True)
         if refusal is not None:
             return refusal if before is None else ToolOutput(f"{refusal.text}\n{before.output().text}", success=False)
         self._host.record(Noticed("retrying command without sandbox"))
         return (await self._execute(None)).output()
 
-    async def _execute(self, containment: Containment | None) -> Finished:
+    async def _execute(self, containment: Containment | None) -> Outcome:
+        return await self._run_to_end(containment)
+
+    async def _run_to_end(self, containment: Containment | None) -> Finished:
         """Raises `ToolError` where it may not begin: nothing has run then."""
         async with self._locked_folders(containment):
             if self._is_judged(containment) and self._fingerprint() != self._judged:
@@ -207,30 +231,44 @@ class _Execution:
         host = self._host
         if containment is not None and containment.private_tmp is not None:
             os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
-        host.record(CommandStarted(self._call_id, self._argv, self._cwd, contained=containment is not None))
-        watch = host.settings.places.watch_masks() if containment is not None else None
-        capture = Capture(self._call_id, host, watch)
+        host.record(self._intent(contained=containment is not None))
+        capture = self._open_capture(host.settings.places.watch_masks() if containment is not None else None)
         environment = with_markers(
             self._environment, contained=containment is not None, network=containment.network if containment else "on"
         )
         judged = self._is_judged(containment)
         clearance = self._cleared if judged else host.committed
         folder = identity(self._cwd) if judged else None
-        command = Command(self._argv, self._cwd, environment, self._seconds, containment, clearance, folder)
+        command = Command(self._argv, self._cwd, environment, self._seconds, containment, clearance, folder, self._control)
         started = asyncio.get_running_loop().time()
         try:
             result = await host.sandbox.run(command, capture.feed)
             capture.check()
         except asyncio.CancelledError:
             seconds = asyncio.get_running_loop().time() - started
-            host.record(CommandEnded(self._call_id, capture.stdout.text(), capture.stderr.text(), KILLED, seconds))
-            text = model_text(with_line(capture.merged.text(), "interrupted by the user"), KILLED, seconds)
-            host.record(ToolAnswered(FunctionCallOutput(self._call_id, text), success=False))
+            self._record_cut(capture, seconds)
             raise
         except (SandboxError, ToolError) as error:
-            host.record(CommandEnded(self._call_id, "", str(error), -1, 0.0))
+            host.record(self._ending(CommandEnded(self._call_id, "", str(error), -1, 0.0)))
             raise
         may_ask = host.settings.approval_policy == "on-request"  # the only policy under which the model can ask to leave
         finished = Finished(result, capture, self._seconds, containment, may_ask=may_ask)
-        host.record(finished.record(self._call_id))
+        host.record(self._ending(finished.record(self._call_id)))
         return finished
+
+    # -- what differs for a command that may outlive its call
+
+    def _intent(self, *, contained: bool) -> CommandStarted:
+        return CommandStarted(self._call_id, self._argv, self._cwd, contained)
+
+    def _open_capture(self, watch: MaskWatch | None) -> Capture:
+        return Capture(self._call_id, self._host, watch)
+
+    def _ending(self, ended: CommandEnded) -> CommandEnded:
+        return ended
+
+    def _record_cut(self, capture: Capture, seconds: float) -> None:
+        """The turn was interrupted, and the command ended."""
+        self._host.record(CommandEnded(self._call_id, capture.stdout.text(), capture.stderr.text(), KILLED, seconds))
+        text = model_text(with_line(capture.merged.text(), INTERRUPTED), KILLED, seconds)
+        self._host.record(ToolAnswered(FunctionCallOutput(self._call_id, text), success=False))

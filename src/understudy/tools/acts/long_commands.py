@@ -1,0 +1,197 @@
+"""Commands that may outlive their call: judged, asked about, locked and contained like all others, and typed at later."""
+
+import asyncio
+import secrets
+
+import msgspec
+
+from understudy.errors import ToolError
+from understudy.places.masks import MaskWatch
+from understudy.policy.quoting import quote_command
+from understudy.protocol.choices import OutputStream
+from understudy.protocol.items import FunctionCallOutput
+from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, InputWritten, ToolAnswered
+from understudy.sandbox.control import Control
+from understudy.sandbox.spec import Containment
+from understudy.tools.acts.command_output import Capture, with_line
+from understudy.tools.acts.commands import INTERRUPTED, KILLED, Execution, Outcome, run_command
+from understudy.tools.host import ToolHost
+from understudy.tools.session import DEFAULT_TOKENS, Session
+from understudy.tools.tool import CommandRequest, InputRequest, SessionRequest, ToolOutput
+
+_STOP = "\x03"
+_KEYS = frozenset("\x03\x04\x1a\x1c")  # Ctrl-C, -D, -Z and -\: they end or pause a program, and tell it nothing
+_ON_TERMINAL = {"TERM": "xterm"}
+_UNLESS_CHOSEN = {"PAGER": "cat", "GIT_PAGER": "cat", "NO_COLOR": "1"}  # or `git log` waits for somebody to turn pages
+
+NO_TERMINAL = (
+    "write_stdin failed: the session has no terminal, so nothing can be typed there: start it with `tty` for that. Only \\u0003,"
+    " which stops it, and an empty text, which waits for output, mean something to it"
+)
+NOT_READ = "write_stdin failed: the program does not read what was typed before. Wait, or stop it with \\u0003"
+TOO_LATE = "what was typed came too late: it had ended"
+
+
+async def start_session(host: ToolHost, call_id: str, request: SessionRequest) -> ToolOutput:
+    """Raises `ToolError` where it may not begin: nothing has run then."""
+    argv = (request.shell or "bash", "-lc" if request.login else "-c", request.script)
+    wanted = CommandRequest(argv, request.workdir, escalated=request.escalated, justification=request.justification)
+
+    def make(call_id: str, wanted: CommandRequest, cwd: str, host: ToolHost) -> Execution:
+        return _SessionExecution(call_id, wanted, cwd, host, request)
+
+    return await run_command(host, call_id, wanted, make)
+
+
+class _SessionExecution(Execution):
+    """One on its way. It runs in a task of its own, which holds the locks on folders until its end."""
+
+    _session: Session
+    _started: CommandStarted
+
+    def __init__(self, call_id: str, wanted: CommandRequest, cwd: str, host: ToolHost, request: SessionRequest) -> None:
+        given = host.settings.environment
+        super().__init__(call_id, wanted, cwd, host, {**_UNLESS_CHOSEN, **given, **_ON_TERMINAL} if request.tty else given)
+        self._request = request
+        self._seconds = None  # only `sandbox.limits.seconds` holds for it
+
+    async def _execute(self, containment: Containment | None) -> Outcome:
+        host, request = self._host, self._request
+        self._control = Control(terminal=request.tty)
+        settings = host.settings
+        session = host.sessions.make(self._call_id, self._argv, self._cwd, self._control, settings.most_sessions)
+        session.outside = self._is_judged(containment)
+        self._session = session
+        began = asyncio.get_running_loop().time()
+        host.sessions.start(session, self._run_to_end(containment))
+        try:
+            await session.wait(request.yield_seconds, settings.idle_seconds)
+        except asyncio.CancelledError:
+            session.end_soon(INTERRUPTED)
+            await session.ended()
+            raise
+        session.raise_failure()
+        session.known = not session.over
+        return _Told(session, asyncio.get_running_loop().time() - began, request.most_tokens)
+
+    def _intent(self, *, contained: bool) -> CommandStarted:
+        number = self._session.number
+        self._started = CommandStarted(self._call_id, self._argv, self._cwd, contained, number, self._request.tty)
+        return self._started
+
+    def _open_capture(self, watch: MaskWatch | None) -> Capture:
+        return _SessionCapture(self._call_id, self._host, watch, self._session)
+
+    def _ending(self, ended: CommandEnded) -> CommandEnded:
+        return msgspec.structs.replace(ended, started=self._started)
+
+    def _record_cut(self, capture: Capture, seconds: float) -> None:
+        """We ended it: the turn was interrupted before the model had its number, nobody asked for it, or everything ends."""
+        session, reason = self._session, self._session.ended_by or INTERRUPTED
+        why = "" if reason == INTERRUPTED else reason
+        ended = CommandEnded(self._call_id, capture.stdout.text(), why and f"{why}\n", KILLED, seconds, ended_by=why)
+        self._host.record(self._ending(ended))
+        if not session.known:
+            told = _text_of(session, seconds, f"Process exited with code {KILLED}", self._request.most_tokens, [reason])
+            self._host.record(ToolAnswered(FunctionCallOutput(self._call_id, told), success=False))
+
+
+class _SessionCapture(Capture):
+    """Both streams come as one, in the order read: a terminal has no other."""
+
+    def __init__(self, call_id: str, host: ToolHost, watch: MaskWatch | None, session: Session) -> None:
+        super().__init__(call_id, host, watch)
+        self._session = session
+
+    def feed(self, stream: OutputStream, chunk: bytes) -> None:
+        super().feed("stdout", chunk)
+        self._session.unread.feed(chunk)
+
+
+class _Told:
+    """What the model is told of a session now. What it printed so far is told by this."""
+
+    def __init__(self, session: Session, seconds: float, most_tokens: int | None, *, too_late: bool = False) -> None:
+        self._session = session
+        finished = session.finished
+        self.denied = finished is not None and finished.denied
+        self._output = None if finished is None else finished.unstarted()
+        if self._output is not None:
+            return
+        late = [TOO_LATE] if too_late else []
+        if not session.over:
+            state, remarks, success = f"Process running with session ID {session.number}", [], True
+        elif finished is not None:
+            state, remarks = f"Process exited with code {finished.exit_code}", finished.remarks()
+            success = finished.exit_code == 0
+        else:
+            state, remarks, success = f"Process exited with code {KILLED}", [session.failure or INTERRUPTED], False
+        self._output = ToolOutput(_text_of(session, seconds, state, most_tokens, [*remarks, *late]), success=success)
+
+    def failure(self) -> str:
+        return "" if self._session.finished is None else self._session.finished.failure()
+
+    def output(self) -> ToolOutput:
+        assert self._output is not None
+        return self._output
+
+
+def _text_of(session: Session, seconds: float, state: str, most_tokens: int | None, remarks: list[str]) -> str:
+    most = DEFAULT_TOKENS if most_tokens is None else most_tokens
+    text, tokens = session.unread.take(most, more_may_come=not session.over)
+    for line in remarks:
+        text = with_line(text, line)
+    head = (f"Chunk ID: {secrets.token_hex(3)}", f"Wall time: {seconds:.4f} seconds", state, f"Original token count: {tokens}")
+    return "\n".join((*head, "Output:", text))
+
+
+async def write_input(host: ToolHost, call_id: str, request: InputRequest) -> ToolOutput:
+    """Raises `ToolError` where there is no such session, or nothing can be typed there."""
+    session = host.sessions.find(request.session)
+    if session is None:
+        raise ToolError(f"write_stdin failed: Unknown process id {request.session}")
+    began = asyncio.get_running_loop().time()
+    too_late = bool(request.text) and session.over
+    if request.text and not session.over:
+        refusal = await _ask_about(host, call_id, session, request.text)
+        if refusal is not None:
+            return refusal
+        await _type(host, session, request.text)
+    try:
+        await session.wait(request.yield_seconds, host.settings.idle_seconds)
+    except asyncio.CancelledError:
+        state = f"Process running with session ID {session.number}"
+        text = _text_of(session, asyncio.get_running_loop().time() - began, state, request.most_tokens, [INTERRUPTED])
+        host.record(ToolAnswered(FunctionCallOutput(call_id, text), success=False))
+        raise
+    if session.over:
+        host.sessions.forget(session)
+    told = _Told(session, asyncio.get_running_loop().time() - began, request.most_tokens, too_late=too_late)
+    return told.output()
+
+
+async def _type(host: ToolHost, session: Session, text: str) -> None:
+    control = session.control
+    if not control.terminal and text != _STOP:
+        raise ToolError(NO_TERMINAL)
+    host.record(InputWritten(session.call_id, session.number, text))
+    await host.committed()
+    if not control.terminal:
+        control.stop()
+    elif not control.write(text.encode("utf-8", "replace")) and not session.over:
+        raise ToolError(NOT_READ)
+
+
+async def _ask_about(host: ToolHost, call_id: str, session: Session, text: str) -> ToolOutput | None:
+    """None when it may be typed. To whatever reads commands, what is typed is a command: it is asked about where a command is."""
+    untrusted = host.settings.approval_policy == "untrusted"
+    if not (session.outside or untrusted) or not session.control.terminal or _KEYS.issuperset(text):
+        return None
+    key = f"write_stdin {session.number} {session.call_id}"
+    if host.is_approved(lambda: key):
+        return None
+    argv = ("write_stdin", str(session.number), text)
+    runs = quote_command(session.argv)
+    question = CommandApprovalAsked(call_id, argv, session.cwd, key=key, full_access=session.outside, typed_at=runs)
+    answer = await host.ask(question)
+    return ToolOutput(answer.refusal("write_stdin"), success=False) if answer.decision == "denied" else None

@@ -1,0 +1,204 @@
+"""Commands that may outlive the call that began them: the ones a conversation has, and what of them the model does not know yet.
+
+They belong to the conversation, not to a turn, and end with the process. Nothing here judges or records: see `long_commands`.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from understudy.errors import ToolError
+from understudy.sandbox.control import Control
+from understudy.tools.output import HeadTail
+from understudy.tools.tool import ToolOutput
+
+KEPT_BYTES = 128 * 1024  # of what a command printed since the model was last told, head and tail
+BYTES_PER_TOKEN = 4
+DEFAULT_TOKENS = 10_000
+
+
+class Finished(Protocol):
+    """How a command ended."""
+
+    exit_code: int
+    denied: bool  # the sandbox seems to have refused something
+
+    def unstarted(self) -> ToolOutput | None:
+        """What the model is told where nothing has run."""
+        ...
+
+    def remarks(self) -> list[str]:
+        """What there is to say beside what it printed."""
+        ...
+
+    def failure(self) -> str: ...
+
+
+class Unread:
+    """What a command printed since the model was last told."""
+
+    def __init__(self) -> None:
+        self._kept = HeadTail(KEPT_BYTES)
+
+    def feed(self, chunk: bytes) -> None:
+        self._kept.feed(chunk)
+
+    def take(self, most_tokens: int, *, more_may_come: bool) -> tuple[str, int]:
+        """The text within this bound, and how many tokens there were of it; from here on it is told."""
+        kept, self._kept = self._kept, HeadTail(KEPT_BYTES)
+        most = min(max(most_tokens, 0) * BYTES_PER_TOKEN, KEPT_BYTES)
+        if more_may_come and kept.whole and (begun := _begun_character(kept.head())):
+            self._kept.feed(begun)
+            told = HeadTail(KEPT_BYTES)
+            told.feed(kept.head()[: -len(begun)])
+            kept = told
+        tokens = math.ceil(kept.length / BYTES_PER_TOKEN)
+        if kept.length <= most:
+            return kept.head().decode("utf-8", "replace"), tokens
+        half = most // 2
+        head = kept.head()[:half].decode("utf-8", "replace")
+        tail = kept.tail()[-half:].decode("utf-8", "replace") if half else ""
+        return f"{head}\n[... omitted {kept.length - 2 * half} of {kept.length} bytes ...]\n{tail}", tokens
+
+
+def _begun_character(raw: bytes) -> bytes:
+    """The first bytes of a character whose last are still to come."""
+    for back in range(1, min(3, len(raw)) + 1):
+        byte = raw[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4 if byte >> 3 == 0b11110 else 1
+        return raw[-back:] if needed > back else b""
+    return b""
+
+
+class Session:
+    """One of them, from before it begins until the model knows that it has ended."""
+
+    def __init__(self, number: int, call_id: str, argv: tuple[str, ...], cwd: str, control: Control) -> None:
+        self.number = number
+        self.call_id = call_id
+        self.argv = argv
+        self.cwd = cwd
+        self.control = control
+        self.unread = Unread()
+        self.outside = False  # a person let it leave the sandbox: what is typed there is asked about too
+        self.known = False  # the model was given its number
+        self.ended_by = ""  # why we ended it, if we did
+        self.finished: Finished | None = None
+        self.failure: str | None = None  # why nothing more can be said of its end
+        self._task: asyncio.Task[Finished] | None = None
+        self._calls = 0  # that wait for it
+        self._idle: asyncio.TimerHandle | None = None
+
+    def run(self, work: "Coroutine[Any, Any, Finished]", on_over: Callable[["Session"], None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(work, name=f"command of session {self.number}")
+        self._task.add_done_callback(lambda task: self._end(task, on_over))
+
+    def _end(self, task: "asyncio.Task[Finished]", on_over: Callable[["Session"], None]) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        if task.cancelled():
+            self.failure = self.ended_by or "it was ended"
+        elif (error := task.exception()) is not None:
+            self.failure = str(error)
+        else:
+            self.finished = task.result()
+        on_over(self)
+
+    @property
+    def over(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    def raise_failure(self) -> None:
+        """What kept it from beginning, for the call that wanted it."""
+        if self._task is not None and self._task.done() and not self._task.cancelled() and (error := self._task.exception()):
+            raise error
+
+    async def wait(self, seconds: float, idle_seconds: float) -> None:
+        """Until it has ended, at most so long. It is not idle meanwhile, and for `idle_seconds` after that."""
+        assert self._task is not None
+        self._calls += 1
+        try:
+            await asyncio.wait([self._task], timeout=seconds)
+        finally:
+            self._calls -= 1
+            self._watch_idleness(idle_seconds)
+
+    def _watch_idleness(self, seconds: float) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        if not self.over:
+            self._idle = asyncio.get_running_loop().call_later(seconds, self._end_if_idle, seconds)
+
+    def _end_if_idle(self, seconds: float) -> None:
+        if not self._calls and not self.over:
+            self.end_soon(f"it was ended because nobody had asked for it for {seconds:g} seconds")
+
+    def end_soon(self, reason: str) -> None:
+        if self._task is not None and not self._task.done():
+            self.ended_by = self.ended_by or reason
+            self._task.cancel()
+
+    async def ended(self) -> None:
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+
+class Sessions:
+    """Those of one conversation: the ones that run, and those whose end the model has not been told."""
+
+    def __init__(self, last_recorded: Callable[[], int], on_over: Callable[[], None]) -> None:
+        """`last_recorded`: the last number in the log; `on_over`: one of them has ended."""
+        self._last_recorded = last_recorded
+        self._last = 0  # a number is given out before it is recorded
+        self.running: dict[int, Session] = {}
+        self._over: dict[int, Session] = {}
+        self._on_over = on_over
+
+    def __bool__(self) -> bool:
+        return bool(self.running)
+
+    def make(self, call_id: str, argv: tuple[str, ...], cwd: str, control: Control, most: int) -> Session:
+        """Raises `ToolError` where there are too many."""
+        if len(self.running) >= most:
+            listed = ", ".join(f"{session.number} ({_shortened(session.argv)})" for session in self.running.values())
+            raise ToolError(
+                f"exec_command failed: {most} commands are running in sessions, which is the most. End one first, by Ctrl-C"
+                f" (\\u0003) with write_stdin. Sessions: {listed}"
+            )
+        self._last = max(self._last, self._last_recorded()) + 1
+        session = Session(self._last, call_id, argv, cwd, control)
+        while len(self._over) >= most:
+            del self._over[next(iter(self._over))]
+        return session
+
+    def start(self, session: Session, work: "Coroutine[Any, Any, Finished]") -> None:
+        self.running[session.number] = session
+        session.run(work, self._note_over)
+
+    def _note_over(self, session: Session) -> None:
+        del self.running[session.number]
+        if session.known:
+            self._over[session.number] = session
+        self._on_over()
+
+    def find(self, number: int) -> Session | None:
+        return self.running.get(number) or self._over.get(number)
+
+    def forget(self, session: Session) -> None:
+        """The model knows how it ended."""
+        self._over.pop(session.number, None)
+
+    async def end_all(self, reason: str) -> None:
+        sessions = tuple(self.running.values())
+        for session in sessions:
+            session.end_soon(reason)
+        for session in sessions:
+            await session.ended()
+
+
+def _shortened(argv: tuple[str, ...]) -> str:
+    text = " ".join(argv[-1].split())
+    return text if len(text) <= 60 else text[:59] + "…"
