@@ -12,7 +12,7 @@ import understudy
 SOURCE = Path(understudy.__file__).parent
 FRONT_ENDS = sorted(path for folder in ("servers", "cli") for path in (SOURCE / folder).rglob("*.py"))
 
-PARTS = {"feed", "state", "followers", "callers", "tail", "broadcast", "waiting", "tenure", "letters", "elsewhere", "beginning"}
+PARTS = {"feed", "state", "followers", "callers", "tail", "broadcast", "waiting", "claim", "letters", "elsewhere", "beginning"}
 INSIDE = {
     "beginning",
     "conversation",
@@ -23,7 +23,7 @@ INSIDE = {
     "running",
     "stopping",
     "tail",
-    "tenure",
+    "our_claim",
     "watch",
 }
 

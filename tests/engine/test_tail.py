@@ -23,7 +23,7 @@ from understudy.protocol.records import (
     TurnStarted,
 )
 from understudy.store.answered import answered
-from understudy.store.log import Batch, Committed, Partial
+from understudy.store.log import Batch, Committed, SavedText
 from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -192,13 +192,13 @@ async def test_the_text_so_far_is_kept_beside_the_log_and_goes_with_the_item(tmp
     tail.emit(TextDelta("of it"), "1")
     name: ConversationId = tail.conversation_id
     async with asyncio.timeout(WAIT_SECONDS):
-        while (kept := answered(log.partial(name))) is None:  # noqa: ASYNC110  # nothing tells when it is there
+        while (kept := answered(log.saved_text(name))) is None:  # noqa: ASYNC110  # nothing tells when it is there
             await asyncio.sleep(0.01)
-    assert kept == Partial(2, "half of it")
+    assert kept == SavedText(2, "half of it")
     tail.append(ItemReceived(Message("assistant", (OutputText("half of it, and all"),))), turn="1")
     tail.emit(TextDelta("more"), "1")
     await until(tail)
-    assert answered(log.partial(name)) is None
+    assert answered(log.saved_text(name)) is None
     tail.close()
     log.close()
 

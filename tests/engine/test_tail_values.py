@@ -11,8 +11,8 @@ import pytest
 from tests.store.records import new_id
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import State
-from understudy.engine.saved_text import SAVE_SECONDS
 from understudy.engine.tail import Tail
+from understudy.engine.text_saver import SAVE_SECONDS
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, OutputText
@@ -28,7 +28,7 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
-from understudy.store.log import Batch, Committed, Partial
+from understudy.store.log import Batch, Committed, SavedText
 from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
@@ -42,7 +42,7 @@ class HeldLog(SqliteLog):
         super().__init__(folder, asyncio.get_running_loop())
         self.batches: list[Batch] = []
         self.outcomes: list[Committed] = []
-        self.partials: list[tuple[Partial, bool]] = []
+        self.partials: list[tuple[SavedText, bool]] = []
         self.partial_outcomes: list[Committed] = []
         self.watched = Watched()
 
@@ -51,8 +51,8 @@ class HeldLog(SqliteLog):
         self.outcomes.append(done)
         self.watched.change()
 
-    def save_partial(
-        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
+    def save_text(
+        self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
     ) -> None:
         assert epoch == self.batches[-1].epoch
         self.partials.append((said, adds))
@@ -141,7 +141,7 @@ async def test_the_first_batch_makes_the_conversation_and_the_others_go_on_from_
     assert first.summary == tail.state.summary()
     assert [len(batch.encoded) for batch in (first, second)] == [2, 1]
     assert b"opened" in first.encoded[0]
-    assert [(batch.clears_partial, batch.takes_letters) for batch in (first, second)] == [(False, 0), (False, 0)]
+    assert [(batch.clears_text, batch.takes_letters) for batch in (first, second)] == [(False, 0), (False, 0)]
 
 
 async def test_what_the_store_holds_is_gone_on_from_with_a_new_epoch(scene: Scene) -> None:
@@ -362,8 +362,8 @@ async def test_what_another_process_wrote_and_said_is_shown_beyond_what_is_known
     tail = scene.tail
     tail.broadcast.publish_foreign([Entry(4, 3, "2", 1.0, Noticed("a")), Entry(5, 4, "2", 1.0, Noticed("b"))])
     assert tail.broadcast.published == 5
-    tail.broadcast.publish_foreign_text(Partial(5, "half"), "2")
-    tail.broadcast.publish_foreign_text(Partial(5, "half of it", "thought"), "2")
+    tail.broadcast.publish_foreign_text(SavedText(5, "half"), "2")
+    tail.broadcast.publish_foreign_text(SavedText(5, "half of it", "thought"), "2")
     assert scene.viewer.seen == ["4 a", "5 b", "2 after 5: half", "2 after 5: thought", "2 after 5:  of it"]
 
 
@@ -439,15 +439,15 @@ async def test_the_text_so_far_is_written_whole_once_and_then_what_is_new(scene:
     await log.saved(1)
     tail.emit(TextDelta("three "), "1")
     await log.saved(2)
-    assert log.partials == [(Partial(2, "one two "), False), (Partial(2, "three "), True)]
+    assert log.partials == [(SavedText(2, "one two "), False), (SavedText(2, "three "), True)]
     log.partial_outcomes[-1](StoreError("it is full"))
     tail.emit(TextDelta("four"), "1")
     await log.saved(3)
     log.partial_outcomes[-1](None)
-    assert log.partials[2] == (Partial(2, "one two three four"), False), "a piece is missing: all of it again"
+    assert log.partials[2] == (SavedText(2, "one two three four"), False), "a piece is missing: all of it again"
     tail.emit(TextDelta("."), "1")
     await log.saved(4)
-    assert log.partials[3] == (Partial(2, "."), True)
+    assert log.partials[3] == (SavedText(2, "."), True)
 
 
 async def test_a_finished_item_clears_the_text_so_far_and_what_is_left_is_written_whole(scene: Scene) -> None:
@@ -461,19 +461,19 @@ async def test_a_finished_item_clears_the_text_so_far_and_what_is_left_is_writte
     scene.flush()
     tail.append(ITEM, turn="1")
     scene.flush()
-    assert [batch.clears_partial for batch in log.batches] == [False, False, True, False]
+    assert [batch.clears_text for batch in log.batches] == [False, False, True, False]
     tail.emit(ReasoningDelta("s"), "1")
     await log.saved(2)
-    assert log.partials[1] == (Partial(6, "", "thoughts"), False)
+    assert log.partials[1] == (SavedText(6, "", "thoughts"), False)
     tail.append(CommandEnded("c", "", "", 0, 0.0), turn="1")
     scene.flush()
-    assert log.batches[-1].clears_partial
+    assert log.batches[-1].clears_text
     tail.emit(TextDelta("x"), "1")
     await log.saved(3)
-    assert log.partials[2] == (Partial(7, "x", "thoughts"), False)
+    assert log.partials[2] == (SavedText(7, "x", "thoughts"), False)
     tail.append(TurnEnded("completed"), turn="1")
     scene.flush()
-    assert log.batches[-1].clears_partial
+    assert log.batches[-1].clears_text
 
 
 async def test_text_that_is_finished_before_it_is_kept_leaves_nothing_to_add_to(scene: Scene) -> None:
@@ -485,7 +485,7 @@ async def test_text_that_is_finished_before_it_is_kept_leaves_nothing_to_add_to(
     tail.broadcast.publish_foreign([Entry(3, 2, "1", 1.0, ITEM)])
     tail.emit(TextDelta("new"), "1")
     await log.saved(2)
-    assert log.partials[1] == (Partial(3, "new"), False)
+    assert log.partials[1] == (SavedText(3, "new"), False)
 
 
 async def test_what_a_process_that_is_gone_may_have_said_is_cleared_by_the_first_item(scene: Scene) -> None:
@@ -494,7 +494,7 @@ async def test_what_a_process_that_is_gone_may_have_said_is_cleared_by_the_first
     for _ in range(2):
         scene.tail.append(ITEM, turn="1")
         scene.tail.flush()
-    assert [batch.clears_partial for batch in scene.log.batches] == [False, True, False]
+    assert [batch.clears_text for batch in scene.log.batches] == [False, True, False]
 
 
 async def test_the_text_so_far_is_written_whole_once_the_store_is_read_anew(scene: Scene) -> None:
@@ -506,7 +506,7 @@ async def test_the_text_so_far_is_written_whole_once_the_store_is_read_anew(scen
     scene.log.outcomes[-1](None)
     scene.tail.emit(TextDelta(" of it"), "1")
     await scene.log.saved(2)
-    assert scene.log.partials[1] == (Partial(3, "half of it"), False)
+    assert scene.log.partials[1] == (SavedText(3, "half of it"), False)
 
 
 async def test_no_text_is_kept_while_an_entry_is_on_its_way_nor_once_it_is_of_no_use(scene: Scene) -> None:
@@ -518,7 +518,7 @@ async def test_no_text_is_kept_while_an_entry_is_on_its_way_nor_once_it_is_of_no
     assert log.partials == [], "the entry may finish what was said"
     log.outcomes[-1](None)
     await log.saved(1)
-    assert log.partials == [(Partial(3, "half"), False)]
+    assert log.partials == [(SavedText(3, "half"), False)]
     tail.emit(TextDelta("more"), "1")
     tail.append(TurnEnded("completed"), turn="1")
     scene.flush()
@@ -542,7 +542,7 @@ async def test_nothing_is_kept_after_it_is_closed_or_has_failed(tmp_path: Path) 
     assert (closed.log.partials, failed.log.partials) == ([], [])
     closed.tail.emit(TextDelta(" of it"), "1")
     await closed.log.saved(1)
-    assert closed.log.partials == [(Partial(3, "half of it"), False)]
+    assert closed.log.partials == [(SavedText(3, "half of it"), False)]
     for scene in (closed, failed):
         scene.tail.close()
         scene.log.close()

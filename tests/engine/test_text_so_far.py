@@ -15,7 +15,7 @@ from understudy.protocol.records import (
     TextDelta,
     TurnEnded,
 )
-from understudy.store.log import Partial
+from understudy.store.log import SavedText
 
 _deltas = st.one_of(
     st.text(max_size=5).map(TextDelta),
@@ -35,11 +35,11 @@ def test_what_was_said_is_given_back_as_one_delta_for_each_item(deltas: list[Tex
     again = TextSoFar()
     for delta in said.deltas():
         again.add(delta)
-    assert again.partial(7) == said.partial(7)
+    assert again.all_to_save(7) == said.all_to_save(7)
     assert said.text() == "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
     known = TextSoFar()
     known.add(TextDelta(said.text()[:2]))
-    beyond = "".join(delta.text for delta in known.beyond(said.partial(1)) if isinstance(delta, TextDelta))
+    beyond = "".join(delta.text for delta in known.beyond(said.all_to_save(1)) if isinstance(delta, TextDelta))
     assert said.text()[:2] + beyond == said.text()
 
 
@@ -54,12 +54,12 @@ def test_a_finished_item_ends_what_was_said_of_it_and_nothing_else() -> None:
     ):
         said.add(delta)
     said.finish(ItemReceived(Message("assistant", (OutputText("text"),))))
-    assert said.partial(0) == Partial(0, "", "thought", "raw", (("a", "stdout", b"1"), ("ab", "stdout", b"2")))
+    assert said.all_to_save(0) == SavedText(0, "", "thought", "raw", (("a", "stdout", b"1"), ("ab", "stdout", b"2")))
     said.finish(CommandEnded("a", "", "", 0, 0.0))
     said.finish(CommandStarted("c", ("x",), "/", contained=True))
-    assert said.partial(0).outputs == (("ab", "stdout", b"2"),)
+    assert said.all_to_save(0).outputs == (("ab", "stdout", b"2"),)
     said.finish(ItemReceived(Reasoning((SummaryText("thought"),))))
     said.finish(Noticed("a word"))
-    assert said.partial(0) == Partial(0, outputs=(("ab", "stdout", b"2"),))
+    assert said.all_to_save(0) == SavedText(0, outputs=(("ab", "stdout", b"2"),))
     said.finish(TurnEnded("failed"))
     assert not said

@@ -93,14 +93,14 @@ def response_events() -> st.SearchStrategy[Any]:
 
 
 def read(decoder: Decoder, chunks: list[Any]) -> list[ModelEvent]:
-    sink: deque[ModelEvent] = deque()
+    queue: deque[ModelEvent] = deque()
     try:
         for value in chunks:
-            decoder.feed([json.dumps(value).encode()], sink)
-        decoder.close(sink)
+            decoder.feed([json.dumps(value).encode()], queue)
+        decoder.close(queue)
     except ModelError:
         pass
-    return list(sink)
+    return list(queue)
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses"])

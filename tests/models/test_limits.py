@@ -41,8 +41,8 @@ def call(index: int, arguments: str) -> bytes:
 def fed(decoder: Decoder, payload: bytes, times: int) -> str:
     """The reason why the last of so many is refused."""
     for _ in range(times - 1):
-        sink: deque[ModelEvent] = deque()
-        decoder.feed([payload], sink)
+        queue: deque[ModelEvent] = deque()
+        decoder.feed([payload], queue)
     with pytest.raises(ModelRefused) as refusal:
         decoder.feed([payload], deque[ModelEvent]())
     return str(refusal.value)
@@ -94,10 +94,10 @@ def test_calls_beyond_the_limit_are_refused_whether_they_are_whole_or_not() -> N
 
 
 def test_an_answer_up_to_the_limit_is_taken() -> None:
-    sink: deque[ModelEvent] = deque()
+    queue: deque[ModelEvent] = deque()
     decoder = chat_decoder()
-    decoder.feed([delta(content=TEXT)] * 32, sink)
-    decoder.feed([encoded({"choices": [{"delta": {}, "finish_reason": "stop"}]})], sink)
+    decoder.feed([delta(content=TEXT)] * 32, queue)
+    decoder.feed([encoded({"choices": [{"delta": {}, "finish_reason": "stop"}]})], queue)
     assert decoder.ended
 
 
@@ -123,7 +123,7 @@ def test_the_work_for_a_call_does_not_grow_with_their_number(shape: str) -> None
     def lines(count: int) -> int:
         """Lines of Python that were run to read so many calls."""
         events = [*payloads(count), encoded({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})]
-        sink: deque[ModelEvent] = deque()
+        queue: deque[ModelEvent] = deque()
         ran = 0
 
         def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -134,10 +134,10 @@ def test_the_work_for_a_call_does_not_grow_with_their_number(shape: str) -> None
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            chat_decoder().feed(events, sink)
+            chat_decoder().feed(events, queue)
         finally:
             sys.settrace(before)
-        assert sum(isinstance(event, ItemDone) for event in sink) == count
+        assert sum(isinstance(event, ItemDone) for event in queue) == count
         return ran
 
     assert lines(400) < 2.1 * lines(200)
@@ -145,13 +145,13 @@ def test_the_work_for_a_call_does_not_grow_with_their_number(shape: str) -> None
 
 def test_a_call_that_grows_is_not_read_again_with_each_piece() -> None:
     """The first call is written side by side with thousands of others, and is long."""
-    sink: deque[ModelEvent] = deque()
+    queue: deque[ModelEvent] = deque()
     decoder = chat_decoder()
-    decoder.feed([call(0, '{"a": "' + "x" * MIB)], sink)
-    decoder.feed([payload for number in range(1, 5_000) for payload in (call(number, "{}"), call(0, "y"))], sink)
-    assert not sink
-    decoder.feed([call(0, '"}'), encoded({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})], sink)
-    assert sum(isinstance(event, ItemDone) for event in sink) == 5_000
+    decoder.feed([call(0, '{"a": "' + "x" * MIB)], queue)
+    decoder.feed([payload for number in range(1, 5_000) for payload in (call(number, "{}"), call(0, "y"))], queue)
+    assert not queue
+    decoder.feed([call(0, '"}'), encoded({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})], queue)
+    assert sum(isinstance(event, ItemDone) for event in queue) == 5_000
 
 
 def test_a_line_that_comes_byte_by_byte_is_counted() -> None:

@@ -24,11 +24,11 @@ FIRST, SECOND = "\ud83d", "\ude00"  # its two halves
 
 
 def events_of(decoder: Decoder, *payloads: bytes | dict[str, Any]) -> list[ModelEvent]:
-    sink: deque[ModelEvent] = deque()
+    queue: deque[ModelEvent] = deque()
     for payload in payloads:
-        decoder.feed([payload if isinstance(payload, bytes) else json.dumps(payload).encode()], sink)
-    decoder.close(sink)
-    return list(sink)
+        decoder.feed([payload if isinstance(payload, bytes) else json.dumps(payload).encode()], queue)
+    decoder.close(queue)
+    return list(queue)
 
 
 def chat(*payloads: bytes | dict[str, Any]) -> list[ModelEvent]:

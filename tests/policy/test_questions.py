@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.policy.later import runs_later
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,
@@ -16,6 +15,7 @@ from understudy.policy.questions import (
     patch_message,
     patch_question,
 )
+from understudy.policy.self_running_files import runs_later
 from understudy.policy.words import names
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 

@@ -11,7 +11,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt, Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.answered import answered
-from understudy.store.log import Batch, Partial, Position
+from understudy.store.log import Batch, Position, SavedText
 from understudy.store.writing import AT_ONCE
 
 
@@ -141,14 +141,14 @@ async def test_the_text_so_far_is_replaced_and_goes_with_the_item(tmp_path: Path
     log, other = open_log(tmp_path), open_log(tmp_path)
     name = new_id()
     await append(log, opened(name))
-    said = Partial(1, "half of it", "a thought", "", (("c", "stdout", b"\xff\x00out"),))
-    log.save_partial(name, 1, Partial(1, "half"))
-    log.save_partial(name, 1, said)
+    said = SavedText(1, "half of it", "a thought", "", (("c", "stdout", b"\xff\x00out"),))
+    log.save_text(name, 1, SavedText(1, "half"))
+    log.save_text(name, 1, said)
     await append(log, noticed(name, 1, 2))
-    assert answered(other.partial(name)) == said
+    assert answered(other.saved_text(name)) == said
     batch = noticed(name, 1, 3)
-    await append(log, type(batch)(batch.conversation_id, 1, 2, batch.entries, batch.summary, clears_partial=True))
-    assert answered(other.partial(name)) is None
+    await append(log, type(batch)(batch.conversation_id, 1, 2, batch.entries, batch.summary, clears_text=True))
+    assert answered(other.saved_text(name)) is None
     log.close()
     other.close()
 
@@ -157,12 +157,12 @@ async def test_pieces_of_the_text_so_far_are_read_as_one_and_what_commands_print
     log, other = open_log(tmp_path), open_log(tmp_path)
     name = new_id()
     await append(log, opened(name))
-    log.save_partial(name, 1, Partial(1, "old", "gone"))
-    log.save_partial(name, 1, Partial(1, "half ", "a "))
-    log.save_partial(name, 1, Partial(1, "", "thought", "", (("c", "stdout", b"1"),)), adds=True)
-    log.save_partial(name, 1, Partial(2, "x" * 100_000, "", "raw", (("c", "stdout", b"12"),)), adds=True)
+    log.save_text(name, 1, SavedText(1, "old", "gone"))
+    log.save_text(name, 1, SavedText(1, "half ", "a "))
+    log.save_text(name, 1, SavedText(1, "", "thought", "", (("c", "stdout", b"1"),)), adds=True)
+    log.save_text(name, 1, SavedText(2, "x" * 100_000, "", "raw", (("c", "stdout", b"12"),)), adds=True)
     await append(log, noticed(name, 1, 2))
-    assert answered(other.partial(name)) == Partial(2, "half " + "x" * 100_000, "a thought", "raw", (("c", "stdout", b"12"),))
+    assert answered(other.saved_text(name)) == SavedText(2, "half " + "x" * 100_000, "a thought", "raw", (("c", "stdout", b"12"),))
     log.close()
     other.close()
 
@@ -216,7 +216,7 @@ async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> 
     name, other = new_id(), new_id()
     await append(log, opened(name))
     await append(log, opened(other))
-    log.save_partial(name, 1, Partial(1, "half"))
+    log.save_text(name, 1, SavedText(1, "half"))
     log.post(name, Interrupt())
     gone = asyncio.get_running_loop().create_future()
     log.delete(name, lambda error: gone.set_result(error))
@@ -225,7 +225,7 @@ async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> 
     assert (
         position_of(log, name),
         list(answered(log.read(name))),
-        answered(log.partial(name)),
+        answered(log.saved_text(name)),
         list(answered(log.letters(name))),
     ) == (None, [], None, [])
     assert position_of(log, other) == Position(1, 1)
@@ -246,12 +246,12 @@ async def test_what_comes_after_the_deletion_is_refused_and_leaves_nothing(tmp_p
 
     log.delete(name, note)
     log.post(name, Send(user_message("too late")), note)
-    log.save_partial(name, 1, Partial(1, "too late", outputs=(("c", "stdout", b"1"),)), note)
+    log.save_text(name, 1, SavedText(1, "too late", outputs=(("c", "stdout", b"1"),)), note)
     log.archive(name, True, note)
     async with asyncio.timeout(20):
         await done.wait()
     assert [type(outcome) for outcome in outcomes] == [type(None), UnknownConversation, type(None), UnknownConversation]
-    assert (list(answered(log.letters(name))), answered(log.partial(name))) == ([], None)
+    assert (list(answered(log.letters(name))), answered(log.saved_text(name))) == ([], None)
     log.close()
 
 
@@ -260,12 +260,12 @@ async def test_one_who_was_overtaken_adds_nothing_to_the_text_so_far_and_takes_n
     name = new_id()
     await append(log, opened(name))
     await append(log, noticed(name, 2, 2, claims=True))
-    log.save_partial(name, 2, Partial(2, "mine ", outputs=(("c", "stdout", b"1"),)))
-    log.save_partial(name, 1, Partial(1, "stray", outputs=(("c", "stdout", b"2"),)))
-    log.save_partial(name, 1, Partial(1, "stray", outputs=(("c", "stdout", b"2"),)), adds=True)
-    log.save_partial(name, 2, Partial(2, "and on"), adds=True)
+    log.save_text(name, 2, SavedText(2, "mine ", outputs=(("c", "stdout", b"1"),)))
+    log.save_text(name, 1, SavedText(1, "stray", outputs=(("c", "stdout", b"2"),)))
+    log.save_text(name, 1, SavedText(1, "stray", outputs=(("c", "stdout", b"2"),)), adds=True)
+    log.save_text(name, 2, SavedText(2, "and on"), adds=True)
     await append(log, noticed(name, 2, 3))
-    assert answered(log.partial(name)) == Partial(2, "mine and on", outputs=(("c", "stdout", b"1"),))
+    assert answered(log.saved_text(name)) == SavedText(2, "mine and on", outputs=(("c", "stdout", b"1"),))
     log.close()
 
 

@@ -81,7 +81,7 @@ def test_letters_and_the_text_so_far_are_kept(tmp_path: Path) -> None:
     conversation, _ = exported("cut")
     with closing(SqliteLog(unpack(tmp_path / "store"))) as log:
         letters = [letter.op for letter in answered(log.letters(conversation))]
-        said = answered(log.partial(conversation))
+        said = answered(log.saved_text(conversation))
     assert [letter.message.message.text() for letter in letters if isinstance(letter, Send)] == [
         "left in the inbox",
         "and this",

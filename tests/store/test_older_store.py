@@ -21,7 +21,7 @@ from tests.e2e.talking import Stream, listed, send, structured
 from understudy.engine.fold import State
 from understudy.protocol.ids import ConversationId
 from understudy.store.answered import answered
-from understudy.store.log import Partial
+from understudy.store.log import SavedText
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import say
 
@@ -56,12 +56,12 @@ def test_what_an_older_build_says_while_the_store_is_newer_already_is_read_too(t
     with closing(SqliteLog(unpack(tmp_path))) as log:
         connection = sqlite3.connect(log.path)
         with closing(connection), connection:
-            said = msgspec.json.encode(Partial(3, "half an ans"))
+            said = msgspec.json.encode(SavedText(3, "half an ans"))
             connection.execute("INSERT INTO partials SELECT number, ? FROM conversations WHERE id = ?", (said, conversation))
-        assert answered(log.partial(conversation)) == Partial(3, "half an ans")
-        log.save_partial(conversation, 1 << 40, Partial(9, "another"))
+        assert answered(log.saved_text(conversation)) == SavedText(3, "half an ans")
+        log.save_text(conversation, 1 << 40, SavedText(9, "another"))
         log.finish()
-        assert answered(log.partial(conversation)) == Partial(9, "another")
+        assert answered(log.saved_text(conversation)) == SavedText(9, "another")
 
 
 @pytest.mark.parametrize("name", NAMES)

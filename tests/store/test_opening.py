@@ -15,7 +15,7 @@ from understudy.protocol.records import Noticed
 from understudy.store import schema, writing
 from understudy.store.answered import answered
 from understudy.store.chain import Heads
-from understudy.store.log import Partial
+from understudy.store.log import SavedText
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
 from understudy.store.sqlite import number_of
 
@@ -86,7 +86,7 @@ async def test_unfinished_text_in_a_store_of_the_first_version_is_still_there(tm
     raw.commit()
     raw.close()
     log = open_log(tmp_path)
-    assert answered(log.partial(name)) == Partial(1, "half of it", "a thought", "", (("c", "stdout", b"12"),))
+    assert answered(log.saved_text(name)) == SavedText(1, "half of it", "a thought", "", (("c", "stdout", b"12"),))
     log.close()
 
 
@@ -136,7 +136,7 @@ async def test_damage_inside_is_found_by_the_check_and_spares_other_conversation
     raw.close()
     with pytest.raises(StoreError, match=f"record 1 of conversation {bad} is damaged"):
         answered(log.read(bad))
-    assert answered(log.partial(bad)) is None
+    assert answered(log.saved_text(bad)) is None
     assert list(answered(log.letters(bad))) == []
     assert len(answered(log.read(good))) == 1
     listed = {row.conversation_id: row.summary.title for row in answered(log.list(10)).rows}

@@ -13,7 +13,7 @@ from understudy.errors import StoreError
 from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.answered import answered
-from understudy.store.log import Batch, Partial, Position, Summary
+from understudy.store.log import Batch, Position, SavedText, Summary
 from understudy.store.sqlite import SqliteLog
 
 
@@ -71,7 +71,7 @@ async def test_text_so_far_and_letters_that_cannot_be_written_hold_up_nobody(tmp
     log = open_log(tmp_path)
     name = new_id()
     await append(log, opened(name))
-    log.save_partial(name, 1, Partial(1, "\ud800"))
+    log.save_text(name, 1, SavedText(1, "\ud800"))
     refused = asyncio.get_running_loop().create_future()
     log.post(name, Send(user_message("\udcff")), refused.set_result)
     async with asyncio.timeout(20):

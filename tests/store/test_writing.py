@@ -16,7 +16,7 @@ from understudy.protocol.ops import Interrupt
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides
 from understudy.store.chain import FIRST, Heads, link
 from understudy.store.decoding import unpacked
-from understudy.store.log import Batch, Partial
+from understudy.store.log import Batch, SavedText
 from understudy.store.schema import migrate
 from understudy.store.writing import (
     AT_ONCE,
@@ -94,7 +94,7 @@ def test_a_batch_that_goes_on(claims: bool, before: int) -> None:
 
 def test_a_batch_that_clears_the_text_so_far_and_takes_letters() -> None:
     new = entries(5, 5)
-    assert append(7, Batch(NAME, 9, 4, new, SUMMARY, clears_partial=True, takes_letters=3), heads())[1:] == [
+    assert append(7, Batch(NAME, 9, 4, new, SUMMARY, clears_text=True, takes_letters=3), heads())[1:] == [
         row("unsaid", 7, None, 9),
         *record_rows(b"d", *new),
         row("read", 7, 3),
@@ -115,7 +115,7 @@ def test_only_what_is_large_is_compressed() -> None:
         data = append(7, batch, heads())[1][6]
         assert isinstance(data, bytes)
         assert (len(data) < size, unpacked(data)) == (is_packed, b"{" * size)
-    piece = said(7, 1, Partial(1, "x" * PACKED_PIECE), adds=True)[0][2]
+    piece = said(7, 1, SavedText(1, "x" * PACKED_PIECE), adds=True)[0][2]
     assert isinstance(piece, bytes)
     assert len(piece) < PACKED_PIECE
 
@@ -124,21 +124,23 @@ PRINTED = (("c1", "stdout", b"1"),)
 
 
 @pytest.mark.parametrize(
-    ("partial", "pieces"),
+    ("saved", "pieces"),
     [
-        (Partial(3), [("said", Partial(3))]),
-        (Partial(3, "text"), [("said", Partial(3, "text"))]),
-        (Partial(3, "", "thought"), [("said", Partial(3, "", "thought"))]),
-        (Partial(3, outputs=PRINTED), [("printed", Partial(3, outputs=PRINTED))]),
-        (Partial(3, "text", outputs=PRINTED), [("printed", Partial(3, outputs=PRINTED)), ("said", Partial(3, "text"))]),
-        (Partial(3, "", "th", "", PRINTED), [("printed", Partial(3, outputs=PRINTED)), ("said", Partial(3, "", "th"))]),
-        (Partial(3, "", "", "raw", PRINTED), [("printed", Partial(3, outputs=PRINTED)), ("said", Partial(3, "", "", "raw"))]),
+        (SavedText(3), [("said", SavedText(3))]),
+        (SavedText(3, "text"), [("said", SavedText(3, "text"))]),
+        (SavedText(3, "", "thought"), [("said", SavedText(3, "", "thought"))]),
+        (SavedText(3, outputs=PRINTED), [("printed", SavedText(3, outputs=PRINTED))]),
+        (SavedText(3, "text", outputs=PRINTED), [("printed", SavedText(3, outputs=PRINTED)), ("said", SavedText(3, "text"))]),
+        (SavedText(3, "", "th", "", PRINTED), [("printed", SavedText(3, outputs=PRINTED)), ("said", SavedText(3, "", "th"))]),
+        (SavedText(3, "", "", "raw", PRINTED), [("printed", SavedText(3, outputs=PRINTED)), ("said", SavedText(3, "", "", "raw"))]),
     ],
 )
-def test_what_was_said_and_what_commands_printed_are_rows_of_their_own(partial: Partial, pieces: list[tuple[str, Partial]]) -> None:
+def test_what_was_said_and_what_commands_printed_are_rows_of_their_own(
+    saved: SavedText, pieces: list[tuple[str, SavedText]]
+) -> None:
     rows = [row(kind, 7, JSON(piece), 9) for kind, piece in pieces]
-    assert said(7, 9, partial, adds=True) == rows
-    assert said(7, 9, partial, adds=False) == [row("unsaid", 7, None, 9), *rows]
+    assert said(7, 9, saved, adds=True) == rows
+    assert said(7, 9, saved, adds=False) == [row("unsaid", 7, None, 9), *rows]
 
 
 def test_the_other_kinds() -> None:

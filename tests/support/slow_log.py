@@ -10,7 +10,7 @@ from pathlib import Path
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry
 from understudy.store.claims import SqliteClaim
-from understudy.store.log import Holder, Letter, Page, Partial, Position
+from understudy.store.log import Holder, Letter, Page, Position, SavedText
 from understudy.store.sqlite import SqliteLog
 
 
@@ -58,9 +58,9 @@ class SlowLog(SqliteLog):
         await self._slowly()
         return await super().read(conversation_id, after, limit)
 
-    async def partial(self, conversation_id: ConversationId) -> Partial | None:
+    async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
         await self._slowly()
-        return await super().partial(conversation_id)
+        return await super().saved_text(conversation_id)
 
     async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
         await self._slowly()

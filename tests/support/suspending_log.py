@@ -11,7 +11,7 @@ from understudy.config.home import state_dir
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry
 from understudy.store.claims import SqliteClaim
-from understudy.store.log import Holder, Letter, Page, Partial, Position
+from understudy.store.log import Holder, Letter, Page, Position, SavedText
 from understudy.store.sqlite import SqliteLog
 
 T = TypeVar("T")
@@ -64,8 +64,8 @@ class SuspendingLog(SqliteLog):
     async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
         return await self._late("read", lambda: SqliteLog.read(self, conversation_id, after, limit))
 
-    async def partial(self, conversation_id: ConversationId) -> Partial | None:
-        return await self._late("partial", lambda: SqliteLog.partial(self, conversation_id))
+    async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
+        return await self._late("saved_text", lambda: SqliteLog.saved_text(self, conversation_id))
 
     async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
         return await self._late("letters", lambda: SqliteLog.letters(self, conversation_id))

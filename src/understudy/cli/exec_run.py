@@ -106,7 +106,7 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
     if request.action == "fork":
         raise BadRequest("`exec fork` is not there yet")
     if request.ephemeral:
-        handle = await engine.copy_unkept(LOCAL, conversation_id)
+        handle = await engine.copy_in_memory(LOCAL, conversation_id)
     else:
         handle = await engine.find(LOCAL, conversation_id)
     config = handle.setup().config if chosen == Overrides() else engine.configure(handle.with_changes(chosen))

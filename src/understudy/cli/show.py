@@ -20,12 +20,12 @@ def run(options: Namespace) -> int:
         listed = find(log, options.id)
         entries = answered(log.read(listed.conversation_id))
         status = status_of(log, listed)
-        partial = answered(log.partial(listed.conversation_id))
+        saved = answered(log.saved_text(listed.conversation_id))
     if options.json:
         for line in _all_lines(entries):
             sys.stdout.buffer.write(line)
         return 0
-    _print(listed, status, entries, unfinished=partial.text if partial and status != "idle" else "", full=options.full)
+    _print(listed, status, entries, unfinished=saved.text if saved and status != "idle" else "", full=options.full)
     return 0
 
 

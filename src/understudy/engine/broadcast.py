@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from understudy.engine.saved_text import SavedText
+from understudy.engine.text_saver import TextSaver
 from understudy.engine.text_so_far import MAY_FINISH_TEXT, TextSoFar
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Delta, Entry
-from understudy.store.log import Partial
+from understudy.store.log import SavedText
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +53,12 @@ class Follower(Protocol):
 
 
 class Broadcast:
-    def __init__(self, conversation_id: ConversationId, saved_text: SavedText) -> None:
+    def __init__(self, conversation_id: ConversationId, text_saver: TextSaver) -> None:
         self.followers: list[Follower] = []
         self.published = 0  # the last entry that followers have been shown
         self.text = TextSoFar()
         self._id = conversation_id
-        self._saved_text = saved_text
+        self._text_saver = text_saver
         self._queue: deque[LiveEntry | LiveDelta] = deque()  # an entry waits for the disk, a delta for the entries before it
 
     @property
@@ -79,7 +79,7 @@ class Broadcast:
             self._queue.append(live)
         else:
             self._show_delta(live)
-            self._saved_text.save_soon()
+            self._text_saver.save_soon()
 
     def publish(self, committed: int) -> None:
         """Entries up to that number are on disk."""
@@ -94,16 +94,16 @@ class Broadcast:
             else:
                 queue.popleft()
                 self._show_delta(first)
-                self._saved_text.save_soon()
+                self._text_saver.save_soon()
 
     def publish_foreign(self, entries: Sequence[Entry]) -> None:
         """Show what another process has written."""
         for entry in entries:
             self._show(LiveEntry(entry))
 
-    def publish_foreign_text(self, partial: Partial, turn: str) -> None:
+    def publish_foreign_text(self, saved: SavedText, turn: str) -> None:
         """Show what another process has of unfinished items beyond what was shown here. Saving it is the other's part."""
-        for delta in self.text.beyond(partial):
+        for delta in self.text.beyond(saved):
             self._show_delta(LiveDelta(delta, turn, self.published))
 
     def drop_waiting(self) -> None:
@@ -121,7 +121,7 @@ class Broadcast:
         entry = live.entry
         self.published = entry.seq
         if type(entry.record) in MAY_FINISH_TEXT and self.text.finish(entry.record):
-            self._saved_text.note_finished()
+            self._text_saver.note_finished()
         for follower in tuple(self.followers):
             try:
                 follower.show(live)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
+from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.compaction.op import compact
 from understudy.engine.deleting import archive, delete
 from understudy.engine.eager import EagerTasks
@@ -17,13 +18,12 @@ from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
 from understudy.engine.following import Following
 from understudy.engine.held_messages import FORK_WHILE_RUNNING, HeldMessages
-from understudy.engine.holding import Holding
 from understudy.engine.letters import Letters
 from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
+from understudy.engine.our_claim import Inbox, OurClaim
 from understudy.engine.running import Running
 from understudy.engine.tail import Tail, Told
-from understudy.engine.tenure import Inbox, Tenure
 from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import AgentError, BadRequest, ConversationBusy, Fenced, StoreError, UnknownConversation, report_bug
 from understudy.protocol.callers import LOCAL_NAME
@@ -51,19 +51,19 @@ class Conversation:
         prepare: Prepare,
         loop: asyncio.AbstractEventLoop,
         tasks: EagerTasks,
-        holding: Holding,
+        commit_delay: CommitDelay,
         on_watch_needed: Callable[["Conversation"], None],
     ) -> None:
         self.id = conversation_id
         self.loop = loop
         self.tasks = tasks
         self.queue = OpQueue(loop, tasks, self.release_if_idle)
-        self.tail = Tail(conversation_id, log, loop, holding)
+        self.tail = Tail(conversation_id, log, loop, commit_delay)
         self.tail.on_failure = self._on_failure
         self.tail.on_all_written = self._release
         self.letters = Letters(conversation_id, log, self.tail)
-        self.tenure = Tenure(conversation_id, log, self.tail, self.letters)
-        self.tenure.on_lost = self._on_claim_lost
+        self.claim = OurClaim(conversation_id, log, self.tail, self.letters)
+        self.claim.on_lost = self._on_claim_lost
         self.running = Running(self.tail, loop)
         self.running.on_ended = self._on_turn_ended
         self.approvals = Approvals(self.tail)
@@ -102,7 +102,7 @@ class Conversation:
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        busy = self.queue.busy or self.tenure.held or self.needs_watching or not self._loaded
+        busy = self.queue.busy or self.claim.is_held or self.needs_watching or not self._loaded
         return not busy and self.tail.idle
 
     @property
@@ -117,7 +117,7 @@ class Conversation:
         await self.queue.run(self._open(Opened(self.id, model, overrides, provider, pins, owner)))
 
     async def _open(self, opened: Opened) -> None:
-        await self.tenure.begin()
+        await self.claim.begin()
         self.tail.begin()
         self.tail.append(opened, turn="0")
         self._loaded = True
@@ -196,7 +196,7 @@ class Conversation:
                 return Accepted(record.message_id, "", held=True)
             return self._join(record)
         try:
-            inbox = await self.tenure.take()
+            inbox = await self.claim.take()
         except ConversationBusy:
             return self._send_elsewhere(op, record)
         return await self.begin(record, *(await self.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else ()))
@@ -230,7 +230,7 @@ class Conversation:
         try:
             return await self.beginning.begin(record, *before)
         except BaseException:
-            self.tenure.mistrust()
+            self.claim.mistrust()
             raise
 
     async def _cancel(self, op: Cancel) -> bool:
@@ -244,7 +244,7 @@ class Conversation:
             raise UnknownConversation(f"no conversation {self.id}")
         if self.running:
             return self.running.turn.turn_id if self.running.turn else None
-        await self.tenure.take()
+        await self.claim.take()
         return await self.beginning.resume()
 
     async def _interrupt(self, op: Interrupt, turn: str | None) -> str | None:
@@ -263,7 +263,7 @@ class Conversation:
         if turn not in (None, self.state.turn) or (self.state.turn is None and not await self.elsewhere.may_have_turn()):
             return None
         try:
-            await self.tenure.take()
+            await self.claim.take()
         except ConversationBusy:
             self.letters.post(Interrupt(self.state.turn or "", op.by))
             self._interrupted_elsewhere = self.state.turn
@@ -321,7 +321,7 @@ class Conversation:
         if self.elsewhere.letters_left and not self.stopped and not self.deleted:
             self.elsewhere.letters_left = False
             try:
-                await self.tenure.take()
+                await self.claim.take()
                 await self.elsewhere.begin_with_letters()
             except AgentError as error:  # they stay in the inbox: whoever sent them takes the conversation over, and is told
                 logger.info("letters to %s wait: %s", self.id, error)
@@ -365,7 +365,7 @@ class Conversation:
     def _release(self) -> None:
         """All is written. Before the answer goes out, so that another process that acts on it is not refused."""
         if not (self.running or self.long_commands or self.deleted or self.queue.busy):
-            self.tenure.release()
+            self.claim.release()
 
     # -- ending
 
@@ -395,5 +395,5 @@ class Conversation:
         """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
         self.forgotten = True
         self.tail.close()
-        self.tail.on_failure = self.tail.on_all_written = self.tenure.on_lost = self.running.on_ended = None
+        self.tail.on_failure = self.tail.on_all_written = self.claim.on_lost = self.running.on_ended = None
         del self.queue, self.elsewhere, self.beginning, self.long_commands  # they know this one

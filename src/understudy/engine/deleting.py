@@ -57,14 +57,14 @@ async def _begin(conversation: "Conversation") -> None:
 async def _finish(conversation: "Conversation", log: EventLog, give_up: float) -> bool:
     """False while another process, whose turn is over in the log, has not let go yet."""
     try:
-        await conversation.tenure.take()
+        await conversation.claim.take()
     except ConversationBusy:
-        await conversation.tenure.catch_up()
+        await conversation.claim.catch_up()
         if conversation.state.turn is not None or conversation.loop.time() > give_up:
             raise
         return False
     try:
         await on_disk(lambda told: log.delete(conversation.id, told))
     finally:
-        conversation.tenure.release()
+        conversation.claim.release()
     return True

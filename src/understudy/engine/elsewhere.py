@@ -33,13 +33,13 @@ class Elsewhere:
             return False
         state = self._conversation.state
         if state.sessions:
-            await self._conversation.tenure.catch_up()
+            await self._conversation.claim.catch_up()
         state = self._conversation.state
         return state.turn is not None or not state.sessions
 
     async def holder(self) -> int | None:
         """The process that runs the turn, where that can be told."""
-        if self._conversation.tenure.held:
+        if self._conversation.claim.is_held:
             return os.getpid()
         holder = await self._log.holder(self._conversation.id, identify=True)
         return None if holder is None else holder.process
@@ -60,7 +60,7 @@ class Elsewhere:
         conversation = self._conversation
         if conversation.stopped:
             return
-        if not conversation.tenure.held:
+        if not conversation.claim.is_held:
             await conversation.queue.run(self._see_what_others_did(position))
         elif conversation.running and (position is None or position.letters):
             await self.read_letters()
@@ -80,16 +80,16 @@ class Elsewhere:
 
     async def _see_what_others_did(self, position: Position | None) -> None:
         conversation, tail = self._conversation, self._conversation.tail
-        if conversation.tenure.held or tail.failure or conversation.stopped:
+        if conversation.claim.is_held or tail.failure or conversation.stopped:
             return
         if position is None or position.last_seq != tail.state.last_seq:
-            await conversation.tenure.catch_up()
+            await conversation.claim.catch_up()
         if self.is_depended_on and not await self.has_claim():
             await self._take_over()
         elif tail.state.turn is not None and tail.broadcast.followers:
-            partial = await self._log.partial(conversation.id)
-            if partial is not None and partial.after >= tail.broadcast.published:
-                tail.broadcast.publish_foreign_text(partial, tail.state.turn)
+            saved = await self._log.saved_text(conversation.id)
+            if saved is not None and saved.after >= tail.broadcast.published:
+                tail.broadcast.publish_foreign_text(saved, tail.state.turn)
 
     async def note_deleted(self) -> None:
         """The store does not have it any more: whoever waits or watches here is told."""
@@ -97,7 +97,7 @@ class Elsewhere:
 
     async def _note_deleted(self) -> None:
         conversation, tail = self._conversation, self._conversation.tail
-        if conversation.tenure.held or not tail.broadcast.published:
+        if conversation.claim.is_held or not tail.broadcast.published:
             return
         if await self._log.positions([conversation.id]):
             return
@@ -111,7 +111,7 @@ class Elsewhere:
         """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
         conversation = self._conversation
         try:
-            await conversation.tenure.take()
+            await conversation.claim.take()
             cut = conversation.state.turn
             await self.begin_with_letters()
             if not conversation.running and cut is not None:
@@ -146,7 +146,7 @@ class Elsewhere:
     async def _read_letters_between_turns(self) -> None:
         """No turn runs here, but commands that outlive theirs keep the claim: nobody else can do what the letters ask for."""
         conversation = self._conversation
-        if conversation.running or not conversation.tenure.held:
+        if conversation.running or not conversation.claim.is_held:
             return
         letters = await conversation.letters.waiting()
         for letter in letters:
@@ -171,7 +171,7 @@ class Elsewhere:
                 return
             if conversation.running.is_ending:
                 self.letters_left = True
-                conversation.tenure.mistrust()
+                conversation.claim.mistrust()
                 return
             conversation.letters.note_read(letter)
             match letter.op:

@@ -15,12 +15,12 @@ from understudy.config.model import Config
 from understudy.config.sandbox import places_of
 from understudy.config.schema import Tree
 from understudy.engine.commands import Commands
+from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.conversation import Conversation
 from understudy.engine.eager import EagerTasks
 from understudy.engine.fold import merge
 from understudy.engine.following import Following
 from understudy.engine.handle import Handle
-from understudy.engine.holding import Holding
 from understudy.engine.setup import Setups
 from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
@@ -35,7 +35,7 @@ from understudy.store.log import Listed, Page, RunningCommand, Status, Store
 from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
-    from understudy.engine.unkept import Unkept
+    from understudy.engine.in_memory import InMemory
 
 logger = logging.getLogger(__name__)
 
@@ -69,12 +69,12 @@ class Engine:
         self._given_by = given_by
         self._setups = Setups(self._env)
         self._commands = Commands()
-        self._holding = Holding(self._loop)
+        self._commit_delay = CommitDelay(self._loop)
         self._warming: asyncio.TimerHandle | None = None
         self._open_log = open_log
         self._log: Store | None = None
         self._configs: Configs | None = None
-        self._unkept: Unkept | None = None
+        self._in_memory: InMemory | None = None
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
         self._warned: set[str] = set()
@@ -102,7 +102,7 @@ class Engine:
         conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
         if config.history_persistence == "none":
-            self._open_unkept()
+            self._open_in_memory()
         setup = self._prepare_from(config, conversation_id)
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
         stored = self._for_the_log(conversation_id, overrides, config)
@@ -119,7 +119,7 @@ class Engine:
         Whoever means to send (`to_send`) need not see the newest of it first: sending looks for itself.
         """
         conversation = await self._find(conversation_id)
-        if conversation.is_shared and not to_send and not conversation.tenure.held:
+        if conversation.is_shared and not to_send and not conversation.claim.is_held:
             position = (await self.log.positions([conversation_id])).get(conversation_id)
             if position is None:  # another process has deleted it
                 await conversation.elsewhere.note_deleted()
@@ -128,7 +128,7 @@ class Engine:
             await conversation.elsewhere.look(position)
         return Handle(self, conversation, caller)
 
-    async def copy_unkept(self, caller: Caller, conversation_id: ConversationId) -> Handle:
+    async def copy_in_memory(self, caller: Caller, conversation_id: ConversationId) -> Handle:
         """Like `find`, but of a copy in memory under the same id: nothing of what is done here is kept, or seen elsewhere."""
         handle = await self.find(caller, conversation_id)
         if await self.log.holder(conversation_id) is not None:
@@ -138,7 +138,7 @@ class Engine:
             raise UnknownConversation(f"no conversation {conversation_id}")
         entries = await self.log.read(conversation_id)
         self._conversations.pop(conversation_id, None)
-        self._open_unkept().log.take_in(listed, entries)
+        self._open_in_memory().log.take_in(listed, entries)
         return await self.find(handle.caller, conversation_id)
 
     async def _find(self, conversation_id: ConversationId) -> Conversation:
@@ -199,7 +199,7 @@ class Engine:
 
     async def _delete(self, conversation: Conversation) -> None:
         kept = self._is_kept(conversation.id)
-        temporary = state_dir(self.home) / "tmp" if kept else self._open_unkept().temporary_folder(conversation.id).parent
+        temporary = state_dir(self.home) / "tmp" if kept else self._open_in_memory().temporary_folder(conversation.id).parent
         await conversation.delete()
         self._forget(conversation)
         self._secret_overrides.pop(conversation.id, None)
@@ -253,29 +253,29 @@ class Engine:
         return False
 
     async def _may_read(self, caller: Caller, listed: Listed) -> bool:
-        log = self.log if self._is_kept(listed.conversation_id) else self._open_unkept().log
+        log = self.log if self._is_kept(listed.conversation_id) else self._open_in_memory().log
         first = next(iter(await log.read(listed.conversation_id, 0, 1)), None)
         return first is not None and isinstance(first.record, Opened) and caller.may("read", first.record.owner)
 
     async def _list(self, limit: int, cursor: str | None, *, archived: bool) -> Page:
-        if self._unkept is not None and not archived:
-            return await self._unkept.list(limit, cursor, self.log)
+        if self._in_memory is not None and not archived:
+            return await self._in_memory.list(limit, cursor, self.log)
         return await self.log.list(limit, cursor, archived=archived)
 
     def _make(self, conversation_id: ConversationId, *, kept: bool) -> Conversation:
-        log = self.log if kept else self._open_unkept().log
-        shared = (self._commands, self._prepare, self._loop, self.tasks, self._holding, self._watch.wake)
+        log = self.log if kept else self._open_in_memory().log
+        shared = (self._commands, self._prepare, self._loop, self.tasks, self._commit_delay, self._watch.wake)
         return Conversation(conversation_id, log, *shared)
 
     def _is_kept(self, conversation_id: ConversationId) -> bool:
-        return self._unkept is None or conversation_id not in self._unkept.log
+        return self._in_memory is None or conversation_id not in self._in_memory.log
 
-    def _open_unkept(self) -> "Unkept":
-        if self._unkept is None:
-            from understudy.engine.unkept import Unkept  # few processes have any
+    def _open_in_memory(self) -> "InMemory":
+        if self._in_memory is None:
+            from understudy.engine.in_memory import InMemory  # few processes have any
 
-            self._unkept = Unkept(self._loop)
-        return self._unkept
+            self._in_memory = InMemory(self._loop)
+        return self._in_memory
 
     def _remember(self, conversation: Conversation) -> None:
         self._conversations[conversation.id] = conversation
@@ -328,8 +328,8 @@ class Engine:
 
     def _temporary_folder(self, config: Config, conversation_id: ConversationId) -> Path:
         kept = config.history_persistence != "none"
-        if self._unkept is not None and (not kept or not self._is_kept(conversation_id)):
-            return self._unkept.temporary_folder(conversation_id)
+        if self._in_memory is not None and (not kept or not self._is_kept(conversation_id)):
+            return self._in_memory.temporary_folder(conversation_id)
         return config.state_dir / "tmp" / conversation_id
 
     def _for_the_log(self, conversation_id: ConversationId, overrides: Overrides, config: Config) -> Overrides:
@@ -364,8 +364,8 @@ class Engine:
             await asyncio.sleep(0)  # whoever waited for the disk is told
             self._log.close()
         self._setups.finish_notifying()
-        if self._unkept is not None:
-            self._unkept.close()
+        if self._in_memory is not None:
+            self._in_memory.close()
 
 
 def _unpinned(before: Overrides, after: Overrides) -> Overrides:

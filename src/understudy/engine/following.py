@@ -224,8 +224,8 @@ class Following:
     def show(self, live: LiveEntry) -> None:
         if live.entry.seq <= self.cursor or self._behind:
             return  # the viewer has it from elsewhere (another process may be ahead of this one), or reads it from the log
-        room = self._outlet
-        if room is None or not room.congested or not self._fall_behind(room):
+        outlet = self._outlet
+        if outlet is None or not outlet.congested or not self._fall_behind(outlet):
             self._pass_on(live)
 
     def show_delta(self, live: LiveDelta) -> None:

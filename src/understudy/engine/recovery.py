@@ -83,7 +83,7 @@ def _known_outcome(outcome: CommandEnded | PatchEnded | ToolCallEnded | None) ->
 
 async def unfinished_text(log: EventLog, conversation_id: ConversationId) -> str | None:
     """What the model had said of an answer that will not come, where it was kept beside the log."""
-    said = await log.partial(conversation_id)
+    said = await log.saved_text(conversation_id)
     if said is None or not said.text:
         return None
     finished = any(TEXT in finished_by(entry.record) for entry in await log.read(conversation_id, said.after))

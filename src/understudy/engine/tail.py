@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable
 
 from understudy.engine.broadcast import Broadcast, LiveDelta
+from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.fold import State
-from understudy.engine.holding import Holding
-from understudy.engine.saved_text import SavedText
+from understudy.engine.text_saver import TextSaver
 from understudy.engine.text_so_far import TextSoFar
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.encodable import encode
@@ -24,12 +24,16 @@ Told = Callable[[AgentError | None], None]
 
 class Tail:
     def __init__(
-        self, conversation_id: ConversationId, log: EventLog, loop: asyncio.AbstractEventLoop, holding: Holding | None = None
+        self,
+        conversation_id: ConversationId,
+        log: EventLog,
+        loop: asyncio.AbstractEventLoop,
+        commit_delay: CommitDelay | None = None,
     ) -> None:
         self.conversation_id = conversation_id
         self.state = State()
-        self._saved_text = SavedText(conversation_id, log, loop, self._save_text)
-        self.broadcast = Broadcast(conversation_id, self._saved_text)
+        self._text_saver = TextSaver(conversation_id, log, loop, self._save_text)
+        self.broadcast = Broadcast(conversation_id, self._text_saver)
         self._log = log
         self._loop = loop
         self._committed = 0
@@ -37,7 +41,7 @@ class Tail:
         self._encoded: list[bytes] = []  # their records
         self._generation = 0  # grows when the store is read anew: what became of batches from before it counts no more
         self._flushing = False
-        self._holding = holding or Holding(loop)
+        self._commit_delay = commit_delay or CommitDelay(loop)
         self._held = False
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._on_committed: list[tuple[int, Callable[[], None]]] = []
@@ -61,7 +65,7 @@ class Tail:
         self.state = state
         self._committed = state.last_seq
         self._epoch, self._claims = epoch + 1, True
-        self._saved_text.expect_leftovers()
+        self._text_saver.expect_leftovers()
         self.failure = None
         self._generation += 1
         self._drop_unwritten()
@@ -102,7 +106,7 @@ class Tail:
             self.broadcast.add(entry)
         if not self._held:
             self._held = True
-            self._holding.hold(self.flush)
+            self._commit_delay.hold(self.flush)
 
     def emit(self, delta: Delta, turn: str) -> None:
         """Show a delta, after all that was appended before it."""
@@ -125,13 +129,13 @@ class Tail:
         self._flushing = False
         if self._held:
             self._held = False
-            self._holding.let_go(self.flush)
+            self._commit_delay.let_go(self.flush)
         if not self._unwritten or self.failure:
             return
         entries, encoded = tuple(self._unwritten), tuple(self._encoded)
         self._unwritten.clear()
         self._encoded.clear()
-        clears = self._saved_text.exists and any(
+        clears = self._text_saver.exists and any(
             isinstance(entry.record, ItemReceived | CommandEnded | TurnEnded) for entry in entries
         )
         batch = Batch(
@@ -142,22 +146,22 @@ class Tail:
             self.state.summary(),
             claims=self._claims,
             creates=self._creates,
-            clears_partial=clears,
+            clears_text=clears,
             takes_letters=self._letters_taken,
             encoded=encoded,
         )
         self._claims = self._creates = False
         self._letters_taken = 0
         if clears:
-            self._saved_text.note_cleared()
+            self._text_saver.note_cleared()
         last, generation = entries[-1].seq, self._generation
         self._log.append(batch, lambda error: self._on_batch(last, error) if generation == self._generation else None)
 
     def _save_text(self) -> None:
         if self.broadcast.waiting:
-            self._saved_text.save_soon()  # an entry on its way to the disk may finish the text, and clear what is saved of it
+            self._text_saver.save_soon()  # an entry on its way to the disk may finish the text, and clear what is saved of it
         elif self.failure is None and self.broadcast.text and self.state.turn is not None:
-            self._saved_text.write(self.broadcast.text, self.broadcast.published, self._epoch)
+            self._text_saver.write(self.broadcast.text, self.broadcast.published, self._epoch)
 
     # -- how it went
 
@@ -237,4 +241,4 @@ class Tail:
             callback()
 
     def close(self) -> None:
-        self._saved_text.close()
+        self._text_saver.close()

@@ -13,7 +13,7 @@ from understudy.protocol.records import (
     TextDelta,
     TurnEnded,
 )
-from understudy.store.log import Partial
+from understudy.store.log import SavedText
 
 STORED_OUTPUT = 16 * 1024  # bytes of a running command's output that are kept beside the log
 
@@ -115,24 +115,24 @@ class TextSoFar:
             found.append(OutputDelta(call_id, "stderr" if stream == "stderr" else "stdout", bytes(printed)))
         return found
 
-    def beyond(self, partial: Partial) -> list[Delta]:
-        """What `partial` has of each text after what is known here. A running command's output is not told from afar."""
+    def beyond(self, saved: SavedText) -> list[Delta]:
+        """What `saved` has of each text after what is known here. A running command's output is not told from afar."""
         found: list[Delta] = []
-        for kind, text in ((REASONING, partial.reasoning), (RAW, partial.raw_reasoning), (TEXT, partial.text)):
+        for kind, text in ((REASONING, saved.reasoning), (RAW, saved.raw_reasoning), (TEXT, saved.text)):
             new = text[len(self.text(kind)) :]
             if new:
                 found.append(TextDelta(new) if kind == TEXT else ReasoningDelta(new, kind == RAW))
         return found
 
-    def partial(self, after: int) -> Partial:
-        return Partial(after, self.text(), self.text(REASONING), self.text(RAW), self._tails())
+    def all_to_save(self, after: int) -> SavedText:
+        return SavedText(after, self.text(), self.text(REASONING), self.text(RAW), self._tails())
 
-    def take_new(self, after: int) -> Partial:
+    def new_to_save(self, after: int) -> SavedText:
         """The texts since this was last asked, and what running commands printed, where that has changed."""
         new = {kind: text.take_new() for kind, text in self._texts.items()}
         outputs = self._tails() if self._printed else ()
         self._printed = False
-        return Partial(after, new.get(TEXT, ""), new.get(REASONING, ""), new.get(RAW, ""), outputs)
+        return SavedText(after, new.get(TEXT, ""), new.get(REASONING, ""), new.get(RAW, ""), outputs)
 
     def _tails(self) -> tuple[tuple[str, str, bytes], ...]:
         return tuple((call_id, stream, bytes(printed[-STORED_OUTPUT:])) for (call_id, stream), printed in self._outputs.items())

@@ -13,7 +13,7 @@ from understudy.models.faults import STREAM_CLOSED, error_in_stream, is_full, re
 from understudy.models.limits import Sizes
 from understudy.models.mending import Halves, is_cut, mended, read_loosely, whole
 from understudy.models.usage import read_anthropic_usage
-from understudy.models.wire import Sink, new_call_id
+from understudy.models.wire import EventQueue, new_call_id
 from understudy.protocol.items import ANSWER, FunctionCall, Message, OutputText, Reasoning, SummaryText
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
@@ -75,7 +75,7 @@ class AnthropicDecoder:
         self._given = f"{ANSWER}{os.urandom(8).hex()}"
         self._call_ids: set[str] = set()
 
-    def feed(self, payloads: list[bytes], sink: Sink) -> None:
+    def feed(self, payloads: list[bytes], queue: EventQueue) -> None:
         for payload in payloads:
             if self.ended:
                 return
@@ -87,46 +87,46 @@ class AnthropicDecoder:
                 logger.warning("skipped an event that is no message event: %.200r", payload)
                 continue
             self.heard += event.type not in WAITING
-            self._take(event, payload, sink)
+            self._take(event, payload, queue)
 
-    def close(self, sink: Sink) -> None:
+    def close(self, queue: EventQueue) -> None:
         if not self.ended:
             if not self.nearly_ended:
                 raise stream_lost(STREAM_CLOSED)
-            self._complete(sink)
+            self._complete(queue)
 
-    def _take(self, event: _Event, payload: bytes, sink: Sink) -> None:
+    def _take(self, event: _Event, payload: bytes, queue: EventQueue) -> None:
         match event.type:
             case "content_block_delta":
-                self._add(_index(event), _table(event.delta), sink)
+                self._add(_index(event), _table(event.delta), queue)
             case "content_block_start":
-                self._begin(_index(event), _table(event.content_block), sink)
+                self._begin(_index(event), _table(event.content_block), queue)
             case "content_block_stop":
-                self._stop(_index(event), sink)
+                self._stop(_index(event), queue)
             case "message_start":
                 self._count(_table(event.message).get("usage"))
             case "message_delta":
                 self._count(event.usage)
-                self._finish(_table(event.delta), sink)
+                self._finish(_table(event.delta), queue)
             case "message_stop":
-                self._complete(sink)
+                self._complete(queue)
             case "error":
                 raise _failure(event.error)
             case "message":
-                self._take_whole(payload, sink)
+                self._take_whole(payload, queue)
             case _:
                 if event.error:
                     raise _failure(event.error)
 
-    def _begin(self, index: int, begun: dict[str, Any], sink: Sink) -> None:
-        self._stop(index, sink)
+    def _begin(self, index: int, begun: dict[str, Any], queue: EventQueue) -> None:
+        self._stop(index, queue)
         kind = begun.get("type")
         block = _Block(kind if isinstance(kind, str) else "", begun)
         self._blocks[index] = block
         if block.kind in ("text", "thinking") and (piece := _string(begun, block.kind)):
-            self._say(block, piece, sink)
+            self._say(block, piece, queue)
 
-    def _add(self, index: int, delta: dict[str, Any], sink: Sink) -> None:
+    def _add(self, index: int, delta: dict[str, Any], queue: EventQueue) -> None:
         kind = delta.get("type")
         if not isinstance(kind, str) or kind not in KINDS:
             return
@@ -138,48 +138,48 @@ class AnthropicDecoder:
             self._sizes.add_thought(signature)
             block.signature += signature
         elif block.kind == KINDS[kind] and (piece := _string(delta, PIECES[kind])):
-            self._say(block, piece, sink)
+            self._say(block, piece, queue)
 
-    def _say(self, block: _Block, piece: str, sink: Sink) -> None:
+    def _say(self, block: _Block, piece: str, queue: EventQueue) -> None:
         match block.kind:
             case "text":
                 self._sizes.add_text(piece)
                 if piece := block.halves.join(piece):
                     block.add(piece)
-                    sink.append(TextDelta(piece))
+                    queue.append(TextDelta(piece))
             case "thinking":
                 self._sizes.add_thought(piece)
                 if piece := block.halves.join(piece):
                     block.add(piece)
-                    sink.append(ReasoningDelta(piece))
+                    queue.append(ReasoningDelta(piece))
             case _:
                 self._sizes.add_arguments(piece)
                 block.add(piece)
 
-    def _stop(self, index: int, sink: Sink) -> None:
+    def _stop(self, index: int, queue: EventQueue) -> None:
         block = self._blocks.pop(index, None)
         if block is None:
             return
         if rest := block.halves.rest():
             block.add(rest)
-            sink.append(TextDelta(rest) if block.kind == "text" else ReasoningDelta(rest))
+            queue.append(TextDelta(rest) if block.kind == "text" else ReasoningDelta(rest))
         match block.kind:
             case "text":
                 if text := block.text():
-                    self._give(Message("assistant", (OutputText(text),), id=self._given), sink)
+                    self._give(Message("assistant", (OutputText(text),), id=self._given), queue)
             case "thinking":
                 summary = (SummaryText(text),) if (text := block.text()) else ()
-                self._give(Reasoning(summary=summary, signature=block.signature or None, id=self._given), sink)
+                self._give(Reasoning(summary=summary, signature=block.signature or None, id=self._given), queue)
             case "redacted_thinking":
                 data = _string(block.begun, "data")
                 self._sizes.add_thought(data)
-                self._give(Reasoning(encrypted_content=data, signature="", id=self._given), sink)
+                self._give(Reasoning(encrypted_content=data, signature="", id=self._given), queue)
             case "tool_use":
-                self._stop_call(block, sink)
+                self._stop_call(block, queue)
             case kind:
                 logger.debug("skipped a block of kind %.100r", kind)
 
-    def _stop_call(self, block: _Block, sink: Sink) -> None:
+    def _stop_call(self, block: _Block, queue: EventQueue) -> None:
         written = whole(block.text())
         if not written.strip():
             begun = block.begun.get("input")
@@ -193,13 +193,13 @@ class AnthropicDecoder:
         if self._held or not _is_json(written):
             self._held.append(call)
         else:
-            self._give(call, sink)
+            self._give(call, queue)
 
-    def _give(self, item: Message | Reasoning | FunctionCall, sink: Sink) -> None:
+    def _give(self, item: Message | Reasoning | FunctionCall, queue: EventQueue) -> None:
         self._sizes.add_item()
-        sink.append(ItemDone(item))
+        queue.append(ItemDone(item))
 
-    def _finish(self, delta: dict[str, Any], sink: Sink) -> None:
+    def _finish(self, delta: dict[str, Any], queue: EventQueue) -> None:
         reason = delta.get("stop_reason")
         if not reason:
             return
@@ -207,9 +207,9 @@ class AnthropicDecoder:
         cut_off = reason in ("max_tokens", "model_context_window_exceeded", "refusal")
         for index, block in sorted(self._blocks.items()):  # of a server that does not say when a block ends
             if not cut_off or block.kind != "tool_use":
-                self._stop(index, sink)
+                self._stop(index, queue)
         if cut_off and (usage := read_anthropic_usage(self._usage)) is not None:
-            sink.append(Counted(usage))
+            queue.append(Counted(usage))
         match reason:
             case "max_tokens":
                 raise ModelRefused("incomplete answer: the model reached its output limit (stop_reason: max_tokens)")
@@ -221,32 +221,32 @@ class AnthropicDecoder:
                 raise ModelRefused(f"the model declined to answer (stop_reason: refusal){_explained(delta)}")
             case _:
                 for call in self._held:
-                    self._give(call, sink)
+                    self._give(call, queue)
                 self._held.clear()
 
-    def _take_whole(self, payload: bytes, sink: Sink) -> None:
+    def _take_whole(self, payload: bytes, queue: EventQueue) -> None:
         """From a server that answers in one piece, whatever was asked."""
         answer = _table(mended(read_loosely(payload)))
         self._count(answer.get("usage"))
         content = answer.get("content")
         for index, block in enumerate(cast(list[Any], content) if isinstance(content, list) else []):
-            self._begin(index, _table(block), sink)
-            self._stop(index, sink)
-        self._finish({"stop_reason": answer.get("stop_reason") or "end_turn"}, sink)
-        self._complete(sink)
+            self._begin(index, _table(block), queue)
+            self._stop(index, queue)
+        self._finish({"stop_reason": answer.get("stop_reason") or "end_turn"}, queue)
+        self._complete(queue)
 
     def _count(self, usage: Any) -> None:
         """Later counts replace earlier ones; those that are not repeated stay."""
         self._usage.update({key: value for key, value in _table(usage).items() if value is not None})
 
-    def _complete(self, sink: Sink) -> None:
+    def _complete(self, queue: EventQueue) -> None:
         for index in sorted(self._blocks):
-            self._stop(index, sink)
+            self._stop(index, queue)
         for call in self._held:
-            self._give(call, sink)
+            self._give(call, queue)
         self._held.clear()
         self.ended = True
-        sink.append(Completed(read_anthropic_usage(self._usage)))
+        queue.append(Completed(read_anthropic_usage(self._usage)))
 
 
 def _read(payload: bytes) -> _Event | None:

@@ -16,7 +16,7 @@ from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
 from understudy.models.mending import Halves, is_cut, read_loosely
 from understudy.models.usage import read_usage
-from understudy.models.wire import Sink, text_of
+from understudy.models.wire import EventQueue, text_of
 from understudy.protocol.items import Message, OutputText, Reasoning, ReasoningText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
@@ -104,14 +104,14 @@ class ChatDecoder:
         self._refusal: ModelRefused | None = None  # why the answer is not whole; told once its tokens are known
         self._broken = False  # a chunk had to be mended: from then on, half a character may have been kept back
 
-    def feed(self, payloads: list[bytes], sink: Sink) -> None:
+    def feed(self, payloads: list[bytes], queue: EventQueue) -> None:
         for payload in payloads:
             if self.ended:
                 return
             if payload == b"[DONE]":
                 if self._refusal is None:
-                    self._give_all(sink)
-                self._complete(sink)
+                    self._give_all(queue)
+                self._complete(queue)
                 return
             try:
                 chunk = _decode(payload)
@@ -124,15 +124,15 @@ class ChatDecoder:
                     return
                 logger.warning("skipped an event that is no chat chunk: %.200r", payload)
                 continue
-            self._take(chunk, sink)
+            self._take(chunk, queue)
 
-    def close(self, sink: Sink) -> None:
+    def close(self, queue: EventQueue) -> None:
         if not self.ended:
             if not self.nearly_ended:
                 raise stream_lost(STREAM_CLOSED)
-            self._complete(sink)
+            self._complete(queue)
 
-    def _take(self, chunk: _Chunk, sink: Sink) -> None:
+    def _take(self, chunk: _Chunk, queue: EventQueue) -> None:
         if chunk.error:
             raise error_in_stream(chunk.error)
         if chunk.usage is not None:
@@ -142,18 +142,18 @@ class ChatDecoder:
             choice = chunk.choices[0]
             delta = choice.delta or choice.message
             if delta is not None:
-                self._take_delta(delta, sink)
+                self._take_delta(delta, queue)
             if choice.finish_reason:
-                self._finish(choice.finish_reason, sink)
+                self._finish(choice.finish_reason, queue)
         if self.nearly_ended and (self._usage is not None or not self._expects_usage):
-            self._complete(sink)
+            self._complete(queue)
 
-    def _take_delta(self, delta: _Delta, sink: Sink) -> None:
+    def _take_delta(self, delta: _Delta, queue: EventQueue) -> None:
         if delta.reasoning or delta.reasoning_content or delta.reasoning_details:
-            self._take_reasoning(delta, sink)
+            self._take_reasoning(delta, queue)
         if content := delta.content:
             if self._reasoning.present:
-                self._give_reasoning(sink)
+                self._give_reasoning(queue)
             if type(content) is str and not self._broken:  # nearly all of them
                 sizes, text = self._sizes, self._text
                 sizes.text += len(content) if content.isascii() else size_of(content)
@@ -161,73 +161,73 @@ class ChatDecoder:
                     sizes.add_text("")
                 text.present = True
                 text.write(content)
-                sink.append(TextDelta(content))
+                queue.append(TextDelta(content))
             else:
-                self._take_text(text_of(content), sink)
+                self._take_text(text_of(content), queue)
         if delta.refusal:
-            self._take_text(text_of(delta.refusal), sink)
+            self._take_text(text_of(delta.refusal), queue)
         if delta.tool_calls:
-            self._give_reasoning(sink)
-            self._give_text(sink)
+            self._give_reasoning(queue)
+            self._give_text(queue)
             for part in delta.tool_calls:
                 for call in self._calls.take(part):
-                    sink.append(ItemDone(call))
+                    queue.append(ItemDone(call))
 
-    def _take_text(self, text: str, sink: Sink) -> None:
+    def _take_text(self, text: str, queue: EventQueue) -> None:
         self._sizes.add_text(text)
         if text := self._text.add(text):
-            sink.append(TextDelta(text))
+            queue.append(TextDelta(text))
 
-    def _take_reasoning(self, delta: _Delta, sink: Sink) -> None:
+    def _take_reasoning(self, delta: _Delta, queue: EventQueue) -> None:
         # the same thought may come in several spellings at once
         thought = text_of(delta.reasoning) or text_of(delta.reasoning_content) or text_of(delta.reasoning_details)
         if thought:
             self._sizes.add_thought(thought)
             thought = self._reasoning.add(thought)
             if thought and self._show_raw:
-                sink.append(ReasoningDelta(thought, raw=True))
+                queue.append(ReasoningDelta(thought, raw=True))
 
-    def _finish(self, reason: Any, sink: Sink) -> None:
+    def _finish(self, reason: Any, queue: EventQueue) -> None:
         self.nearly_ended = True
         match reason:
             case "length":
-                self._give_reasoning(sink)
-                self._give_text(sink)
+                self._give_reasoning(queue)
+                self._give_text(queue)
                 self._refusal = ModelRefused("incomplete answer: the model reached its output limit (finish_reason: length)")
             case "content_filter":
-                self._give_reasoning(sink)
-                self._give_text(sink)
+                self._give_reasoning(queue)
+                self._give_text(queue)
                 words = "incomplete answer: the provider's content filter cut it off (finish_reason: content_filter)"
                 self._refusal = ModelRefused(words)
             case "error":
                 raise stream_lost("the provider reported an error and did not say which")
             case _:
-                self._give_all(sink)
+                self._give_all(queue)
 
-    def _give_all(self, sink: Sink) -> None:
-        self._give_reasoning(sink)
-        self._give_text(sink)
+    def _give_all(self, queue: EventQueue) -> None:
+        self._give_reasoning(queue)
+        self._give_text(queue)
         for call in self._calls.rest():
-            sink.append(ItemDone(call))
+            queue.append(ItemDone(call))
 
-    def _give_reasoning(self, sink: Sink) -> None:
+    def _give_reasoning(self, queue: EventQueue) -> None:
         if self._reasoning.present:
             if (rest := self._reasoning.rest()) and self._show_raw:
-                sink.append(ReasoningDelta(rest, raw=True))
+                queue.append(ReasoningDelta(rest, raw=True))
             self._sizes.add_item()
-            sink.append(ItemDone(Reasoning(content=(ReasoningText(self._reasoning.take()),))))
+            queue.append(ItemDone(Reasoning(content=(ReasoningText(self._reasoning.take()),))))
 
-    def _give_text(self, sink: Sink) -> None:
+    def _give_text(self, queue: EventQueue) -> None:
         if self._text.present:
             if rest := self._text.rest():
-                sink.append(TextDelta(rest))
+                queue.append(TextDelta(rest))
             self._sizes.add_item()
-            sink.append(ItemDone(Message(role="assistant", content=(OutputText(self._text.take()),))))
+            queue.append(ItemDone(Message(role="assistant", content=(OutputText(self._text.take()),))))
 
-    def _complete(self, sink: Sink) -> None:
+    def _complete(self, queue: EventQueue) -> None:
         if self._refusal is not None:
             if self._usage is not None:
-                sink.append(Counted(self._usage))
+                queue.append(Counted(self._usage))
             raise self._refusal
         self.ended = True
-        sink.append(Completed(self._usage))
+        queue.append(Completed(self._usage))

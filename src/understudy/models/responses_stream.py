@@ -11,7 +11,7 @@ from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
 from understudy.models.mending import Halves, is_cut, mended, read_loosely, read_mended
 from understudy.models.usage import read_usage
-from understudy.models.wire import Sink, new_call_id, text_of
+from understudy.models.wire import EventQueue, new_call_id, text_of
 from understudy.protocol.items import FunctionCall, Message, ModelItem, OutputText, Reasoning, ReasoningText, SummaryText
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
@@ -65,7 +65,7 @@ class ResponsesDecoder:
         self._broken = False  # an event had to be mended: from then on, half a character may have been kept back
         self._halves: dict[str, Halves] = {}  # of "text", "reasoning" and "raw", from the first piece on that may be broken
 
-    def feed(self, payloads: list[bytes], sink: Sink) -> None:
+    def feed(self, payloads: list[bytes], queue: EventQueue) -> None:
         for payload in payloads:
             if self.ended:
                 return
@@ -89,50 +89,50 @@ class ResponsesDecoder:
                     if sizes.text > ANSWER_TEXT:
                         sizes.add_text("")
                     if text:
-                        sink.append(TextDelta(text))
+                        queue.append(TextDelta(text))
                 else:
-                    self._give_text(text, sink)
+                    self._give_text(text, queue)
             else:
                 self.heard += event.type not in WAITING
-                self._take(event, payload, sink)
+                self._take(event, payload, queue)
 
-    def close(self, sink: Sink) -> None:
+    def close(self, queue: EventQueue) -> None:
         if not self.ended:
             raise stream_lost(STREAM_CLOSED)
 
-    def _take(self, event: _Event | _MendedEvent, payload: bytes, sink: Sink) -> None:
+    def _take(self, event: _Event | _MendedEvent, payload: bytes, queue: EventQueue) -> None:
         match event.type:
             case "response.output_item.done":
-                self._give(_table(event.item), sink)
+                self._give(_table(event.item), queue)
             case "response.reasoning_summary_text.delta":
-                self._give_thought(event.delta, sink, raw=False)
+                self._give_thought(event.delta, queue, raw=False)
             case "response.reasoning_text.delta":
                 if self._show_raw:
-                    self._give_thought(event.delta, sink, raw=True)
+                    self._give_thought(event.delta, queue, raw=True)
             case "response.refusal.delta":
-                self._give_text(event.delta, sink)
+                self._give_text(event.delta, queue)
             case "response.completed" | "response.done":
-                self._complete(_table(event.response), sink)
+                self._complete(_table(event.response), queue)
             case "response.failed":
-                response = self._count(event.response, sink)
+                response = self._count(event.response, queue)
                 raise error_in_stream(response.get("error") or "the provider gave no reason")
             case "response.incomplete":
-                raise _incomplete(self._count(event.response, sink))
+                raise _incomplete(self._count(event.response, queue))
             case "error":
                 raise error_in_stream(_table(event.error) or _told(payload))
             case "":
-                self._take_untyped(payload, sink)
+                self._take_untyped(payload, queue)
             case _:
                 pass
 
-    def _count(self, response: Json, sink: Sink) -> dict[str, Any]:
+    def _count(self, response: Json, queue: EventQueue) -> dict[str, Any]:
         """Of an answer that failed."""
         table = _table(response)
         if (usage := read_usage(table.get("usage"))) is not None:
-            sink.append(Counted(usage))
+            queue.append(Counted(usage))
         return table
 
-    def _take_untyped(self, payload: bytes, sink: Sink) -> None:
+    def _take_untyped(self, payload: bytes, queue: EventQueue) -> None:
         """What comes from servers that answer in one piece, and from gateways that speak for another."""
         whole = _table(msgspec.Raw(payload))
         if whole.get("error"):
@@ -140,33 +140,33 @@ class ResponsesDecoder:
         if whole.get("object") != "response":
             return
         if whole.get("status") == "incomplete":
-            raise _incomplete(self._count(whole, sink))
-        self._complete(whole, sink)
+            raise _incomplete(self._count(whole, queue))
+        self._complete(whole, queue)
 
-    def _give_text(self, text: Any, sink: Sink) -> None:
+    def _give_text(self, text: Any, queue: EventQueue) -> None:
         if text and isinstance(text, str):
             self._shown.add_text(text)
             if text := self._join("text", text):
-                sink.append(TextDelta(text))
+                queue.append(TextDelta(text))
 
-    def _give_thought(self, text: Any, sink: Sink, *, raw: bool) -> None:
+    def _give_thought(self, text: Any, queue: EventQueue, *, raw: bool) -> None:
         if text and isinstance(text, str):
             self._shown.add_thought(text)
             if text := self._join("raw" if raw else "reasoning", text):
-                sink.append(ReasoningDelta(text, raw=raw))
+                queue.append(ReasoningDelta(text, raw=raw))
 
     def _join(self, kind: str, piece: str) -> str:
         if kind not in self._halves:
             self._halves[kind] = Halves()
         return self._halves[kind].join(piece)
 
-    def _give(self, item: dict[str, Any], sink: Sink) -> None:
+    def _give(self, item: dict[str, Any], queue: EventQueue) -> None:
         if (read := read_item(item)) is not None:
             self._gave_items = True
             self._measure(read)
             if self._halves:
-                self._give_halves(read, sink)
-            sink.append(ItemDone(read))
+                self._give_halves(read, queue)
+            queue.append(ItemDone(read))
 
     def _measure(self, item: ModelItem) -> None:
         self._given.add_item()
@@ -182,19 +182,19 @@ class ResponsesDecoder:
                 for text in (item.name, item.call_id, item.arguments):
                     self._given.add_arguments(text)
 
-    def _give_halves(self, item: ModelItem, sink: Sink) -> None:
+    def _give_halves(self, item: ModelItem, queue: EventQueue) -> None:
         """A delta that ended in half a character was the last of its item."""
         kinds = ("text",) if isinstance(item, Message) else ("reasoning", "raw") if isinstance(item, Reasoning) else ()
         for kind in kinds:
             if kind in self._halves and (rest := self._halves[kind].rest()):
-                sink.append(TextDelta(rest) if kind == "text" else ReasoningDelta(rest, raw=kind == "raw"))
+                queue.append(TextDelta(rest) if kind == "text" else ReasoningDelta(rest, raw=kind == "raw"))
 
-    def _complete(self, response: dict[str, Any], sink: Sink) -> None:
+    def _complete(self, response: dict[str, Any], queue: EventQueue) -> None:
         if not self._gave_items:  # some servers tell of the items only here
             for item in _tables(response.get("output")):
-                self._give(item, sink)
+                self._give(item, queue)
         self.ended = True
-        sink.append(Completed(read_usage(response.get("usage"))))
+        queue.append(Completed(read_usage(response.get("usage"))))
 
 
 def read_item(item: dict[str, Any]) -> ModelItem | None:

@@ -7,21 +7,21 @@ from understudy.models.events import ModelEvent
 from understudy.models.prompt import Prompt
 
 
-class Sink(Protocol):
+class EventQueue(Protocol):
     def append(self, event: ModelEvent, /) -> None: ...
 
 
 class Decoder(Protocol):
-    """Reads one answer. Events go to `sink` as they are known; raises ModelError when the answer fails."""
+    """Reads one answer. Events go to `queue` as they are known; raises ModelError when the answer fails."""
 
     ended: bool  # `Completed` was given
     nearly_ended: bool  # all is said; only the bill is missing
     cut: bool  # an event breaks off in the middle: what it said is lost
     heard: int  # events so far that said something; not those that only keep a connection alive
 
-    def feed(self, payloads: list[bytes], sink: Sink) -> None: ...
+    def feed(self, payloads: list[bytes], queue: EventQueue) -> None: ...
 
-    def close(self, sink: Sink) -> None:
+    def close(self, queue: EventQueue) -> None:
         """No more will come. Raises StreamLost unless the answer was whole."""
         ...
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from understudy.policy.later import runs_later
 from understudy.policy.quoting import quote_command, quote_word
+from understudy.policy.self_running_files import runs_later
 from understudy.policy.visible import in_ticks, make_visible
 from understudy.policy.words import script_of, simple_commands
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile

@@ -87,8 +87,8 @@ class Holder(msgspec.Struct, frozen=True):
     since: float | None = None
 
 
-class Partial(msgspec.Struct, frozen=True):
-    """What has been said of an item that is not finished. `after` is the last record before it."""
+class SavedText(msgspec.Struct, frozen=True):
+    """What has been said of items that are not finished, as it is kept beside the log. `after` is the last record before them."""
 
     after: int
     text: str = ""
@@ -97,7 +97,7 @@ class Partial(msgspec.Struct, frozen=True):
     outputs: tuple[tuple[str, str, bytes], ...] = ()  # call id, stream, the end of what was printed
 
     @classmethod
-    def of(cls, pieces: Sequence["Partial"]) -> "Partial":
+    def of(cls, pieces: Sequence["SavedText"]) -> "SavedText":
         """Those that were saved one after the other, as one."""
         return cls(
             max(piece.after for piece in pieces),
@@ -118,7 +118,7 @@ class Batch(msgspec.Struct, frozen=True):
     summary: Summary
     claims: bool = False
     creates: bool = False
-    clears_partial: bool = False
+    clears_text: bool = False
     takes_letters: int = 0  # letters up to this number have been accepted with this batch
     encoded: tuple[bytes, ...] = ()  # the entries' records, where whoever made the batch has encoded them already
 
@@ -180,7 +180,7 @@ class Claim(Protocol):
 
 
 class EventLog(Protocol):
-    """A store of conversations.
+    """Where the records of all conversations are written and read: each conversation has a log of its own in it.
 
     What writes is queued and reports by a callback on the event loop. What reads is asynchronous, because the log may be remote;
     a log on the local disk answers without suspending.
@@ -195,8 +195,8 @@ class EventLog(Protocol):
         """Queue a batch. `done` is called once it is durable, or with the reason why it is not: `Fenced`, another `StoreError`."""
         ...
 
-    def save_partial(
-        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
+    def save_text(
+        self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
     ) -> None:
         """Keep what has been said so far, unless a later epoch has begun or the conversation is gone.
 
@@ -234,7 +234,7 @@ class EventLog(Protocol):
 
     async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]: ...
 
-    async def partial(self, conversation_id: ConversationId) -> Partial | None: ...
+    async def saved_text(self, conversation_id: ConversationId) -> SavedText | None: ...
 
     async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
         """What lies in the inbox, in the order of arrival."""

@@ -24,8 +24,8 @@ from understudy.store.log import (
     Letter,
     Listed,
     Page,
-    Partial,
     Position,
+    SavedText,
     Summary,
     Told,
 )
@@ -43,7 +43,7 @@ class _Kept:
     archived: bool = False
     digest: bytes = FIRST
     entries: list[Entry] = field(default_factory=list[Entry])
-    said: list[Partial] = field(default_factory=list[Partial])
+    said: list[SavedText] = field(default_factory=list[SavedText])
     letters: list[Letter] = field(default_factory=list[Letter])
 
     @property
@@ -139,14 +139,14 @@ class MemoryLog:
         for entry, data in zip(batch.entries, encoded, strict=True):
             kept.entries.append(entry)
             kept.digest = link(kept.digest, entry.seq, entry.parent, entry.turn, entry.at, data)
-        if batch.clears_partial:
+        if batch.clears_text:
             kept.said.clear()
         kept.letters = [letter for letter in kept.letters if letter.number > batch.takes_letters]
         self._memory.tell_others(self, batch.conversation_id)
         return None
 
-    def save_partial(
-        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
+    def save_text(
+        self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
     ) -> None:
         kept = self._kept.get(conversation_id)
         if kept is not None and kept.epoch <= epoch:
@@ -220,9 +220,9 @@ class MemoryLog:
         kept = self._kept.get(conversation_id)
         return [] if kept is None else kept.entries[after : None if limit is None else after + limit]
 
-    async def partial(self, conversation_id: ConversationId) -> Partial | None:
+    async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
         kept = self._kept.get(conversation_id)
-        return None if kept is None or not kept.said else Partial.of(kept.said)
+        return None if kept is None or not kept.said else SavedText.of(kept.said)
 
     async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
         kept = self._kept.get(conversation_id)

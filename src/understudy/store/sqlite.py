@@ -31,8 +31,8 @@ from understudy.store.log import (
     Letter,
     Listed,
     Page,
-    Partial,
     Position,
+    SavedText,
     Summary,
     Told,
     Verified,
@@ -51,7 +51,7 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # wh
 _encode = msgspec.json.Encoder().encode
 _decode_record = msgspec.json.Decoder(Record).decode
 _decode_summary = msgspec.json.Decoder(Summary).decode
-_decode_partial = msgspec.json.Decoder(Partial).decode
+_decode_saved_text = msgspec.json.Decoder(SavedText).decode
 _decode_op = msgspec.json.Decoder(Op).decode
 
 
@@ -113,8 +113,8 @@ class SqliteLog:
     def append(self, batch: Batch, done: Committed) -> None:
         self._submit(batch.conversation_id, lambda number: writing.append(number, batch, self._heads), done)
 
-    def save_partial(
-        self, conversation_id: ConversationId, epoch: int, said: Partial, done: Committed | None = None, *, adds: bool = False
+    def save_text(
+        self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
     ) -> None:
         self._submit(conversation_id, lambda number: writing.said(number, epoch, said, adds=adds), done)
 
@@ -225,14 +225,14 @@ class SqliteLog:
             raise StoreError(f"conversation store: {reason}; the {read} before it are whole") from error
         return entries
 
-    async def partial(self, conversation_id: ConversationId) -> Partial | None:
+    async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
         number = number_of(conversation_id)
         rows = self._queries.rows("SELECT data FROM said WHERE conversation = ? ORDER BY number", number)
         rows = rows or self._queries.rows(
             "SELECT data FROM partials WHERE conversation = ?", number
         )  # an older build runs the turn
         try:
-            return Partial.of([_decode_partial(unpacked(row[0])) for row in rows]) if rows else None
+            return SavedText.of([_decode_saved_text(unpacked(row[0])) for row in rows]) if rows else None
         except UNREADABLE as error:  # the finished item is in the log, or will never be
             logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
             return None

@@ -14,7 +14,7 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Opened
 from understudy.store.chain import FIRST, Heads, link
-from understudy.store.log import Batch, Partial
+from understudy.store.log import Batch, SavedText
 
 PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
 PACKED_PIECE = 16 * 1024  # and a piece of the text so far
@@ -124,7 +124,7 @@ def append(number: int, batch: Batch, heads: Heads) -> list[Row]:
             rows.append(("owner", number, first.record.owner, None, None, None, None, None, None))
     else:
         rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq, digest)]
-    if batch.clears_partial:  # before the records, which can then use its pages
+    if batch.clears_text:  # before the records, which can then use its pages
         rows.append(("unsaid", number, None, batch.epoch, None, None, None, None, None))
     rows += records
     if batch.takes_letters:
@@ -132,14 +132,14 @@ def append(number: int, batch: Batch, heads: Heads) -> list[Row]:
     return rows
 
 
-def said(number: int, epoch: int, partial: Partial, *, adds: bool) -> list[Row]:
+def said(number: int, epoch: int, saved: SavedText, *, adds: bool) -> list[Row]:
     """Of one who was overtaken, or of a conversation that was deleted, nothing is kept. Nobody need be told of it."""
     rows: list[Row] = [] if adds else [("unsaid", number, None, epoch, None, None, None, None, None)]
-    if partial.outputs:
-        printed = Partial(partial.after, outputs=partial.outputs)
+    if saved.outputs:
+        printed = SavedText(saved.after, outputs=saved.outputs)
         rows.append(("printed", number, packed(_encode(printed), PACKED_PIECE), epoch, None, None, None, None, None))
-    if partial.text or partial.reasoning or partial.raw_reasoning or not partial.outputs:
-        piece = Partial(partial.after, partial.text, partial.reasoning, partial.raw_reasoning)
+    if saved.text or saved.reasoning or saved.raw_reasoning or not saved.outputs:
+        piece = SavedText(saved.after, saved.text, saved.reasoning, saved.raw_reasoning)
         rows.append(("said", number, packed(_encode(piece), PACKED_PIECE), epoch, None, None, None, None, None))
     return rows
 

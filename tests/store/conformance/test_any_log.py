@@ -14,7 +14,7 @@ from tests.store.records import append, new_id, noticed, opened, user_message
 from understudy.errors import BadRequest, Fenced, StoreError, UnknownConversation
 from understudy.protocol.ops import Decide, Interrupt, Send
 from understudy.protocol.records import Entry, Opened, Overrides
-from understudy.store.log import Batch, Committed, Holder, Partial, Position, Summary
+from understudy.store.log import Batch, Committed, Holder, Position, SavedText, Summary
 from understudy.testing.waiting import Watched
 
 SUMMARY = Summary("a title", "idle", 0, "/w", "m")
@@ -209,18 +209,18 @@ async def test_the_text_so_far_is_added_to_replaced_and_cleared(store: SharedSto
     log, other = store.open(), store.open()
     name = new_id()
     await append(log, opened(name))
-    assert await other.partial(name) is None
+    assert await other.saved_text(name) is None
     printed = (("c1", "stdout", b"one"),)
-    assert await written(lambda done: log.save_partial(name, 1, Partial(1, "half ", outputs=printed), done)) is None
-    assert await written(lambda done: log.save_partial(name, 1, Partial(1, "of it", "thought"), done, adds=True)) is None
-    assert await other.partial(name) == Partial(1, "half of it", "thought", "", printed)
-    assert await written(lambda done: log.save_partial(name, 1, Partial(1, "anew"), done)) is None
-    assert await other.partial(name) == Partial(1, "anew")
+    assert await written(lambda done: log.save_text(name, 1, SavedText(1, "half ", outputs=printed), done)) is None
+    assert await written(lambda done: log.save_text(name, 1, SavedText(1, "of it", "thought"), done, adds=True)) is None
+    assert await other.saved_text(name) == SavedText(1, "half of it", "thought", "", printed)
+    assert await written(lambda done: log.save_text(name, 1, SavedText(1, "anew"), done)) is None
+    assert await other.saved_text(name) == SavedText(1, "anew")
     batch = noticed(name, 2, 2, claims=True)
-    await append(other, Batch(name, 2, 1, batch.entries, SUMMARY, claims=True, clears_partial=True))
-    assert await log.partial(name) is None
-    assert await written(lambda done: log.save_partial(name, 1, Partial(1, "late"), done)) is None
-    assert await log.partial(name) is None, "of one who was overtaken nothing is kept"
+    await append(other, Batch(name, 2, 1, batch.entries, SUMMARY, claims=True, clears_text=True))
+    assert await log.saved_text(name) is None
+    assert await written(lambda done: log.save_text(name, 1, SavedText(1, "late"), done)) is None
+    assert await log.saved_text(name) is None, "of one who was overtaken nothing is kept"
 
 
 # -- lists
@@ -281,11 +281,11 @@ async def test_a_deleted_conversation_leaves_nothing(store: SharedStore) -> None
     name, kept = new_id(), new_id()
     await append(log, opened(name))
     await append(log, opened(kept))
-    log.save_partial(name, 1, Partial(1, "half"))
+    log.save_text(name, 1, SavedText(1, "half"))
     log.post(name, Interrupt())
     assert await written(lambda done: log.delete(name, done)) is None
     for one in (log, other):
-        assert (await place_of(one, name), list(await one.read(name)), await one.partial(name)) == (None, [], None)
+        assert (await place_of(one, name), list(await one.read(name)), await one.saved_text(name)) == (None, [], None)
         assert (list(await one.letters(name)), await one.find(name)) == ([], None)
         assert [row.conversation_id for row in (await one.list(9)).rows] == [kept]
     with pytest.raises(Fenced):
@@ -341,7 +341,7 @@ async def test_whoever_listens_is_told_of_what_others_do(store: SharedStore) -> 
     acts: list[Callable[[Committed], None]] = [
         lambda done: other.post(name, Interrupt(), done),
         lambda done: other.append(noticed(name, 2, 2, claims=True), done),
-        lambda done: other.save_partial(name, 2, Partial(2, "half"), done),
+        lambda done: other.save_text(name, 2, SavedText(2, "half"), done),
     ]
     for act in acts:
         told[0] = 0

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from understudy.engine.tenure import Inbox
+from understudy.engine.our_claim import Inbox
 from understudy.errors import BadRequest, ConversationBusy, UnknownConversation
 from understudy.protocol.ops import Accepted, Compact
 
@@ -19,7 +19,7 @@ async def compact(conversation: "Conversation", op: Compact) -> Accepted:
     if conversation.running:
         return _by_running_turn(conversation)
     try:
-        inbox = await conversation.tenure.take()
+        inbox = await conversation.claim.take()
     except ConversationBusy:
         conversation.letters.post(op)
         return Accepted(turn=conversation.state.turn or "", joined=True)

@@ -16,13 +16,15 @@ from understudy.store.log import Claim, EventLog, Holder, Position
 
 
 class Inbox(Enum):
-    """What `Tenure.take` found for the conversation."""
+    """What `OurClaim.take` found for the conversation."""
 
     EMPTY = "empty"
     HAS_LETTERS = "has letters"  # or may have some: it is to be read
 
 
-class Tenure:
+class OurClaim:
+    """This process's right to append to one conversation: taken for a turn, and given back after it."""
+
     def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail, letters: Letters) -> None:
         self._id = conversation_id
         self._log = log
@@ -33,7 +35,7 @@ class Tenure:
         self._as_of: int | None = None  # the log's mark of the last claim under which we knew everything and had read all letters
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._claim is not None
 
     async def begin(self) -> None:

@@ -16,7 +16,9 @@ PREFIX = f"understudy-unkept-{os.getuid()}-"
 LOCK = "lock"
 
 
-class Unkept:
+class InMemory:
+    """The conversations of this process that are not kept on disk."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.log = MemoryLog(loop)
         self._folder: Path | None = None

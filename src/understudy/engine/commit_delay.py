@@ -13,7 +13,7 @@ MOST_SECONDS = 0.05
 Flush = Callable[[], None]
 
 
-class Holding:
+class CommitDelay:
     """For all conversations of a process: one timer, which runs only while something is held."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -10,7 +10,7 @@ from understudy.store.log import EventLog
 SAVE_SECONDS = 0.25
 
 
-class SavedText:
+class TextSaver:
     def __init__(
         self, conversation_id: ConversationId, log: EventLog, loop: asyncio.AbstractEventLoop, save: Callable[[], None]
     ) -> None:
@@ -45,11 +45,11 @@ class SavedText:
 
     def write(self, text: TextSoFar, after: int, epoch: int) -> None:
         """What is new since the last time; all of it where that is not known to be in the store."""
-        new = text.take_new(after)
+        new = text.new_to_save(after)
         adds = self._complete
-        partial = new if adds else text.partial(after)
+        saved = new if adds else text.all_to_save(after)
         self.exists = self._complete = True
-        self._log.save_partial(self._id, epoch, partial, self._on_written, adds=adds)
+        self._log.save_text(self._id, epoch, saved, self._on_written, adds=adds)
 
     def _on_written(self, error: BaseException | None) -> None:
         if error is not None:
