@@ -17,10 +17,10 @@ import pytest
 from tests.e2e.scenes import text_of
 from tests.e2e.talking import Stream, create, send
 from tests.soak.truth import check_log
+from tests.support.answered import answered
 from tests.support.obliging_model import ObligingModel
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, RequestSent, TurnEnded, TurnStarted, UserMessage
-from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import Call, McpProcess
 

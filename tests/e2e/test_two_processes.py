@@ -13,10 +13,10 @@ import pytest
 from tests.e2e.scenes import answered, failed, kinds, scene, text_of, told_to_model, users_in
 from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.store.records import position_of
+from tests.support.answered import answered as store_answered
 from tests.support.obliging_model import ObligingModel
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
-from understudy.store.answered import answered as store_answered
 from understudy.store.chain import Heads
 from understudy.store.log import Batch
 from understudy.store.sqlite import SqliteLog, number_of

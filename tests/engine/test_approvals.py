@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.store.records import new_id, open_log
+from tests.support.answered import answered
 from understudy.engine.approvals import CLIENT, Approvals
 from understudy.engine.tail import Tail
 from understudy.protocol.changes import AddFile
@@ -19,7 +20,6 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Record,
 )
-from understudy.store.answered import answered
 from understudy.tools.host import Answer, Question
 
 COMMAND = CommandApprovalAsked("c", ("touch", "x"), "/w", key="the key")

@@ -13,12 +13,12 @@ import pytest
 from tests.e2e.scenes import text_of, thread_of
 from tests.e2e.talking import Stream, send
 from tests.soak.truth import check_log
+from tests.support.answered import answered
 from tests.support.failing_log import FailingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
 from understudy.config.home import state_dir
 from understudy.protocol.records import RequestSent, UserMessage
-from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import Call, McpProcess
 

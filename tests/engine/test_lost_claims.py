@@ -12,13 +12,13 @@ import pytest
 from tests.e2e.scenes import session_of, text_of
 from tests.soak.truth import check_log
 from tests.store.records import claimed
+from tests.support.answered import answered
 from tests.support.losing_log import LosingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
 from understudy.config.home import state_dir
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import CommandEnded, Entry, TurnEnded
-from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
 
 LOST = "the claim on conversation {} was lost, so its turn was stopped; send again to continue the conversation"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.store.records import new_id, open_log, position_of
+from tests.support.answered import answered
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import State
 from understudy.engine.tail import Tail
@@ -22,7 +23,6 @@ from understudy.protocol.records import (
     TextDelta,
     TurnStarted,
 )
-from understudy.store.answered import answered
 from understudy.store.log import Batch, Committed, SavedText
 from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS

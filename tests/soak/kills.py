@@ -12,9 +12,9 @@ from typing import Any
 from tests.soak.moody_model import MoodyModel
 from tests.soak.truth import Truth, check_commands, check_log, events_of
 from tests.store.records import position_of
+from tests.support.answered import answered
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import TurnEnded
-from understudy.store.answered import answered
 from understudy.testing import McpProcess
 
 REVIVED = 3  # conversations of earlier rounds that each round goes on with

@@ -16,7 +16,7 @@ from typing import Any
 from tests.soak.moody_model import CALL_IDS, MoodyModel
 from tests.soak.truth import Truth, check_commands, check_log
 from tests.soak.watching import Watched, check_stream
-from understudy.store.answered import answered
+from tests.support.answered import answered
 from understudy.testing import Call, McpProcess
 from understudy.testing.waiting import WAIT_SECONDS
 

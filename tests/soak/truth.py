@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tests.support.answered import answered
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Send
 from understudy.protocol.records import (
@@ -22,7 +23,6 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.seed_events import encode_user_message, project
-from understudy.store.answered import answered
 from understudy.store.sqlite import SqliteLog
 
 Seen = tuple[int, dict[str, Any]]  # a sequence number and an event

@@ -4,10 +4,10 @@ import asyncio
 import uuid
 from pathlib import Path
 
+from tests.support.answered import answered
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides, Record, UserMessage
-from understudy.store.answered import answered
 from understudy.store.log import Batch, Claim, EventLog, Holder, Position, Summary
 from understudy.store.sqlite import SqliteLog
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, position_of, records_of, user_message
+from tests.support.answered import answered
 from understudy.errors import Fenced, StoreError, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt, Send
 from understudy.protocol.records import Entry, Noticed
-from understudy.store.answered import answered
 from understudy.store.log import Batch, Position, SavedText
 from understudy.store.writing import AT_ONCE
 

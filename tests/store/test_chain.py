@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from tests.store.records import append, new_id, noticed, open_log, opened
+from tests.support.answered import answered
 from understudy.errors import Fenced
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Noticed
-from understudy.store.answered import answered
 from understudy.store.chain import link
 from understudy.store.log import Verified
 from understudy.store.sqlite import SqliteLog

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.store.records import append, claimed, is_free, new_id, noticed, open_log, opened
-from understudy.store.answered import answered
+from tests.support.answered import answered
 from understudy.store.locks import ByteLocks, Flock
 from understudy.store.log import Holder
 from understudy.store.sqlite import SqliteLog, number_of
@@ -16,7 +16,7 @@ from understudy.store.sqlite import SqliteLog, number_of
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from understudy.store.answered import answered
+from tests.support.answered import answered
 from understudy.store.log import Holder
 from understudy.store.sqlite import SqliteLog
 
@@ -152,7 +152,7 @@ def test_the_kernel_is_spoken_to_in_the_layout_of_the_platform() -> None:
 def test_the_holder_of_a_claim_is_named(tmp_path: Path) -> None:
     source = (
         "import sys; from pathlib import Path; from understudy.store.sqlite import SqliteLog\n"
-        "from understudy.store.answered import answered\n"
+        "from tests.support.answered import answered\n"
         "log = SqliteLog(Path(sys.argv[1])); claim = answered(log.claim(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
     )
     name = new_id()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import append, new_id, noticed, open_log, opened
+from tests.support.answered import answered
 from understudy.errors import BadRequest
 from understudy.protocol.ids import ConversationId
-from understudy.store.answered import answered
 from understudy.store.log import LATEST
 from understudy.store.sqlite import SqliteLog
 

@@ -25,10 +25,10 @@ import pytest
 from tests.store import test_older_store
 from tests.store.records import append, new_id, noticed, open_log, opened
 from tests.store.test_older_store import holds
+from tests.support.answered import answered
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Send
 from understudy.store import schema
-from understudy.store.answered import answered
 from understudy.store.log import Verified
 from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS

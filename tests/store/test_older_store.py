@@ -18,9 +18,9 @@ import pytest
 
 from tests.e2e.scenes import scene, users_in
 from tests.e2e.talking import Stream, listed, send, structured
+from tests.support.answered import answered
 from understudy.engine.fold import State
 from understudy.protocol.ids import ConversationId
-from understudy.store.answered import answered
 from understudy.store.log import SavedText
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import say

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import append, new_id, noticed, open_log, opened, records_of
+from tests.support.answered import answered
 from understudy.errors import StoreError
 from understudy.protocol.records import Noticed
 from understudy.store import schema, writing
-from understudy.store.answered import answered
 from understudy.store.chain import Heads
 from understudy.store.log import SavedText
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import SUMMARY, append, new_id, noticed, open_log, opened, position_of, user_message
+from tests.support.answered import answered
 from understudy.errors import StoreError
 from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Noticed
-from understudy.store.answered import answered
 from understudy.store.log import Batch, Position
 from understudy.store.sqlite import SqliteLog
 

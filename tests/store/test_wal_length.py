@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from tests.store.records import append, new_id, noticed, open_log, opened, position_of
-from understudy.store.answered import answered
+from tests.support.answered import answered
 from understudy.store.log import Position
 from understudy.store.wal_length import ENOUGH
 

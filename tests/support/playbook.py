@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
 
+from tests.support.answered import answered
 from understudy.config.home import state_dir
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
@@ -42,7 +43,6 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.store.answered import answered
 from understudy.store.log import Store
 from understudy.store.opening import open_store
 from understudy.store.sqlite import SqliteLog

@@ -10,9 +10,9 @@ from understudy.cli.ending import ending_tidily
 from understudy.cli.output_file import is_stdout, new_file, refuse_unless_writable
 from understudy.cli.stored import home, open_stored
 from understudy.cli.terminal import one_line
+from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
 from understudy.errors import BadRequest
-from understudy.store.answered import answered
 from understudy.store.opening import store_exists
 
 
@@ -26,19 +26,24 @@ def run(options: Namespace) -> int:
         raise BadRequest(f"there are no conversations in {state_dir(home())} yet")
     if is_stdout(options.file):
         return _to_stdout()
-    with open_stored() as log, new_file(target, may_replace=False) as part:
-        answered(log.backup(part))
-        count = answered(log.count())
+    with new_file(target, may_replace=False) as part:
+        count, place = wait_for(lambda: _copy_to(part))
     print(f"{count} conversation{'' if count == 1 else 's'} saved to {one_line(str(target))}")
-    print(f"To restore, put it in the place of {log.place} while no server runs.", file=sys.stderr)
+    print(f"To restore, put it in the place of {place} while no server runs.", file=sys.stderr)
     return 0
 
 
 def _to_stdout() -> int:
     with ending_tidily(), tempfile.TemporaryDirectory(prefix="understudy-backup-") as folder:
         copy = Path(folder, "copy")
-        with open_stored() as log:
-            answered(log.backup(copy))
+        wait_for(lambda: _copy_to(copy))
         with open(copy, "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
     return 0
+
+
+async def _copy_to(target: Path) -> tuple[int, str]:
+    """How many conversations were copied, and from where."""
+    async with open_stored() as log:
+        await log.backup(target)
+        return await log.count(), log.place

@@ -3,14 +3,15 @@
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import Any
 
 from understudy.cli.stored import find, home, open_stored, rfc3339, status_of, write
+from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.sandbox.cell import trees
-from understudy.store.answered import answered
 from understudy.store.log import Holder, Listed, Status, Store
 from understudy.store.opening import store_exists
 
@@ -20,17 +21,25 @@ PAGE = 200
 def run(options: Namespace) -> int:
     if options.action == "list":
         return _list(options)
-    with open_stored() as log:
-        chosen = [find(log, spelled) for spelled in options.ids]
-        for listed in {listed.conversation_id: listed for listed in chosen}.values():
-            match options.action:
-                case "delete":
-                    _delete(log, listed, sure=options.yes)
-                case action:
-                    archived = action == "archive"
-                    write(lambda done, listed=listed, archived=archived: log.archive(listed.conversation_id, archived, done))
-                    print(f"{action}d {listed.conversation_id}")
+    chosen = wait_for(lambda: _find_all(options.ids))
+    for listed in {listed.conversation_id: listed for listed in chosen}.values():
+        match options.action:
+            case "delete":
+                _delete(listed, sure=options.yes)
+            case action:
+                wait_for(lambda listed=listed, action=action: _archive(listed, archived=action == "archive"))
+                print(f"{action}d {listed.conversation_id}")
     return 0
+
+
+async def _find_all(spelled: Sequence[str]) -> list[Listed]:
+    async with open_stored() as log:
+        return [await find(log, each) for each in spelled]
+
+
+async def _archive(listed: Listed, *, archived: bool) -> None:
+    async with open_stored() as log:
+        await write(lambda done: log.archive(listed.conversation_id, archived, done))
 
 
 # -- the list
@@ -40,9 +49,7 @@ def _list(options: Namespace) -> int:
     rows: list[tuple[Listed, Status]] = []
     ids: list[ConversationId] = []
     if store_exists(home()):
-        with open_stored() as log:
-            rows = [(listed, status_of(log, listed)) for listed in _read(log, options.limit, options.archived)]
-            ids = list(answered(log.ids()))
+        rows, ids = wait_for(lambda: _read(options.limit, options.archived))
     if options.json:
         print(json.dumps([_as_json(listed, status) for listed, status in rows], indent=2))
     elif not rows:
@@ -54,11 +61,18 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-def _read(log: Store, limit: int, archived: bool) -> list[Listed]:
+async def _read(limit: int, archived: bool) -> tuple[list[tuple[Listed, Status]], list[ConversationId]]:
+    async with open_stored() as log:
+        listed = await _pages(log, limit, archived)
+        statuses: list[Status] = [await status_of(log, each) for each in listed]
+        return list(zip(listed, statuses, strict=True)), list(await log.ids())
+
+
+async def _pages(log: Store, limit: int, archived: bool) -> list[Listed]:
     rows: list[Listed] = []
     cursor: str | None = None
     while limit == 0 or len(rows) < limit:
-        page = answered(log.list(PAGE if limit == 0 else min(PAGE, limit - len(rows)), cursor, archived=archived))
+        page = await log.list(PAGE if limit == 0 else min(PAGE, limit - len(rows)), cursor, archived=archived)
         rows += page.rows
         cursor = page.next_cursor
         if cursor is None:
@@ -86,21 +100,26 @@ def _as_json(listed: Listed, status: Status) -> dict[str, Any]:
 # -- deleting
 
 
-def _delete(log: Store, listed: Listed, *, sure: bool) -> None:
+def _delete(listed: Listed, *, sure: bool) -> None:
     if not sure and not _confirmed(listed):
         print(f"kept {listed.conversation_id}")
         return
-    claim = answered(log.claim(listed.conversation_id))
-    if isinstance(claim, Holder):
-        raise ConversationBusy(f"conversation {listed.conversation_id} has a turn running in another process; wait for its end")
-    try:
-        write(lambda done: log.delete(listed.conversation_id, done))
-    finally:
-        claim.release()
+    wait_for(lambda: _forget(listed))
     folder = state_dir(home()) / "tmp"
     trees.set_aside(str(folder / listed.conversation_id))
     trees.remove_set_aside(str(folder))
     print(f"deleted {listed.conversation_id}")
+
+
+async def _forget(listed: Listed) -> None:
+    async with open_stored() as log:
+        claim = await log.claim(listed.conversation_id)
+        if isinstance(claim, Holder):
+            raise ConversationBusy(f"conversation {listed.conversation_id} has a turn running in another process; wait for its end")
+        try:
+            await write(lambda done: log.delete(listed.conversation_id, done))
+        finally:
+            claim.release()
 
 
 def _confirmed(listed: Listed) -> bool:

@@ -7,26 +7,29 @@ from collections.abc import Iterator, Sequence
 from understudy.cli.event_lines import event_lines
 from understudy.cli.spending import spent_line
 from understudy.cli.stored import find, open_stored, rfc3339, status_of
+from understudy.cli.waiting import wait_for
 from understudy.engine.fold import path_to
 from understudy.protocol.records import Entry
-from understudy.store.answered import answered
-from understudy.store.log import Listed, Status
+from understudy.store.log import Listed, SavedText, Status
 
 EVERY_LINE = 1_000_000_000
 
 
 def run(options: Namespace) -> int:
-    with open_stored() as log:
-        listed = find(log, options.id)
-        entries = answered(log.read(listed.conversation_id))
-        status = status_of(log, listed)
-        saved = answered(log.saved_text(listed.conversation_id))
+    listed, status, entries, saved = wait_for(lambda: _read(options.id))
     if options.json:
         for line in _all_lines(entries):
             sys.stdout.buffer.write(line)
         return 0
     _print(listed, status, entries, unfinished=saved.text if saved and status != "idle" else "", full=options.full)
     return 0
+
+
+async def _read(spelled: str) -> tuple[Listed, Status, Sequence[Entry], SavedText | None]:
+    async with open_stored() as log:
+        listed = await find(log, spelled)
+        entries = await log.read(listed.conversation_id)
+        return listed, await status_of(log, listed), entries, await log.saved_text(listed.conversation_id)
 
 
 def _all_lines(entries: Sequence[Entry]) -> Iterator[bytes]:

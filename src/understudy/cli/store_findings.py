@@ -1,13 +1,14 @@
 """What `doctor` looks at in the store of conversations."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from understudy.cli.finding import Finding
+from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
 from understudy.errors import StoreError
-from understudy.store.answered import answered
 from understudy.store.log import Store
 from understudy.store.opening import open_store, open_to_others, store_exists, store_place
 from understudy.store.place import refuse_network_file_system
@@ -28,18 +29,23 @@ def examine_store(home: Path, *, full: bool) -> Iterator[Finding]:
         yield _retention()
         return
     yield from _permissions(home, folder)
+    yield from wait_for(lambda: _read(home, folder, full=full))
+
+
+async def _read(home: Path, folder: Path, *, full: bool) -> list[Finding]:
+    found: list[Finding] = []
     try:
-        log = open_store(home)
+        log = open_store(home, asyncio.get_running_loop())
     except StoreError as error:
-        yield Finding(SECTION, "store", "broken", str(error))
-        return
+        return [Finding(SECTION, "store", "broken", str(error))]
     try:
-        yield from _content(log, folder, full=full)
+        async for finding in _content(log, folder, full=full):
+            found.append(finding)  # noqa: PERF401  # those that come before a failure count
     except StoreError as error:
-        yield Finding(SECTION, "store", "broken", str(error))
+        found.append(Finding(SECTION, "store", "broken", str(error)))
     finally:
         log.close()
-    yield _retention()
+    return [*found, _retention()]
 
 
 def _place(folder: Path) -> Iterator[Finding]:
@@ -71,35 +77,34 @@ def _permissions(home: Path, folder: Path) -> Iterator[Finding]:
         yield Finding(SECTION, "owner", "warning", f"{folder} belongs to user {owner}, and you are {os.geteuid()}")
 
 
-def _content(log: Store, folder: Path, *, full: bool) -> Iterator[Finding]:
-    count = answered(log.count())
-    size = f"{count} conversation{'' if count == 1 else 's'}, {_size(answered(log.size()))} in {log.place}"
+async def _content(log: Store, folder: Path, *, full: bool) -> AsyncIterator[Finding]:
+    count = await log.count()
+    size = f"{count} conversation{'' if count == 1 else 's'}, {_size(await log.size())} in {log.place}"
     yield Finding(SECTION, "store", "ok", size)
-    damage = answered(log.check())
+    damage = await log.check()
     if damage == "ok":
         yield Finding(SECTION, "integrity", "ok", "checked, no damage")
     else:
         text = "damaged; put a backup in its place, or export what can still be read"
         yield Finding(SECTION, "integrity", "broken", text, tuple(damage.split("\n")))
-    yield from _records(log, full=full)
+    yield await _records(log, full=full)
     private = sum(_folder_size(path) for path in (folder / "tmp").glob("*"))
     if private:
         yield Finding(SECTION, "temporary files", "info", f"{_size(private)} in {folder / 'tmp'}, removed with their conversations")
 
 
-def _records(log: Store, *, full: bool) -> Iterator[Finding]:
-    verified = answered(log.verify(None if full else SAMPLE))
+async def _records(log: Store, *, full: bool) -> Finding:
+    verified = await log.verify(None if full else SAMPLE)
     if verified.problems:
         text = (
             f"damage in {verified.damaged} conversation{'' if verified.damaged == 1 else 's'}; put a backup in the place of "
             f"{log.place} while no server runs, or `understudy conversations delete` what is damaged"
         )
-        yield Finding(SECTION, "records", "broken", text, verified.problems)
-    elif verified.records < verified.total:
+        return Finding(SECTION, "records", "broken", text, verified.problems)
+    if verified.records < verified.total:
         text = f"{verified.records} of {verified.total} read, no damage; `understudy doctor --full` reads all"
-        yield Finding(SECTION, "records", "ok", text)
-    else:
-        yield Finding(SECTION, "records", "ok", f"all {verified.total} read, no damage")
+        return Finding(SECTION, "records", "ok", text)
+    return Finding(SECTION, "records", "ok", f"all {verified.total} read, no damage")
 
 
 def _retention() -> Finding:

@@ -5,16 +5,18 @@ import os
 import sys
 import uuid
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from understudy.cli.output_file import is_stdout, new_file
 from understudy.cli.stored import find, open_stored, write
+from understudy.cli.waiting import wait_for
 from understudy.engine.fold import State, path_to
 from understudy.errors import BadRequest
 from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.ids import ConversationId
-from understudy.store.answered import answered
-from understudy.store.log import Batch, Store
+from understudy.protocol.records import Entry
+from understudy.store.log import Batch, Listed, Store
 from understudy.store.rollout import is_rollout, read_rollout
 from understudy.store.transfer import Imported, Line, export_lines, in_folder, is_export, read_export, with_id, without_permissions
 
@@ -31,9 +33,7 @@ def run(options: Namespace) -> int:
 
 
 def _export(options: Namespace) -> int:
-    with open_stored() as log:
-        listed = find(log, options.id)
-        entries = answered(log.read(listed.conversation_id))
+    listed, entries = wait_for(lambda: _read_stored(options.id))
     lines = export_lines(listed, entries)
     if is_stdout(options.output):
         if sys.stdout.isatty():
@@ -45,6 +45,12 @@ def _export(options: Namespace) -> int:
         file.writelines(lines)
     print(f"{len(entries)} records of {listed.conversation_id} are in {target}", file=sys.stderr)
     return 0
+
+
+async def _read_stored(spelled: str) -> tuple[Listed, Sequence[Entry]]:
+    async with open_stored() as log:
+        listed = await find(log, spelled)
+        return listed, await log.read(listed.conversation_id)
 
 
 # -- in
@@ -71,8 +77,7 @@ def _import_file(name: str, options: Namespace) -> None:
     if options.new_id:
         imported = with_id(imported, ConversationId(str(uuid.uuid4())))
     state = State.of(path_to(imported.entries))
-    with open_stored() as log:
-        _store(log, imported, state)
+    wait_for(lambda: _store_new(imported, state))
     _report(imported, state, as_json=options.json)
 
 
@@ -126,13 +131,18 @@ def _read(name: str) -> bytes:
         raise BadRequest(f"cannot read {name}: {error.strerror}") from None
 
 
-def _store(log: Store, imported: Imported, state: State) -> None:
-    if answered(log.find(imported.conversation_id)) is not None:
+async def _store_new(imported: Imported, state: State) -> None:
+    async with open_stored() as log:
+        await _store(log, imported, state)
+
+
+async def _store(log: Store, imported: Imported, state: State) -> None:
+    if await log.find(imported.conversation_id) is not None:
         raise BadRequest(f"conversation {imported.conversation_id} is already here; --new-id imports it under another id")
     batch = Batch(imported.conversation_id, 1, 0, imported.entries, state.summary(), creates=True)
-    write(lambda done: log.append(batch, done))
+    await write(lambda done: log.append(batch, done))
     if imported.archived:
-        write(lambda done: log.archive(imported.conversation_id, True, done))
+        await write(lambda done: log.archive(imported.conversation_id, True, done))
 
 
 def _notes(imported: Imported) -> list[str]:
