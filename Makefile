@@ -7,7 +7,7 @@ READY := .venv/.ready
 PYTEST := $(RUN) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare soak mutants pictures clean set-up
+.PHONY: help demo test test-all check format bench bench-compare soak real-model agent-suite mutants pictures clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ bench-compare: $(READY) ## the benchmarks side by side with another server
 
 soak: $(READY) ## long runs: random schedules, kill -9 at random moments
 	@$(RUN) -m tests.soak $(ARGS)
+
+real-model: $(READY) ## a small real model (llama.cpp) answers through the server (installs it; outside CI)
+	@$(RUN) scripts/real_model.py $(ARGS)
+
+agent-suite: $(READY) ## the tasks with hidden tests, played by scripted models that solve, err and repair, or only boast
+	@$(RUN) -m tests.agent_suite $(ARGS)
 
 mutants: $(READY) ## change the code in one place at a time, and see whether its tests notice (slow; not in CI)
 	@$(RUN) -c "import cosmic_ray" 2>/dev/null || $(PYTHON) scripts/set_up.py mutants
