@@ -1,0 +1,67 @@
+"""Adding a command, and the arguments that several commands have."""
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol
+
+ID = "a conversation's id, or its first characters"
+
+
+class Commands(Protocol):
+    def add_parser(self, name: str, *, help: str, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser: ...  # noqa: A002
+
+
+def add(
+    commands: Commands, name: str, module: str, about: str, *, more: str = "", aliases: Sequence[str] = ()
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}. {more}".strip(), aliases=aliases)
+
+    def act(options: argparse.Namespace) -> int:
+        return import_module(f"understudy.cli.{module}").run(options)
+
+    parser.set_defaults(act=act)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser, about: str = "as JSON") -> None:
+    parser.add_argument("--json", action="store_true", help=about)
+
+
+def add_overrides(parser: argparse.ArgumentParser, about: str = "set a key of config.toml") -> None:
+    parser.add_argument(
+        "-c",
+        "--config",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"{about}; dotted keys reach into tables, values are TOML",
+    )
+
+
+def add_command(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD …")
+
+
+def count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, zero or more")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    number = count(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("0 is too few: at least 1 is needed")
+    return number
+
+
+def seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+    return seconds

@@ -1,0 +1,64 @@
+"""Commands that list, show, continue, export and import conversations."""
+
+from understudy.cli.arguments.adding import ID, Commands, add, add_json, add_overrides, count
+
+
+def add_conversations(commands: Commands) -> None:
+    listing = add(commands, "conversations", "conversations", "list conversations, the last active first")
+    add_json(listing)
+    listing.add_argument("--archived", action="store_true", help="list the archived ones instead")
+    listing.add_argument("--limit", type=count, default=50, metavar="N", help="list at most N (default: 50; 0 lists all)")
+    actions: Commands = listing.add_subparsers(metavar="ACTION", title="actions")
+    for name, about in (
+        ("delete", "delete conversations for good"),
+        ("archive", "take conversations out of the list"),
+        ("unarchive", "put conversations back into the list"),
+    ):
+        action = add(actions, name, "conversations", about)
+        action.set_defaults(action=name)
+        action.add_argument("ids", nargs="+", metavar="ID", help=ID)
+        if name == "delete":
+            action.add_argument("-y", "--yes", action="store_true", help="do not ask first")
+    listing.set_defaults(action="list")
+
+    show = add(commands, "show", "show", "print a conversation for reading")
+    show.add_argument("id", metavar="ID", help=ID)
+    add_json(show, "every event on a line, with its sequence number")
+    show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first")
+
+    resume = add(commands, "resume", "resume", "continue a conversation in this terminal", more="Ctrl-C interrupts the turn.")
+    resume.add_argument("id", metavar="ID", help=ID)
+    resume.add_argument(
+        "prompt",
+        nargs="?",
+        metavar="PROMPT",
+        help="what to say; - reads it from standard input; without one, a turn that waits for an answer goes on",
+    )
+    resume.add_argument("-m", "--model", help="continue with this model")
+    add_json(resume, "every event on a line as it comes")
+    add_overrides(resume, "set a key of config.toml for this conversation, from here on")
+
+
+def add_transfer(commands: Commands) -> None:
+    export = add(commands, "export", "transfer", "write a conversation to one file of JSON lines")
+    export.set_defaults(action="export")
+    export.add_argument("id", metavar="ID", help=ID)
+    export.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
+
+    import_ = add(
+        commands,
+        "import",
+        "transfer",
+        "import conversations from files",
+        more="Takes files of `understudy export` and session files (rollout-….jsonl) of codex, old and new.",
+    )
+    import_.set_defaults(action="import")
+    import_.add_argument("files", nargs="+", metavar="FILE", help="one file for each conversation; - for standard input")
+    import_.add_argument("--new-id", action="store_true", help="import under a new id, beside the one that is there")
+    import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, if the file names none or that one is gone")
+    import_.add_argument(
+        "--keep-settings",
+        action="store_true",
+        help="keep its sandbox, approval policy, config keys and session approvals too; only for files of your own",
+    )
+    add_json(import_, "each new conversation as a JSON object")

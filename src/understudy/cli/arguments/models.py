@@ -1,0 +1,71 @@
+"""Commands about models, their keys and how well they do."""
+
+import argparse
+
+from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides, positive
+
+
+def add_models(commands: Commands) -> None:
+    model = commands.add_parser("model", help="look at models", description="Look at models.")
+    model.set_defaults(act=None, help_of=model)
+    actions: Commands = model.add_subparsers(metavar="ACTION", title="actions")
+    listing = add(
+        actions,
+        "list",
+        "model_list",
+        "list a provider's models and what is known of each",
+        more="The provider is asked; where it cannot be, the models that understudy knows of itself are listed.",
+    )
+    listing.add_argument("--provider", metavar="NAME", help="of this provider (default: the one that is configured)")
+    listing.add_argument("--offline", action="store_true", help="do not ask the provider")
+    listing.add_argument("--all", action="store_true", help="also models that are not for conversations")
+    add_json(listing)
+    add_overrides(listing)
+
+
+def add_bench(commands: Commands) -> None:
+    bench = add(
+        commands,
+        "bench-agent",
+        "bench_agent",
+        "let an agent solve a folder of tasks, and judge it by hidden tests",
+        more="Asks the configured model, which may cost money; docs/bench-agent.md has the format of a task.",
+    )
+    bench.add_argument("-m", "--model", help="the model to ask (default: as configured)")
+    bench.add_argument("--tasks", metavar="DIR", help="the folder of tasks (default: those that understudy brings)")
+    bench.add_argument("--only", action="append", default=[], metavar="NAME", help="tasks of this name (may have * and ?) or tag")
+    bench.add_argument("--list", action="store_true", help="list the tasks")
+    bench.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="[NAME=]COMMAND",
+        help="run this agent beside ours, on the same tasks; {prompt}, {cwd} and {model} are filled in; may be given again",
+    )
+    bench.add_argument("--without-ours", action="store_true", help="run only the agents of --agent")
+    bench.add_argument("--repetitions", type=positive, default=1, metavar="N", help="try each task N times (default: 1)")
+    bench.add_argument("--jobs", type=positive, default=1, metavar="N", help="run N at once (default: 1)")
+    bench.add_argument("--json", metavar="FILE", help="write results to FILE; what is in it already is not run again")
+    bench.add_argument("--keep", metavar="DIR", help="keep the folder of each run here")
+    add_overrides(bench)
+
+
+def add_keys(commands: Commands) -> None:
+    login = add(
+        commands,
+        "login",
+        "login",
+        "keep an API key for a provider",
+        more="It is asked for, or read from standard input. A key in the environment comes first.",
+    )
+    login.set_defaults(action="login")
+    login.add_argument("--provider", metavar="NAME", help="whose key it is (default: the provider that is configured)")
+    login.add_argument("--with-api-key", action="store_true", help="read the key from standard input, at a terminal too")
+    login.add_argument("--api-key", metavar="KEY", help=argparse.SUPPRESS)  # upstream's old way; refused with the reason
+    actions: Commands = login.add_subparsers(metavar="ACTION", title="actions")
+    status = add(actions, "status", "login", "say which providers have a key, and from where", more="Exit code 1 if none has.")
+    status.set_defaults(action="status")
+    logout = add(commands, "logout", "login", "forget a key that login keeps")
+    logout.set_defaults(action="logout")
+    logout.add_argument("--provider", metavar="NAME", help="whose key (default: the only one)")
+    logout.add_argument("--all", action="store_true", help="every key")
