@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,11 @@ from understudy.sandbox.direct import run_directly
 
 RUNGS = ["full", "landlock", pytest.param("bubblewrap", marks=needs_bubblewrap), "uncontained"]
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TERM": "xterm", "PS1": "$ "}
+
+
+def unique() -> str:
+    """A number that no other process on this machine has among its arguments; also a time to sleep."""
+    return str(100_000_000 + secrets.randbelow(900_000_000))
 
 
 class Stage(NamedTuple):
@@ -143,7 +149,7 @@ async def test_what_ignores_being_asked_to_stop_is_ended(stage: Stage) -> None:
 
 
 async def test_what_was_left_in_sessions_of_its_own_ends_with_the_command(stage: Stage) -> None:
-    mark = "80417"
+    mark = unique()
     script = (
         f"setsid sh -c 'trap \"\" HUP; sleep {mark}' & (setsid nohup sleep {mark} >/dev/null 2>&1 &) ; sleep 0.2; echo up; read x"
     )
@@ -156,12 +162,13 @@ async def test_what_was_left_in_sessions_of_its_own_ends_with_the_command(stage:
 
 
 async def test_a_program_that_stops_itself_can_still_be_ended(stage: Stage) -> None:
-    async with stage.begin("sh", "-c", "echo up 80418; kill -STOP $$; echo never") as typing:
+    mark = unique()
+    async with stage.begin("sh", "-c", f"echo up {mark}; kill -STOP $$; echo never") as typing:
         await typing.types("", "up")
         typing.task.cancel()
         await asyncio.wait([typing.task], timeout=BOUND)
         assert typing.task.cancelled()
-    await until(lambda: processes_with("80418") == [])
+    await until(lambda: processes_with(mark) == [])
 
 
 async def test_a_flood_is_read_within_bounds_and_other_work_goes_on(stage: Stage) -> None:

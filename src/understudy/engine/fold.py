@@ -49,6 +49,7 @@ from understudy.store.log import RunningCommand, Status, Summary
 TITLE_LENGTH = 80
 NO_TITLE = "New conversation"
 FIRST_SESSION = 1001  # told from other numbers at a glance; the same in every conversation, so that a recorded one can be played
+MOST_UNTOLD = 32
 LINE_LENGTH = 200  # of a running command, in lists
 MOST_FILES = 200  # changed files that are remembered, the last ones
 
@@ -85,6 +86,7 @@ class State:
         self.outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
         self.questions: dict[str, Question] = {}
         self.sessions: dict[int, tuple[str, CommandStarted]] = {}  # commands that outlive their turns, with the turn of each
+        self.untold: dict[int, CommandEnded] = {}  # sessions that ended while no call waited for it, the last ones
         self.last_session = FIRST_SESSION - 1  # the number given out last
         self._news: list[str] = []  # of sessions that were ended, for the model
         self.approved: set[str] = set()  # keys approved for the session
@@ -183,7 +185,12 @@ class State:
             self._note_changed(begun)
 
     def _session_ended(self, record: CommandEnded, started: CommandStarted) -> None:
-        self.sessions.pop(started.session or 0, None)
+        number = started.session or 0
+        self.sessions.pop(number, None)
+        if record.untold:
+            self.untold[number] = record
+            for old in list(self.untold)[:-MOST_UNTOLD]:
+                del self.untold[old]
         if record.ended_by:
             line = " ".join(started.command[-1].split())[:LINE_LENGTH]
             self._news.append(SESSION_ENDED.format(number=started.session, line=line, why=record.ended_by))
@@ -331,6 +338,7 @@ class State:
         self.last_seq = whole.last_seq
         self.last_at = whole.last_at
         self.last_session = whole.last_session
+        self.untold = dict(whole.untold)
         self.sessions = dict(whole.sessions)  # they are the conversation's, whatever path it follows
         self.ledger = whole.ledger
         self.submissions = whole.submissions

@@ -37,7 +37,8 @@ class LongCommands:
         if self._sessions is None:
             from understudy.tools.session import Sessions
 
-            self._sessions = Sessions(lambda: self._tail.state.last_session, self._on_over)
+            tail = self._tail  # its state is another one after every look at what other processes wrote
+            self._sessions = Sessions(lambda: tail.state.last_session, lambda number: tail.state.untold.get(number), self._on_over)
         return self._sessions
 
     async def end_all(self, reason: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from understudy.errors import ToolError
+from understudy.protocol.records import CommandEnded
 from understudy.sandbox.control import Control
 from understudy.tools.output import HeadTail
 from understudy.tools.tool import ToolOutput
@@ -108,6 +109,10 @@ class Session:
         on_over(self)
 
     @property
+    def waited_for(self) -> bool:
+        return self._calls > 0
+
+    @property
     def over(self) -> bool:
         return self._task is not None and self._task.done()
 
@@ -149,8 +154,15 @@ class Session:
 class Sessions:
     """Those of one conversation: the ones that run, and those whose end the model has not been told."""
 
-    def __init__(self, last_recorded: Callable[[], int], on_over: Callable[[], None]) -> None:
-        """`last_recorded`: the last number in the log; `on_over`: one of them has ended."""
+    def __init__(
+        self, last_recorded: Callable[[], int], untold: Callable[[int], CommandEnded | None], on_over: Callable[[], None]
+    ) -> None:
+        """`last_recorded`: the last number in the log; `untold`: the end of one that no call waited for, by the log.
+
+        `on_over`: one of them has ended.
+        """
+        self._untold = untold
+        self._told: set[int] = set()  # of those that the log has as untold
         self._last_recorded = last_recorded
         self._last = 0  # a number is given out before it is recorded
         self.running: dict[int, Session] = {}
@@ -190,6 +202,13 @@ class Sessions:
     def forget(self, session: Session) -> None:
         """The model knows how it ended."""
         self._over.pop(session.number, None)
+        self._told.add(session.number)
+
+    def take_untold(self, number: int) -> CommandEnded | None:
+        """The end of one that ran in another process, once."""
+        ended = None if number in self._told else self._untold(number)
+        self._told.add(number)
+        return ended
 
     async def end_all(self, reason: str) -> None:
         sessions = tuple(self.running.values())

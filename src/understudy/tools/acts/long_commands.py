@@ -16,7 +16,7 @@ from understudy.sandbox.spec import Containment
 from understudy.tools.acts.command_output import Capture, with_line
 from understudy.tools.acts.commands import INTERRUPTED, KILLED, Execution, Outcome, run_command
 from understudy.tools.host import ToolHost
-from understudy.tools.session import DEFAULT_TOKENS, Session
+from understudy.tools.session import DEFAULT_TOKENS, Session, Unread
 from understudy.tools.tool import CommandRequest, InputRequest, SessionRequest, ToolOutput
 
 _STOP = "\x03"
@@ -83,7 +83,8 @@ class _SessionExecution(Execution):
         return _SessionCapture(self._call_id, self._host, watch, self._session)
 
     def _ending(self, ended: CommandEnded) -> CommandEnded:
-        return msgspec.structs.replace(ended, started=self._started)
+        untold = self._session.known and not self._session.waited_for
+        return msgspec.structs.replace(ended, started=self._started, untold=untold)
 
     def _record_cut(self, capture: Capture, seconds: float) -> None:
         """We ended it: the turn was interrupted before the model had its number, nobody asked for it, or everything ends."""
@@ -137,8 +138,12 @@ class _Told:
 
 
 def _text_of(session: Session, seconds: float, state: str, most_tokens: int | None, remarks: list[str]) -> str:
+    return _text(session.unread, seconds, state, most_tokens, remarks, more_may_come=not session.over)
+
+
+def _text(unread: Unread, seconds: float, state: str, most_tokens: int | None, remarks: list[str], *, more_may_come: bool) -> str:
     most = DEFAULT_TOKENS if most_tokens is None else most_tokens
-    text, tokens = session.unread.take(most, more_may_come=not session.over)
+    text, tokens = unread.take(most, more_may_come=more_may_come)
     for line in remarks:
         text = with_line(text, line)
     head = (f"Chunk ID: {secrets.token_hex(3)}", f"Wall time: {seconds:.4f} seconds", state, f"Original token count: {tokens}")
@@ -149,6 +154,8 @@ async def write_input(host: ToolHost, call_id: str, request: InputRequest) -> To
     """Raises `ToolError` where there is no such session, or nothing can be typed there."""
     session = host.sessions.find(request.session)
     if session is None:
+        if (ended := host.sessions.take_untold(request.session)) is not None:
+            return _told_from_log(ended, request)
         raise ToolError(f"write_stdin failed: Unknown process id {request.session}")
     began = asyncio.get_running_loop().time()
     too_late = bool(request.text) and session.over
@@ -168,6 +175,15 @@ async def write_input(host: ToolHost, call_id: str, request: InputRequest) -> To
         host.sessions.forget(session)
     told = _Told(session, asyncio.get_running_loop().time() - began, request.most_tokens, too_late=too_late)
     return told.output()
+
+
+def _told_from_log(ended: CommandEnded, request: InputRequest) -> ToolOutput:
+    """It ran in a process that is gone, or has given the conversation away since: what it printed is told from its end."""
+    unread = Unread()
+    unread.feed(f"{ended.stdout}{ended.stderr}".encode())
+    late = [TOO_LATE] if request.text else []
+    text = _text(unread, 0.0, f"Process exited with code {ended.exit_code}", request.most_tokens, late, more_may_come=False)
+    return ToolOutput(text, success=ended.exit_code == 0)
 
 
 async def _type(host: ToolHost, session: Session, text: str) -> None:
