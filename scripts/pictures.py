@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -236,10 +237,41 @@ def conversations_narrow(stage: Stage) -> Shot:
     return Shot(["conversations"], columns=40)
 
 
+BUG = "def mean(numbers):\n    return sum(numbers) / (len(numbers) + 1)\n"
+CHECK = "from stats import mean\n\nassert mean([2, 4]) == 3, f'mean of 2 and 4 is {mean([2, 4]):.2f}'\nprint('all well')\n"
+MEND = """*** Begin Patch
+*** Update File: stats.py
+@@
+ def mean(numbers):
+-    return sum(numbers) / (len(numbers) + 1)
++    return sum(numbers) / len(numbers)
+*** End Patch
+"""
+
+
+def exec_(stage: Stage) -> Shot:
+    """A bug found and mended, with a plan, from the command line."""
+    (stage.project / "stats.py").write_text(BUG)
+    (stage.project / "check.py").write_text(CHECK)
+    plan = [{"step": "See how it fails", "status": "in_progress"}, {"step": "Mend it", "status": "pending"}]
+    done = [{**step, "status": "completed"} for step in plan]
+    check = {"call": "shell", "arguments": {"command": ["python3", "check.py"]}}
+    usage = {"usage": {"input": 2100, "cached": 1800, "output": 160}}
+    stage.script(
+        [{"say": "I look at how it fails."}, {"call": "update_plan", "arguments": {"plan": plan}}, check, usage],
+        [{"say": "One is added to the count. This takes it away:"}, {"call": "apply_patch", "arguments": {"input": MEND}}, usage],
+        [check, {"call": "update_plan", "arguments": {"plan": done}}, usage],
+        [{"say": "`mean` divided by one too many. It is mended, and **check.py** passes."}, usage],
+    )
+    words = ["exec", "--skip-git-repo-check", "-s", "workspace-write", "python3 check.py fails. Mend it."]
+    return Shot(words, columns=90, lines=70)
+
+
 SCENES: dict[str, Callable[[Stage], Shot]] = {
     "demo": demo,
     "resume": resume,
     "doctor": doctor,
+    "exec": exec_,
     "conversations": conversations,
     "conversations-narrow": conversations_narrow,
 }
@@ -257,7 +289,7 @@ def main() -> None:
             stage.project.mkdir()
             shot = SCENES[name](stage)
             screen = photograph(stage, shot)
-        (PICTURES / f"{name}.svg").write_text(draw(screen, " ".join(["understudy", *shot.words])))
+        (PICTURES / f"{name}.svg").write_text(draw(screen, shlex.join(["understudy", *shot.words])))
         print(f"docs/pictures/{name}.svg")
 
 
