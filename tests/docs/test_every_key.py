@@ -395,6 +395,16 @@ async def _(stage: Stage) -> None:
             assert ("large" in seen.output or "many" in seen.output) == kept, seen.output
 
 
+@shows("understudy.skills")
+async def _(stage: Stage) -> None:
+    folder = stage.home / "skills" / "verse"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: verse\ndescription: How to answer in verse.\n---\nRhyme.\n")
+    for value in (True, False):
+        body = (await stage.turn([say("x")], understudy__skills=value)).body
+        assert ("How to answer in verse." in json.dumps(body)) == value
+
+
 @shows("notify")
 async def _(stage: Stage) -> None:
     told = stage.work / "told"

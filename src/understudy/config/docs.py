@@ -13,6 +13,7 @@ from understudy.places.reading import NotForModels, read_for_model
 logger = logging.getLogger(__name__)
 
 DOC_NAME = "AGENTS.md"
+SKILL_FOLDERS = (".agents/skills", ".codex/skills")  # of a project
 _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
 
@@ -71,6 +72,12 @@ def project_folders(cwd: str) -> list[str]:
             return [cwd]
         folders.append(above)
     return folders
+
+
+def skill_folders(home: Path, cwd: Path) -> list[str]:
+    """Folders that may hold skills: the user's own, and those of the project. Asked for every conversation; see `skills`."""
+    folders = [f"{folder}/{name}" for folder in project_folders(str(cwd)) for name in SKILL_FOLDERS]
+    return [folder for folder in (f"{home}/skills", *folders) if os.path.lexists(folder)]
 
 
 def _read(path: str, max_bytes: int, masks: Masks, within: str = "/") -> bytes:

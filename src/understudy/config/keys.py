@@ -49,7 +49,7 @@ _TABLES: Tree = {
     """),
     "tools": _names("web_search web_search_request view_image update_plan"),
     "understudy": {
-        **_names("wire events thread_in_text scripted_model record replay"),
+        **_names("wire events thread_in_text skills scripted_model record replay"),
         "budget": {**_BUDGET, "call": _BUDGET},
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds sessions idle_seconds"),

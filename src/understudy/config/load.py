@@ -229,6 +229,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         prices=check_prices(read),
         budget=read_budget(read, "understudy.budget"),
         call_budget=read_budget(read, "understudy.budget.call"),
+        skills=_first(read.flag("understudy.skills"), True),
         warnings=warnings,
     )
 

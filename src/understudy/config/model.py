@@ -93,4 +93,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     record: Path | None  # where exchanges with models are written to
     replay: Path | None  # the recording that the provider `replay` plays
     prices: Mapping[str, Mapping[str, float]]  # by model: `input`, `output` and perhaps `cached`, in USD per million tokens
+    skills: bool
     warnings: tuple[str, ...]

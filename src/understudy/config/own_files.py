@@ -14,7 +14,7 @@ import msgspec
 
 from understudy.errors import ConfigError
 
-OWN_FILES = (".mcp.json", ".codex")
+OWN_FILES = (".mcp.json", ".codex", ".agents/skills")
 _MAX_FILES = 2_000
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_DEPTH = 32
@@ -31,7 +31,7 @@ def read_own_files(folder: Path) -> OwnFiles:
     reading = _Reading(folder)
     with _opened(folder) as root:
         for name in OWN_FILES:
-            reading.entry(root, name, name, depth=0)
+            reading.own(root, name)
     digest = hashlib.sha256()
     for path, (kind, content) in sorted(reading.found.items()):
         for part in (os.fsencode(path), kind, content):
@@ -68,6 +68,23 @@ class _Reading:
         self.found: dict[str, tuple[bytes, bytes]] = {}
         self._folder = folder
         self._left = _MAX_BYTES
+
+    def own(self, root: int, path: str) -> None:
+        """One of `OWN_FILES`, which may stand one folder down."""
+        above, _, name = path.rpartition("/")
+        if not above:
+            self.entry(root, name, path, depth=0)
+            return
+        try:
+            descriptor = os.open(above, _FOLDER | os.O_RDONLY, dir_fd=root)
+        except (FileNotFoundError, NotADirectoryError):  # nothing, or a link
+            return
+        except OSError as error:
+            raise ConfigError(f"cannot read {self._folder / above}: {error.strerror}") from None
+        try:
+            self.entry(descriptor, name, path, depth=1)
+        finally:
+            os.close(descriptor)
 
     def entry(self, above: int, name: str, path: str, depth: int) -> None:
         try:
