@@ -44,6 +44,7 @@ class Credentials:
     def __init__(self, env: Mapping[str, str], home: Path) -> None:
         self._env = env
         self._home = home
+        self._logins = Logins(state_dir(home))
 
     def __repr__(self) -> str:
         return "Credentials(…)"
@@ -72,7 +73,7 @@ class Credentials:
         if variable := self._openai_variable(provider):
             return f"the variable `{variable}`"
         if self._key_of_login(provider):
-            return f"`understudy login`, in {Logins(state_dir(self._home)).path}"
+            return f"`understudy login`, in {self._logins.path}"
         return f"{self._home / 'auth.json'}" if provider.requires_openai_auth else None
 
     def headers_for(self, provider: Provider) -> dict[str, Secret]:
@@ -117,7 +118,7 @@ class Credentials:
 
     def _keys_of_logins(self) -> dict[str, str]:
         try:
-            return Logins(state_dir(self._home)).keys()
+            return self._logins.keys()
         except ConfigError as error:
             raise MissingKey(str(error)) from None
 

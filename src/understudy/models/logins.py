@@ -6,26 +6,22 @@ Upstream's `auth.json` is only read (see `auth`). A key in the environment comes
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
 from understudy.config.private_file import PrivateFile
 from understudy.errors import ConfigError
 
 FILE_NAME = "credentials.json"
 
 
-class Logins(msgspec.Struct, frozen=True):
+class Logins:
     """`credentials.json` of our state folder."""
 
-    state: Path
-
-    @property
-    def path(self) -> Path:
-        return self.state / FILE_NAME
+    def __init__(self, state: Path) -> None:
+        self.path = state / FILE_NAME
+        self._file = PrivateFile(self.path, secret=True)
 
     def keys(self) -> dict[str, str]:
         """By the provider's id. Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
-        content = self._file().read()
+        content = self._file.read()
         if content is None:
             return {}
         keys: Any = content.get("api_keys")
@@ -36,16 +32,16 @@ class Logins(msgspec.Struct, frozen=True):
         return cast(dict[str, str], keys)
 
     def keep(self, provider_id: str, key: str) -> None:
-        with self._file().locked():
-            self._file().write({"api_keys": {**self._kept(), provider_id: key}})
+        with self._file.locked():
+            self._file.write({"api_keys": {**self._kept(), provider_id: key}})
 
     def forget(self, provider_id: str) -> bool:
         """False where there was no key."""
-        with self._file().locked():
+        with self._file.locked():
             keys = self.keys()
             if keys.pop(provider_id, None) is None:
                 return False
-            self._file().write({"api_keys": keys})
+            self._file.write({"api_keys": keys})
         return True
 
     def _kept(self) -> dict[str, str]:
@@ -53,6 +49,3 @@ class Logins(msgspec.Struct, frozen=True):
             return self.keys()
         except ConfigError as error:
             raise ConfigError(f"{error}\nNothing was changed.") from None
-
-    def _file(self) -> PrivateFile:
-        return PrivateFile(self.path, secret=True)
