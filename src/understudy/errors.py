@@ -14,6 +14,7 @@ AgentError                     anything we raise on purpose; its text is written
 │   ├── OutOfTime              the seconds of a budget ran out meanwhile; the turn asks a person
 │   └── MissingKey             no credential for the provider; final
 ├── TurnStopped                a turn ends before its work is done
+│   ├── ServersMissing         an MCP server that the user requires does not start
 │   ├── BudgetReached          what may be used is used up, and nobody raised the limit
 │   └── AnswerMisfit           the answer does not have the form that was asked for
 ├── ToolError                  told to the model; the turn goes on
@@ -134,6 +135,10 @@ class MissingKey(ModelError):
 
 class TurnStopped(AgentError):
     kind = "turn_stopped"
+
+
+class ServersMissing(TurnStopped):
+    kind = "servers_missing"
 
 
 class BudgetReached(TurnStopped):

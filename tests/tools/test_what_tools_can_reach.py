@@ -115,7 +115,8 @@ def test_what_only_computes_is_no_attempt() -> None:
 def test_a_context_gives_judged_acts_and_nothing_else() -> None:
     """Whoever adds one shows in a test that it judges, asks and records before it acts."""
     public = {name for name in dir(ToolContext) if not name.startswith("_")}
-    assert public == {"apply_patch", "read_file", "run_command", "show_plan", "start_session", "write_input"}
+    acts = {"apply_patch", "read_file", "run_command", "show_plan"}
+    assert public == {*acts, "start_session", "write_input", "call_other_server", "use_resources"}
     assert ToolContext.__slots__ == ("_call_id", "_host")
 
 
@@ -138,6 +139,7 @@ TOUCH_FILES = {
     "acts/dependencies.py": "fingerprints what a command depends on, for the question",
     "acts/commands.py": "makes the conversation's own temporary folder",
     "acts/folder_locks.py": "locks files of our own state folder, never the model's",
+    "mcp/stdio.py": "makes the pipe by which a server of the user's is spoken to",
     "patch/door.py": "the one door for changes to files",
     "patch/commit.py": "writes what the door has judged",
     "patch/paths.py": "finds the real place of a path, for the door",

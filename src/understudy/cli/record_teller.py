@@ -7,6 +7,7 @@ import msgspec
 
 from understudy.cli.telling import Teller
 from understudy.policy.budget_words import budget_question
+from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,
@@ -40,9 +41,11 @@ from understudy.protocol.records import (
     ReasoningDelta,
     Record,
     RequestSent,
+    ServersChecked,
     TextDelta,
     TokensCounted,
     ToolAnswered,
+    ToolApprovalAsked,
     ToolCallBegan,
     ToolCallEnded,
     TurnEnded,
@@ -82,7 +85,12 @@ class RecordTeller:
                 teller.tool(tool if server == OWN_SERVER else f"{server}: {tool}", as_json(record.arguments))
             case ToolCallEnded(failed=failed):
                 teller.told(record.describe(), not failed)
-            case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id) | BudgetAsked(call_id=call_id):
+            case (
+                CommandApprovalAsked(call_id=call_id)
+                | PatchApprovalAsked(call_id=call_id)
+                | BudgetAsked(call_id=call_id)
+                | ToolApprovalAsked(call_id=call_id)
+            ):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
             case ApprovalDecided(effective=True, decision=decision):
@@ -97,6 +105,9 @@ class RecordTeller:
                 teller.notice(message)
             case InputWritten(session=session, text=text):
                 teller.notice(f"typed at session {session}: {make_visible(text)}")
+            case ServersChecked() as checked:
+                if told := checked.describe():
+                    teller.notice(told)
             case Compacted() as compacted:
                 teller.notice("\n\n".join(part for part in (compacted.describe(), compacted.summary) if part))
             case TurnEnded(reason="completed"):
@@ -156,6 +167,8 @@ def question_text(question: Question, cwd: str) -> str:
             return patch_message(PatchQuestion.of(question, cwd))
         case BudgetAsked():
             return budget_question(question)
+        case ToolApprovalAsked():
+            return tool_message(question)
 
 
 def as_json(arguments: Mapping[str, Any] | None) -> str:

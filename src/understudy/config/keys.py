@@ -19,7 +19,8 @@ _PROVIDER = _names("""
 _MCP_SERVER = _names("""
     command args env env_vars cwd url bearer_token_env_var http_headers env_http_headers enabled required
     startup_timeout_sec startup_timeout_ms tool_timeout_sec enabled_tools disabled_tools
-""")
+    default_tools_approval_mode supports_parallel_tool_calls
+""") | {"tools": {"*": _names("approval_mode")}}
 _USED = _names("""
     model model_provider model_context_window model_auto_compact_token_limit model_reasoning_effort model_reasoning_summary
     model_supports_reasoning_summaries model_verbosity approval_policy sandbox_mode disable_response_storage
@@ -53,6 +54,7 @@ _TABLES: Tree = {
         "budget": {**_BUDGET, "call": _BUDGET},
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds sessions idle_seconds"),
+        "mcp": _names("sandboxed wait_seconds"),
         "sandbox": {
             **_names("network unix_sockets mask protect"),
             "limits": _names("seconds processes memory_mb file_mb tmp_mb tmp_files"),
@@ -64,7 +66,6 @@ KNOWN_KEYS: Tree = {**TOP_KEYS, "profiles": {"*": TOP_KEYS}}
 
 # Keys that a user may count on and that do nothing here, with the reason. Whoever sets one is warned.
 WITHOUT_EFFECT = {
-    "mcp_servers": "tools of other MCP servers are not offered yet",
     "model_max_output_tokens": "the provider's own limit holds",
     "model_instructions_file": "use `experimental_instructions_file`",
     "instructions": "use `experimental_instructions_file` or an AGENTS.md file",
@@ -90,7 +91,9 @@ GUARDING = (
     "disable_response_storage",
     "understudy.sandbox",
     "understudy.budget",
+    "understudy.mcp",
 )
+_GUARDING_A_SERVER = ("enabled_tools", "disabled_tools", "default_tools_approval_mode", "tools")
 
 # What a project's own .codex/config.toml may set, once its folder is trusted: nothing that decides what may run, what may be
 # read, or where anything is sent.
@@ -110,4 +113,6 @@ PROJECT_KEYS = frozenset({
 
 def guards(key: str) -> bool:
     """Whether the dotted key, as it stands at the top level, decides what is kept from the agent."""
+    if key.startswith("mcp_servers."):
+        return key.split(".")[2:3] != [] and key.split(".")[2] in _GUARDING_A_SERVER
     return any(key == name or key.startswith(f"{name}.") for name in GUARDING)

@@ -15,6 +15,7 @@ import msgspec
 
 from understudy.config.file import ConfigFile, absent_file, read_config_file
 from understudy.config.home import expand, state_dir
+from understudy.config.mcp_servers import read_mcp_servers
 from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
 from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.profiles import Profile, choose_profile
@@ -23,7 +24,7 @@ from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Reader, Tree
 from understudy.config.slips import find_slips
-from understudy.config.tables import check_history, check_mcp_servers, check_prices, check_projects, check_providers, read_budget
+from understudy.config.tables import check_history, check_prices, check_projects, check_providers, read_budget
 from understudy.errors import ConfigError
 from understudy.protocol.choices import APPROVAL_POLICIES, ApprovalPolicy
 from understudy.protocol.encodable import is_unicode, visible
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 PROJECT_DOC_MAX_BYTES = 32 * 1024
 COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
+MCP_WAIT_SECONDS = 1.5  # a first request waits so long for other servers
 MOST_COMMAND_SECONDS = 7 * 24 * 3600
 BY_ARGUMENT = "the `config` argument"
 COMMAND_SESSIONS, MOST_SESSIONS = 16, 256
@@ -212,7 +214,8 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         developer_instructions=_first(overrides.developer_instructions, read.text("developer_instructions")),
         compact_prompt=_first(overrides.compact_prompt, read.text("compact_prompt")),
         include_plan_tool=overrides.include_plan_tool or False,
-        mcp_servers=check_mcp_servers(read),
+        mcp_servers=read_mcp_servers(read),
+        mcp_wait_seconds=_first(read.amount("understudy.mcp.wait_seconds"), MCP_WAIT_SECONDS),
         policy_rules=read.tables("policy.rules"),
         projects=check_projects(read),
         wire=cast(Wire, read.choice("understudy.wire", ("seed", "modern")) or "seed"),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from understudy.config.mcp_servers import McpServer
 from understudy.protocol.choices import ApprovalPolicy, NetworkMode, SandboxMode
 from understudy.protocol.records import Budget
 
@@ -78,7 +79,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     developer_instructions: str | None
     compact_prompt: str | None
     include_plan_tool: bool
-    mcp_servers: Mapping[str, Mapping[str, Any]]  # [mcp_servers] as written, types checked
+    mcp_servers: tuple[McpServer, ...]  # whose tools are offered
+    mcp_wait_seconds: float  # that a first request waits for them
     policy_rules: tuple[Mapping[str, Any], ...]  # [[policy.rules]] as written
     projects: Mapping[str, Mapping[str, Any]]  # [projects] as written
     wire: Wire

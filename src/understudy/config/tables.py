@@ -58,17 +58,6 @@ def check_prices(read: Reader) -> Mapping[str, Mapping[str, float]]:
     return found
 
 
-def check_mcp_servers(read: Reader) -> Mapping[str, Tree]:
-    tables = read.named_tables("mcp_servers")
-    for name, table in tables.items():
-        server = Reader(table, f"mcp_servers.{name}")
-        if server.text("command") is None and server.text("url") is None:
-            raise Mismatch(f"mcp_servers.{name}", "missing field `command`", "a table with `command` (or `url`)")
-        server.texts("args")
-        server.text_table("env")
-    return tables
-
-
 def check_projects(read: Reader) -> Mapping[str, Tree]:
     tables = read.named_tables("projects")
     for name, table in tables.items():

@@ -6,7 +6,15 @@ import logging
 from understudy.engine.tail import Tail
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import Decision
-from understudy.protocol.records import ApprovalDecided, BudgetAsked, CommandApprovalAsked, Noticed, PatchApprovalAsked, Question
+from understudy.protocol.records import (
+    ApprovalDecided,
+    BudgetAsked,
+    CommandApprovalAsked,
+    Noticed,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
 from understudy.tools.host import Answer
 
 logger = logging.getLogger(__name__)
@@ -55,7 +63,7 @@ class Approvals:
         counts = waiter is not None and not waiter.done()
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
-        key = question.key if isinstance(question, CommandApprovalAsked) else None
+        key = question.key if isinstance(question, CommandApprovalAsked | ToolApprovalAsked) else None
         self._tail.append(ApprovalDecided(call_id, decision, source, counts, key, by), turn=turn)
         if counts and waiter is not None:
             if source != CLIENT:
@@ -72,6 +80,8 @@ def _is_same(one: Question, other: Question) -> bool:
             return alike and (one.depends_on == other.depends_on or not one.depends_on or not other.depends_on)
         case PatchApprovalAsked(), PatchApprovalAsked():
             return one.changes == other.changes
+        case ToolApprovalAsked(), ToolApprovalAsked():
+            return one == other
         case BudgetAsked(), BudgetAsked():
             return (one.limit, one.message_id, one.raised_to) == (other.limit, other.message_id, other.raised_to)
         case _:

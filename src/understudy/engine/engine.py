@@ -21,6 +21,7 @@ from understudy.engine.eager import EagerTasks
 from understudy.engine.fold import merge
 from understudy.engine.following import Following
 from understudy.engine.handle import Handle
+from understudy.engine.other_servers import ConversationServers, OtherServers
 from understudy.engine.setup import Setups
 from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
@@ -78,6 +79,7 @@ class Engine:
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
         self._warned: set[str] = set()
+        self._other_servers: OtherServers | None = None
         self._watch = Watch(lambda: self.log, self._conversations)
 
     @property
@@ -203,6 +205,8 @@ class Engine:
         await conversation.delete()
         self._forget(conversation)
         self._secret_overrides.pop(conversation.id, None)
+        if self._other_servers is not None:
+            self._other_servers.end(conversation.id)
         from understudy.sandbox.private_tmp import remove_folder  # only here
 
         await remove_folder(str(temporary / conversation.id))
@@ -324,7 +328,13 @@ class Engine:
         return self._prepare_from(self.configure(merge(overrides, secret) if secret else overrides), conversation_id, pins)
 
     def _prepare_from(self, config: Config, conversation_id: ConversationId, pins: Pins | None = None) -> TurnSetup:
-        return self._setups.prepare(config, self._temporary_folder(config, conversation_id), pins)
+        setup = self._setups.prepare(config, self._temporary_folder(config, conversation_id), pins)
+        if not config.mcp_servers:
+            return setup
+        taken = frozenset(tool.name for tool in setup.offered)
+        pool = self._other_servers = self._other_servers or OtherServers(self._commands, self._env)
+        servers = (conversation_id, config.mcp_servers, setup.settings, taken, config.mcp_wait_seconds)
+        return msgspec.structs.replace(setup, servers=ConversationServers(pool, *servers))
 
     def _temporary_folder(self, config: Config, conversation_id: ConversationId) -> Path:
         kept = config.history_persistence != "none"
@@ -357,6 +367,8 @@ class Engine:
         await self._watch.close()
         if self._warming is not None:
             self._warming.cancel()
+        if self._other_servers is not None:
+            await self._other_servers.close()
         await self._commands.close()
         await self._setups.aclose()
         if self._log is not None:

@@ -31,6 +31,7 @@ from understudy.protocol.records import (
     RequestSent,
     TextDelta,
     ToolAnswered,
+    ToolApprovalAsked,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -44,7 +45,9 @@ logger = logging.getLogger(__name__)
 READ_AT_ONCE = 128  # records in one step of the event loop: others are served between two
 
 _LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent})
-_ACTED_UPON = frozenset({CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ApprovalDecided, ToolAnswered, TurnEnded})
+_ACTED_UPON = frozenset(
+    {CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded}
+)
 
 
 class Viewer(Protocol):
@@ -286,7 +289,7 @@ class Following:
 
     def _act_upon(self, entry: Entry) -> None:
         match entry.record:
-            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() as question:
+            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
                 if self.leads or not self._only_its_turn:
                     self._viewer.question(question, entry.turn)
             case ApprovalDecided(call_id=call_id, effective=True):

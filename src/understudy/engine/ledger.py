@@ -26,8 +26,10 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     RequestSent,
+    ServersChecked,
     TokensCounted,
     ToolAnswered,
+    ToolApprovalAsked,
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
@@ -112,6 +114,7 @@ class Work(msgspec.Struct):
     commands: list[Command] = []
     files: dict[str, File] = {}
     tools: list[ToolUse] = []
+    missing_servers: dict[str, str] = {}  # with the reason
     spent: Tally = msgspec.field(default_factory=Tally)
     schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
     rejections: int = 0  # answers that did not have it
@@ -204,7 +207,7 @@ class Ledger:
             if (work := self.turns.get(entry.turn)) is not None:
                 work.spent.seconds += seconds
 
-    def _asked(self, entry: Entry, record: CommandApprovalAsked | PatchApprovalAsked | BudgetAsked) -> None:
+    def _asked(self, entry: Entry, record: CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked) -> None:
         self._open.add(record.call_id)
         self._rest(entry, entry.at)
 
@@ -276,6 +279,11 @@ class Ledger:
             name = record.tool[:LONGEST_NAME]
             work.tools.append(ToolUse(record.server[:LONGEST_NAME], name, record.seconds, record.failed))
 
+    def _servers_checked(self, entry: Entry, record: ServersChecked) -> None:
+        work = self.turns.get(entry.turn)
+        if work is not None:
+            work.missing_servers = record.missing
+
     APPLIED_BY: ClassVar[dict[type, Callable[["Ledger", Entry, Any], None]]] = {
         TurnStarted: _turn_started,
         TurnEnded: _turn_ended,
@@ -285,6 +293,8 @@ class Ledger:
         CommandApprovalAsked: _asked,
         PatchApprovalAsked: _asked,
         BudgetAsked: _budget_asked,
+        ToolApprovalAsked: _asked,
+        ServersChecked: _servers_checked,
         ApprovalDecided: _decided,
         UserMessage: _user_message,
         AnswerRejected: _answer_rejected,

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from understudy.engine.answer_form.fitting import answer_fits
 from understudy.engine.approvals import Approvals
 from understudy.engine.compaction.keeping import ContextKeeper
@@ -17,10 +19,11 @@ from understudy.engine.tail import Tail
 from understudy.engine.tool_calls import run_call
 from understudy.engine.turn_budget import TurnBudget, listen_within, open_budget_question
 from understudy.engine.turn_setup import TurnSetup
+from understudy.engine.turn_tools import TurnTools
 from understudy.errors import ContextFull, ModelUnavailable, OutOfTime, StreamLost
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import ModelEvent
-from understudy.models.prompt import Prompt
+from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
 from understudy.protocol.choices import ApprovalPolicy
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Message, Usage
@@ -28,6 +31,7 @@ from understudy.protocol.records import BudgetAsked, Delta, Noticed, Question, R
 from understudy.tools.host import Answer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
+    from understudy.tools.mcp.servers import Servers
     from understudy.tools.patch.turn_diff import TurnDiff
     from understudy.tools.session import Sessions
 
@@ -63,6 +67,7 @@ class Turn:
         self._compacts = compacts
         self._budget = TurnBudget()
         self._context = ContextKeeper(tail, setup)
+        self._tools = None if setup.servers is None else TurnTools(setup, setup.servers, self.record)
         self._incoming = IncomingAnswer(tail, turn_id, show_raw_reasoning=setup.show_raw_reasoning)
 
     @property
@@ -71,6 +76,16 @@ class Turn:
         return self._incoming.unfinished
 
     async def run(self) -> TurnEnded:
+        if self._tools is None:
+            return await self._run()
+        try:
+            await self._tools.begin()
+            self._offer(self._tools.offered)
+            return await self._run()
+        finally:
+            self._tools.rest()
+
+    async def _run(self) -> TurnEnded:
         state = self._tail.state
         for call in tuple(state.calls.values()):  # only a turn that is taken up again has any
             await self.run_call(call)
@@ -111,6 +126,8 @@ class Turn:
 
     async def _ask_model(self) -> bool:
         """One answer of the model, however often it has to be asked. True when it called a tool."""
+        if self._tools is not None and await self._tools.before_request():
+            self._offer(self._tools.offered)
         state, setup, budget = self._tail.state, self._setup, self._budget
         if self._context.is_due(state):
             await budget.before_request(self, setup, state)
@@ -134,6 +151,10 @@ class Turn:
             except OutOfTime:
                 pass  # the budget is looked at before the request is put again
             self._incoming.begin_again()
+
+    def _offer(self, tools: tuple[ToolSpec, ...]) -> None:
+        self._setup = msgspec.structs.replace(self._setup, offered=tools)
+        self._context.use(self._setup)
 
     async def pause_before_retry(self, error: StreamLost | ModelUnavailable, attempt: int) -> None:
         """Raises the error once it was tried often enough."""
@@ -175,7 +196,8 @@ class Turn:
                 raise asyncio.CancelledError  # whatever has come since was not listened to any more
 
     async def run_call(self, call: FunctionCall) -> None:
-        await run_call(call, self._setup.find_tool, self, self._tail)
+        find = self._setup.find_tool if self._tools is None else self._tools.find
+        await run_call(call, find, self, self._tail)
 
     def count(self, usage: Usage) -> None:
         before = self._tail.state.usage
@@ -202,6 +224,10 @@ class Turn:
     @property
     def sessions(self) -> "Sessions":
         return self._long_commands.sessions()
+
+    @property
+    def servers(self) -> "Servers | None":
+        return None if self._tools is None else self._tools.servers
 
     @property
     def diff(self) -> "TurnDiff":

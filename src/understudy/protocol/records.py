@@ -190,6 +190,18 @@ class ToolCallEnded(msgspec.Struct, frozen=True, gc=False, tag="tool_call_ended"
         return "\n".join(part.get("text") or f"[{part.get('type')}]" for part in parts)
 
 
+class ServersChecked(msgspec.Struct, frozen=True, gc=False, tag="servers_checked"):
+    """Whose tools the model is offered from here on, and which servers are missing, with the reason."""
+
+    ready: tuple[str, ...]
+    missing: dict[str, str]
+
+    def describe(self) -> str:
+        """For people, in a line; empty where there is nothing to tell."""
+        told = "; ".join(f"{server} ({why})" for server, why in self.missing.items())
+        return f"MCP servers that are missing, and their tools with them: {told}" if told else ""
+
+
 class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_approval_asked"):
     call_id: str
     command: tuple[str, ...]
@@ -223,7 +235,19 @@ class BudgetAsked(msgspec.Struct, frozen=True, gc=False, tag="budget_asked"):
     message_id: str | None = None  # whose call the limit is for; None: it is the conversation's
 
 
-Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked
+class ToolApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="tool_approval_asked", omit_defaults=True):
+    """May a tool of another server be called?"""
+
+    call_id: str
+    server: str
+    tool: str
+    arguments: dict[str, Any] | None = None  # all of them: what is approved is what is sent
+    key: str | None = None  # what an approval for the session would cover
+    contained: bool = False  # whether the server runs in the sandbox
+    hints: tuple[str, ...] = ()  # what the server says of the tool
+
+
+Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decided"):
@@ -330,6 +354,8 @@ Record = (
     | CommandApprovalAsked
     | PatchApprovalAsked
     | BudgetAsked
+    | ToolApprovalAsked
+    | ServersChecked
     | ApprovalDecided
     | AnswerRejected
     | PlanUpdated

@@ -86,15 +86,16 @@ async def run_directly(
     timeout: float | None,
     on_output: Callable[[OutputStream, bytes], None],
     control: Control | None = None,
+    source: int | None = None,
 ) -> CommandResult:
-    """Run to the end; however this is left, the command's process group has ended."""
+    """Run to the end; however this is left, the command's process group has ended. `source`: its standard input."""
     if control is not None and control.terminal:
         argv = (*at_head_of_session(), *argv)
         pipes = [_Pipe("stdout", on_output, control)]
     else:
         pipes = [_Pipe("stdout", on_output), _Pipe("stderr", on_output)]
     try:
-        result = await _run(argv, cwd, env, timeout, pipes, control)
+        result = await _run(argv, cwd, env, timeout, pipes, control, source)
     finally:
         for pipe in pipes:
             pipe.close()
@@ -111,13 +112,14 @@ async def _run(
     timeout: float | None,
     pipes: list[_Pipe],
     control: Control | None,
+    source: int | None,
 ) -> CommandResult:
     began = time.monotonic()
     out, err = pipes[0].writer, pipes[-1].writer
-    source = out if len(pipes) == 1 else asyncio.subprocess.DEVNULL
+    given = out if len(pipes) == 1 else asyncio.subprocess.DEVNULL if source is None else source
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv, cwd=cwd, env=env, stdin=source, stdout=out, stderr=err, start_new_session=True
+            *argv, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True
         )
     except OSError as error:
         code = NOT_RUN if error.filename == cwd else NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

@@ -94,7 +94,8 @@ class Helper:
     def start(self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = (), *, control: Control | None = None) -> Running:
         """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures.
 
-        `extra` are descriptors for the command to have from number 4 on; they are closed here.
+        `extra` are descriptors for the command to have from number 4 on, the last of them as its input if the plan says so;
+        they are closed here.
         """
         identifier = self._next
         self._next += 1
@@ -133,7 +134,8 @@ class Helper:
         return None
 
     def _give_to_spare(self, plan: Plan, running: Running) -> bool:
-        spare, self._spare = (self._spare, None) if plan.shape == FULL else (None, self._spare)
+        fits = plan.shape == FULL and not plan.has_input  # a cell that waits takes no further descriptors
+        spare, self._spare = (self._spare, None) if fits else (None, self._spare)
         if spare is None:
             return False
         if spare.kind != plan.kind:

@@ -85,6 +85,7 @@ def plain_plan(command: Command, open_files: int) -> Plan:
         folder=command.folder,
         open_files=open_files,
         terminal=command.on_terminal,
+        has_input=command.input is not None,
     )
 
 
@@ -132,6 +133,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         disk_free_mb=limits.disk_free_mb or 0,
         open_files=open_files,
         terminal=command.on_terminal,
+        has_input=command.input is not None,
     )
 
 

@@ -145,12 +145,13 @@ class Sandbox:
 
     def _start(self, plan: Plan, command: Command, on_output: OnOutput) -> Running:
         helper = self._ready()  # it may have died meanwhile
+        taken = () if command.input is None else (os.dup(command.input),)
         if plan.shape != BUBBLEWRAP or command.containment is None:
-            return helper.start(plan, on_output, control=command.control)
+            return helper.start(plan, on_output, taken, control=command.control)
         code = seccomp.program(syscalls.machine(), network=plan.network, own_namespaces=True, unix_sockets=plan.unix_sockets)
         descriptor = as_file(code)
         os.lseek(descriptor, 0, os.SEEK_SET)
-        return helper.start(plan, on_output, (descriptor,), control=command.control)
+        return helper.start(plan, on_output, (descriptor, *taken), control=command.control)
 
     def _ready(self) -> Helper:
         if self._helper is None or self._helper.dead:
@@ -178,9 +179,14 @@ class Sandbox:
             argv = seatbelt.command_line(argv, command.containment, real_roots(command, command.containment))
         if command.clearance is not None:
             await command.clearance()
-        seconds = time_limit(command)
         return await run_directly(
-            argv, cwd=command.cwd, env=command.env, timeout=seconds, on_output=on_output, control=command.control
+            argv,
+            cwd=command.cwd,
+            env=command.env,
+            timeout=time_limit(command),
+            on_output=on_output,
+            control=command.control,
+            source=command.input,
         )
 
 

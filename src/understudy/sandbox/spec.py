@@ -59,6 +59,7 @@ class Command:
     clearance: Callable[[], Awaitable[None]] | None = None
     folder: tuple[int, int] | None = None  # device and inode that `cwd` has to have, where it is not contained
     control: Control | None = None  # a hold on it while it runs; it may ask for a terminal
+    input: int | None = None  # a descriptor for its standard input, which stays the caller's; None: it has none
 
     @property
     def on_terminal(self) -> bool:

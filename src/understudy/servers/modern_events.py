@@ -26,6 +26,7 @@ from understudy.protocol.records import (
     PatchStarted,
     ReasoningDelta,
     RequestSent,
+    ServersChecked,
     TextDelta,
     TokensCounted,
     TurnEnded,
@@ -117,6 +118,9 @@ class ModernCodec:
             case Compacted() as compacted:  # the count comes first, as in the recordings
                 left = Usage(0, 0, compacted.tokens_after)
                 return [_token_count(left, compacted.total or Usage(0, 0, 0)), {"type": "context_compacted"}]
+            case ServersChecked() as checked:
+                failed = [{"server": server, "error": why} for server, why in checked.missing.items()]
+                return [{"type": "mcp_startup_complete", "ready": checked.ready, "failed": failed, "cancelled": []}]
             case CommandStarted() as started:
                 message = {"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn, **_process(started)}
                 return [message | {"started_at_ms": _milliseconds(entry), **_command(started)}]

@@ -23,6 +23,8 @@ def report_of(work: Work) -> dict[str, Any]:
         "tests": _tests(commands) if commands else [],
         **spent(work.spent),
     }
+    if work.missing_servers:
+        report["missing_servers"] = [{"server": name, "error": why} for name, why in work.missing_servers.items()]
     if work.tools:
         report["tools"] = [_tool(use) for use in work.tools[-MOST_COMMANDS:]]
     if hidden := max(0, len(work.tools) - MOST_COMMANDS) + work.tools_left_out:

@@ -34,9 +34,11 @@ from understudy.protocol.records import (
     ReasoningDelta,
     Record,
     RequestSent,
+    ServersChecked,
     TextDelta,
     TokensCounted,
     ToolAnswered,
+    ToolApprovalAsked,
     ToolCallBegan,
     ToolCallEnded,
     TurnEnded,
@@ -135,6 +137,10 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.ApplyPatchApprovalRequest(asked.call_id, changes_on_wire(asked.changes), shown_reason(asked.reason)),)
         case BudgetAsked() as asked:
             return (events.ApprovalRequest(asked.call_id, "budget", budget_text(asked)),)
+        case ToolApprovalAsked() as asked:
+            return (events.ApprovalRequest(asked.call_id, "mcp-tool-approval", tool_question_text(asked)),)
+        case ServersChecked() as checked:
+            return (events.BackgroundEvent(told),) if (told := checked.describe()) else ()
         case AnswerRejected(problem=problem):
             return (events.BackgroundEvent(f"the answer does not have the form that was asked for: {problem}; asking again"),)
         case PatchStarted() as started:
@@ -203,6 +209,12 @@ def budget_text(asked: BudgetAsked) -> str:
     from understudy.policy.budget_words import budget_question  # not needed before the first question
 
     return budget_question(asked)
+
+
+def tool_question_text(asked: ToolApprovalAsked) -> str:
+    from understudy.policy.mcp_tools import tool_question
+
+    return tool_question(asked)
 
 
 def shown_reason(reason: str | None) -> str | UnsetType:

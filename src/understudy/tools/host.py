@@ -12,6 +12,7 @@ from understudy.protocol.records import Delta, Question, Record
 if TYPE_CHECKING:  # names only: a server starts before any tool is called
     from understudy.policy.rules import Rules
     from understudy.sandbox.spec import Command, CommandResult, Containment
+    from understudy.tools.mcp.servers import Servers
     from understudy.tools.patch.turn_diff import TurnDiff
     from understudy.tools.session import Sessions
 
@@ -62,6 +63,11 @@ class ToolHost(Protocol):
     @property
     def sessions(self) -> "Sessions":
         """The conversation's commands that may outlive their calls."""
+        ...
+
+    @property
+    def servers(self) -> "Servers | None":
+        """Other servers, whose tools the model is offered."""
         ...
 
     @property

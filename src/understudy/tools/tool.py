@@ -4,7 +4,7 @@ A tool holds no path, process or sandbox, so it cannot act without being judged;
 that for every tool there is. What acts is in `tools/acts`.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -13,6 +13,7 @@ from understudy.protocol.records import PlanUpdated
 
 if TYPE_CHECKING:
     from understudy.tools.host import ToolHost
+    from understudy.tools.mcp.server import RemoteTool
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
@@ -97,6 +98,18 @@ class ToolContext:
         from understudy.tools.acts.files import read_file
 
         return await read_file(self._host, path, most)
+
+    async def call_other_server(self, tool: "RemoteTool", arguments: dict[str, Any]) -> ToolOutput:
+        """Judge a call of another server's tool, ask about it where that is needed, make it. Raises `ToolError` for a no."""
+        from understudy.tools.acts.other_servers import call_other_server
+
+        return await call_other_server(self._host, self._call_id, tool, arguments)
+
+    async def use_resources(self, name: str, arguments: dict[str, Any]) -> ToolOutput:
+        """List or read what other servers have besides tools. Raises `ToolError`."""
+        from understudy.tools.acts.other_servers import use_resources
+
+        return await use_resources(self._host, self._call_id, name, arguments)
 
     def show_plan(self, plan: PlanUpdated) -> None:
         """Record what the model means to do, for those who watch."""

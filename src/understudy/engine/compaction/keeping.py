@@ -23,6 +23,12 @@ class ContextKeeper:
         self._prefix = Prefix(setup.instructions, setup.offered, setup.preamble)
         self._compactor: Compactor | None = None
 
+    def use(self, setup: TurnSetup) -> None:
+        """From here on the model is offered other tools."""
+        self._setup = setup
+        self._prefix = Prefix(setup.instructions, setup.offered, setup.preamble)
+        self._compactor = None
+
     def is_due(self, state: State) -> bool:
         """Whether something is to be done before the next request."""
         return self.asked or tokens_if_due(state, self._setup.limits, self._prefix) is not None

@@ -72,6 +72,7 @@ class Cell:
         self._gate = gate
         self._out = self._err = self.status = -1
         self._kept: list[int] = []
+        self._input = -1
         self._ledger = -1
         self._leave: _socket.socket | None = None  # where leave to begin comes, if it is to be waited for
         self._view: View | None = None
@@ -128,6 +129,7 @@ class Cell:
             os.write(ledger, _USED)
         self._out, self._err, self.status = descriptors[:_STREAMS]
         self._kept = descriptors[_STREAMS:]
+        self._input = self._kept.pop() if plan.has_input else -1
 
     def _shed(self, kept: "set[int]") -> None:
         supervise.block_signals()
@@ -167,7 +169,7 @@ class Cell:
         if command is None:
             return
         self.begun = True
-        for descriptor in {self._out, self._err, *self._kept}:
+        for descriptor in {self._out, self._err, *self._kept, self._input} - {-1}:
             os.close(descriptor)
         ended = Watch(command, everything, guards, self._orders()).run()
         if view is not None:
@@ -293,6 +295,8 @@ class Cell:
             outputs = (self._terminal.descriptor, self._terminal.descriptor)
             os.dup2(self._terminal.descriptor, 0)
             self._terminal.descriptor = 0
+        if self._input >= 0:
+            os.dup2(self._input, 0)
         wanted = [*outputs, self.status, *self._kept]
         if min(wanted) <= len(wanted):
             wanted = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in wanted]
@@ -311,6 +315,8 @@ class Cell:
         if self._terminal is not None:
             actions = self._terminal.open_in_child()
         actions += [(os.POSIX_SPAWN_DUP2, source, 3 + index) for index, source in enumerate(self._kept)]
+        if self._input >= 0:
+            actions.append((os.POSIX_SPAWN_DUP2, self._input, 0))
         pids: list[int] = []
 
         def spawn(program: bytes, argv: "list[bytes]") -> None:

@@ -43,6 +43,7 @@ class Plan:
         held: bool = False,
         terminal: bool = False,
         own_terminal: bytes = b"",
+        has_input: bool = False,
     ) -> None:
         self.shape = shape
         self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
@@ -70,6 +71,7 @@ class Plan:
         self.held = held  # a cell that waited is to wait once more, when all is set up, for leave to begin
         self.terminal = terminal  # it gets one: standard input and both outputs are that
         self.own_terminal = own_terminal  # its path, once it is there
+        self.has_input = has_input  # of the descriptors that come along, the last is the command's standard input
 
     @property
     def kind(self) -> Kind:

@@ -8,6 +8,7 @@ import msgspec
 from understudy.engine.approvals import CLIENT
 from understudy.engine.handle import Handle
 from understudy.policy.budget_words import budget_question
+from understudy.policy.mcp_tools import tool_message, tool_question, tool_reason
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,
@@ -23,7 +24,7 @@ from understudy.policy.visible import make_visible
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question
+from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
 from understudy.servers.mcp.peer import Asked, Peer
 from understudy.servers.seed_events import changes_on_wire
 from understudy.servers.sink import Sink
@@ -51,6 +52,12 @@ def _form(accepting: str = "Accepting without a choice approves this once.", **c
 _COMMAND_FORM = _form(
     approved="Approve once",
     approved_for_session="Approve exactly this command, in this folder, for the rest of the session",
+    denied="Deny",
+    abort="Deny and stop the turn",
+)
+_TOOL_FORM = _form(
+    approved="Approve once",
+    approved_for_session="Approve every call of this tool for the rest of the session",
     denied="Deny",
     abort="Deny and stop the turn",
 )
@@ -111,6 +118,8 @@ def _params(question: Question, peer: Peer, handle: Handle) -> dict[str, Any]:
             return _command_params(question, peer)
         case PatchApprovalAsked():
             return _patch_params(question, peer, handle)
+        case ToolApprovalAsked():
+            return _tool_params(question, peer)
         case BudgetAsked():
             return {
                 "message": budget_question(question),
@@ -145,6 +154,18 @@ def _patch_params(question: PatchApprovalAsked, peer: Peer, handle: Handle) -> d
     if reason := patch_reason(asked):
         params["codex_reason"] = reason
     return params
+
+
+def _tool_params(question: ToolApprovalAsked, peer: Peer) -> dict[str, Any]:
+    return {
+        "message": tool_message(question) if peer.wants_forms else tool_question(question),
+        "requestedSchema": _TOOL_FORM if peer.wants_forms else _NO_FORM,
+        "codex_elicitation": "mcp-tool-approval",
+        "codex_server": question.server,
+        "codex_tool": question.tool,
+        "codex_arguments": question.arguments or {},
+        "codex_reason": tool_reason(question),
+    }
 
 
 def read_answer(response: Response) -> tuple[Decision, str]:

@@ -24,6 +24,8 @@ from understudy.protocol.records import (
     Question,
     Record,
     RequestSent,
+    ServersChecked,
+    ToolApprovalAsked,
     ToolCallBegan,
     ToolCallEnded,
 )
@@ -90,13 +92,15 @@ def describe(record: Record) -> str | None:
             return f"calls {_short(f'{tool} of {server}')}"
         case ToolCallEnded(tool=tool, failed=failed):
             return f"{_short(tool)} {'failed' if failed else 'ended'}"
-        case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked():
+        case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked():
             return f"asks for approval: {describe_question(record)}"
         case PlanUpdated(plan=plan):
             current = next((step.step for step in plan if step.status == "in_progress"), None)
             return f"plan: {_short(current)}" if current else "plan updated"
         case Noticed(message=message):
             return _short(message)
+        case ServersChecked() as checked:
+            return _short(checked.describe()) or None
         case CompactionStarted():
             return "summing up the conversation"
         case Compacted() as compacted:
@@ -108,6 +112,8 @@ def describe(record: Record) -> str | None:
 def describe_question(question: Question) -> str:
     if isinstance(question, BudgetAsked):
         return f"more than {amount(question.limit, question.allowed)}"
+    if isinstance(question, ToolApprovalAsked):
+        return _short(f"{question.tool} of {question.server}")
     if isinstance(question, CommandApprovalAsked):
         return _short(quote_command(question.command))
     return f"changes to {_files(len(question.changes))}"

@@ -1,0 +1,85 @@
+"""May a tool of another server be called, and what is a person asked about it. Pure.
+
+Such a tool runs wherever its server runs, and that is outside the sandbox unless the user says otherwise. So what is not known
+to only read is asked about, in every sandbox mode, as commands are that would leave the sandbox.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.policy.visible import in_ticks, make_visible
+from understudy.protocol.choices import ApprovalPolicy, SandboxMode
+from understudy.protocol.records import ToolApprovalAsked
+
+Mode = Literal["auto", "prompt", "writes", "approve"]
+Verdict = Literal["run", "ask", "refuse"]
+
+NOT_ASKED = "MCP tool call requires approval, but approval policy is never"
+_MOST_ARGUMENTS = 40
+_LONGEST_VALUE = 2_000
+_LONGEST = 20_000
+
+
+def judge_tool_call(mode: Mode, policy: ApprovalPolicy, sandbox: SandboxMode, *, read_only: bool) -> Verdict:
+    """`mode` is the user's word on the tool or its server; `read_only` is what the server says of the tool."""
+    match mode:
+        case "approve":
+            return "run"
+        case "prompt":
+            asks = True
+        case "writes":
+            asks = not read_only
+        case "auto":
+            if policy == "never" and sandbox == "danger-full-access":
+                return "run"  # nobody is asked, and nothing is contained: that is what the user chose
+            asks = not read_only or policy == "untrusted"  # there a server's word on itself spares no question
+    if not asks:
+        return "run"
+    return "refuse" if policy == "never" else "ask"
+
+
+def approval_key(server: str, tool: str, definition: str) -> str:
+    """What a yes for the session covers: this tool of this server, as it described itself when it was approved."""
+    return f"mcp {sha256(msgspec.json.encode((server, tool, definition))).hexdigest()}"
+
+
+def tool_question(asked: ToolApprovalAsked) -> str:
+    """The first line: who would do what."""
+    return f"Allow Codex to call the tool {in_ticks(asked.tool)} of the MCP server {in_ticks(asked.server)}?"
+
+
+def tool_details(asked: ToolApprovalAsked) -> tuple[str, ...]:
+    """The lines after the first: the arguments, one to a line and all the model's, then what the server says of the tool."""
+    lines = list(_arguments(asked.arguments))
+    lines.append("The server runs outside the sandbox." if not asked.contained else "The server runs in the sandbox.")
+    if asked.hints:
+        lines.append(f"The server says of the tool, not checked: {', '.join(asked.hints)}")
+    return tuple(lines)
+
+
+def tool_message(asked: ToolApprovalAsked) -> str:
+    return "\n".join((tool_question(asked), *tool_details(asked)))
+
+
+def tool_reason(asked: ToolApprovalAsked) -> str:
+    return "\n".join(tool_details(asked))
+
+
+def _arguments(arguments: Mapping[str, Any] | None) -> tuple[str, ...]:
+    if not arguments:
+        return ("It has no arguments.",)
+    lines: list[str] = []
+    left = _LONGEST
+    for name, value in arguments.items():
+        text = msgspec.json.encode(value).decode()
+        cut = f" … and {len(text) - _LONGEST_VALUE} more characters" if len(text) > _LONGEST_VALUE else ""
+        line = f"| {make_visible(name[:_LONGEST_VALUE])} = {make_visible(text[:_LONGEST_VALUE])}{cut}"
+        left -= len(line)
+        if left < 0 or len(lines) == _MOST_ARGUMENTS:
+            lines.append(f"and {len(arguments) - len(lines)} more arguments, which are not shown here")
+            break
+        lines.append(line)
+    return tuple(lines)

@@ -1,0 +1,76 @@
+"""The way to a server that is an address: streamable HTTP, with the user's headers and a bound on what is read."""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from understudy.tools.mcp.limits import MOST_LINE
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 600.0  # a call has its own limit; this ends a stream that nobody ends
+
+
+class Address:
+    """A server elsewhere, or here. `why_ended` tells what it answered last."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self._url = url
+        self._headers = headers
+        self._status = 0
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[Any]:
+        for name in ("mcp", "client", "httpx2", "httpcore2"):  # their texts may name addresses, and nobody reads them
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+        bounded = _Bounded(httpx2.AsyncHTTPTransport(), self._note_status)
+        async with (
+            httpx2.AsyncClient(headers=dict(self._headers), timeout=timeout, transport=bounded) as client,
+            streamable_http_client(self._url, http_client=client, max_sse_event_size=MOST_LINE) as streams,
+        ):
+            yield streams
+
+    def why_ended(self) -> str:
+        return f"HTTP status {self._status}" if self._status >= 400 else "the connection could not be made, or was lost"
+
+    def _note_status(self, status: int) -> None:
+        self._status = status
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """An answer that is not a stream of events is read whole, so it may not be longer than any message."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, on_status: Callable[[int], None]) -> None:
+        self._inner = inner
+        self._on_status = on_status
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if request.method == "POST":
+            self._on_status(response.status_code)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _Counted(response.stream)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        length = 0
+        async for chunk in self._inner:
+            length += len(chunk)
+            if length > MOST_LINE:
+                raise httpx2.ReadError(f"the answer has more than {MOST_LINE >> 20} MiB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

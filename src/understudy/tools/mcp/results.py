@@ -1,0 +1,152 @@
+"""What another server's tool gave, within bounds: for the log and those who watch, and for the model."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from understudy.tools.output import EVENT_BYTES
+
+MODEL_BYTES = 12_000  # of one result, unless the user says otherwise
+MOST_PARTS = 64
+MOST_IMAGES = 8
+MOST_IMAGE_BYTES = 5 << 20
+RECORDED_IMAGE = 128 << 10  # characters of an image in the log; the model is given larger ones too
+LONGEST_ARGUMENTS = 32 << 10
+_LONGEST_SHORT = 1_000
+_IMAGE_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+_STRUCTURED = "structuredContent"
+
+Json = dict[str, Any]
+Redact = Callable[[str], str]
+
+
+def recorded_result(raw: Mapping[str, Any], redact: Redact) -> Json:
+    """As the log has it: in the shape of MCP, each part in bounds, without what nobody reads."""
+    left = EVENT_BYTES
+    content: list[Json] = []
+    for part in _parts(raw)[:MOST_PARTS]:
+        kept = _recorded_part(part, left, redact)
+        left = max(0, left - len(msgspec.json.encode(kept)))
+        content.append(kept)
+    if (hidden := len(_parts(raw)) - MOST_PARTS) > 0:
+        content.append({"type": "text", "text": f"[{hidden} more parts were left out]"})
+    result: Json = {"content": content}
+    if _STRUCTURED in raw and raw[_STRUCTURED] is not None:
+        text = redact(_json(raw[_STRUCTURED]))
+        result[_STRUCTURED] = msgspec.json.decode(text) if len(text) <= EVENT_BYTES else {"omitted": f"{len(text)} characters"}
+    if raw.get("isError") is True:
+        result["isError"] = True
+    return result
+
+
+def _recorded_part(part: Json, room: int, redact: Redact) -> Json:
+    text = part.get("text")
+    if part.get("type") == "text" and isinstance(text, str):
+        return {"type": "text", "text": cut(redact(text), room)}
+    data = part.get("data")
+    if isinstance(data, str) and len(data) > min(RECORDED_IMAGE, max(room, RECORDED_IMAGE // 8)):
+        return {
+            "type": str(part.get("type"))[:40],
+            "mimeType": str(part.get("mimeType"))[:80],
+            "omitted": f"{len(data)} characters",
+        }
+    encoded = redact(_json(part))
+    if len(encoded) <= max(room, _LONGEST_SHORT):
+        return msgspec.json.decode(encoded)
+    return {"type": "text", "text": cut(encoded, max(room, _LONGEST_SHORT))}
+
+
+def model_text(raw: Mapping[str, Any], redact: Redact, most: int = MODEL_BYTES) -> str:
+    """What the model reads of a result: its texts, other parts as JSON, and what is structured, unless a text says just that."""
+    texts: list[str] = []
+    structured = raw.get(_STRUCTURED)
+    said = False
+    for part in _parts(raw)[:MOST_PARTS]:
+        match part:
+            case {"type": "text", "text": str(text)}:
+                texts.append(text)
+                said = said or (structured is not None and _is_json_of(text, structured))
+            case {"type": "image"}:
+                continue
+            case {"type": "audio"}:
+                texts.append("[audio, which cannot be passed on]")
+            case {"type": "resource", "resource": {"blob": str(blob), **rest}}:
+                texts.append(_json({"type": "resource", "resource": {**rest, "blob": f"[{len(blob)} characters]"}}))
+            case _:
+                texts.append(_json(part))
+    if structured is not None and not said:
+        texts.append(_json(structured))
+    whole = cut(redact("\n".join(texts)), most)
+    return f"The tool says that it failed:\n{whole}" if raw.get("isError") is True else whole
+
+
+def images_of(raw: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Images as data URLs, their type by what they are; and a word for each that cannot be passed on."""
+    images: list[str] = []
+    problems: list[str] = []
+    for part in _parts(raw)[:MOST_PARTS]:
+        if part.get("type") != "image":
+            continue
+        data = part.get("data")
+        found = _image(data) if isinstance(data, str) else "[an image without data]"
+        if not found.startswith("data:"):
+            problems.append(found)
+        elif len(images) == MOST_IMAGES:
+            problems.append(f"[an image was left out: {MOST_IMAGES} are passed on at most]")
+        else:
+            images.append(found)
+    return tuple(images), tuple(problems)
+
+
+def _image(data: str) -> str:
+    if len(data) > MOST_IMAGE_BYTES:
+        return f"[an image of {len(data)} characters was left out: it is too large]"
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return "[an image that is not base64 was left out]"
+    kind = next((kind for start, kind in _IMAGE_TYPES.items() if raw.startswith(start)), None)
+    if kind is None and raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
+        kind = "image/webp"
+    return f"data:{kind};base64,{data}" if kind else "[an image of a kind that models do not read was left out]"
+
+
+def recorded_arguments(arguments: Json) -> Json:
+    """For the intent and its outcome; the call itself, as the model wrote it, is in the log anyway."""
+    encoded = _json(arguments)
+    if len(encoded) <= LONGEST_ARGUMENTS:
+        return arguments
+    return {"omitted": f"{len(encoded)} characters", "begin": encoded[:_LONGEST_SHORT]}
+
+
+def cut(text: str, most: int) -> str:
+    """Head and tail with a mark between, where it is longer than so many bytes."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= most:
+        return raw.decode()
+    head = raw[: most // 2].decode("utf-8", "ignore")
+    tail = raw[len(raw) - most // 2 :].decode("utf-8", "ignore")
+    return f"{head}\n[... omitted {len(raw) - 2 * (most // 2)} of {len(raw)} bytes ...]\n{tail}"
+
+
+def _parts(raw: Mapping[str, Any]) -> list[Json]:
+    content = raw.get("content")
+    found = cast(list[Any], content) if isinstance(content, list) else []
+    return [cast(Json, part) for part in found if isinstance(part, dict)]
+
+
+def _is_json_of(text: str, value: object) -> bool:
+    try:
+        return msgspec.json.decode(text) == value
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def _json(value: object) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (RecursionError, TypeError, ValueError):
+        return '"[something that cannot be written]"'

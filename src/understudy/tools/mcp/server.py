@@ -1,0 +1,207 @@
+"""One of the user's servers, in one conversation: started, started again after a crash, its tools listed, called."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from understudy.config.mcp_servers import McpServer
+from understudy.tools.mcp.limits import (
+    MOST_OFFERED,
+    MOST_PAGES,
+    MOST_STARTS,
+    MOST_TOOLS,
+    REFRESH_SECONDS,
+    RESTART_WINDOW,
+)
+from understudy.tools.mcp.schema import clean_description, clean_parameters, nothing_said
+from understudy.tools.mcp.session import Late, Lost, Progress, Refused, Session, Way
+
+LIST_CHANGED = "notifications/tools/list_changed"
+QUESTION = "elicitation/create"
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+class RemoteTool(msgspec.Struct, frozen=True):
+    """A tool as its server describes it, cleaned."""
+
+    server: str
+    name: str  # as the server has it
+    description: str
+    parameters: dict[str, Any]
+    hints: tuple[str, ...] = ()  # what the server says of it, for people
+    read_only: bool = False
+
+    @property
+    def definition(self) -> str:
+        return msgspec.json.encode((self.description, self.parameters, self.hints)).decode()
+
+
+class Server:
+    """`on_question` is told what the server wants to ask the user by itself, which is declined."""
+
+    def __init__(
+        self, settings: McpServer, make_way: Callable[[], Way], roots: tuple[str, ...], redact: Callable[[str], str]
+    ) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.tools: tuple[RemoteTool, ...] = ()
+        self.error: str | None = settings.problem  # why it is not ready; None while it starts, and once it is
+        self.has_resources = False
+        self.changed = False  # its list of tools has, by its own word
+        self.redact = redact
+        self.on_question: Callable[[str], None] | None = None
+        self._make_way = make_way
+        self._roots = roots
+        self._session: Session | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._starts: list[float] = []
+        self._listed = False
+        self._closed = False
+
+    @property
+    def available(self) -> bool:
+        """Its tools are known. Should it have ended since, the next call starts it again."""
+        return self.error is None and self._listed
+
+    @property
+    def ready(self) -> bool:
+        return self.error is None and self._session is not None and not self._session.over and not self.starting
+
+    @property
+    def starting(self) -> bool:
+        return self._starting is not None and not self._starting.done()
+
+    def begin(self) -> None:
+        """Start it, unless it runs, is starting, or has ended too often just now. Returns at once."""
+        if self.settings.problem is not None or self.starting or self.ready or self._closed:
+            return
+        now = time.monotonic()
+        self._starts = [began for began in self._starts if now - began < RESTART_WINDOW]
+        if len(self._starts) >= MOST_STARTS:
+            wait = round(RESTART_WINDOW - (now - self._starts[0]))
+            self.error = f"{self.error or 'it has ended'} (tried {MOST_STARTS} times; not again before {wait} seconds have passed)"
+            return
+        self._starts.append(now)
+        self.error = None
+        self._starting = asyncio.create_task(self._start(), name=f"starting {self.name}")
+
+    async def started(self, seconds: float | None = None) -> None:
+        """Wait until it is ready or has failed, or for so long."""
+        if self._starting is not None:
+            await asyncio.wait([self._starting], timeout=seconds)
+
+    async def _start(self) -> None:
+        old, self._session = self._session, None
+        if old is not None:
+            await old.close()
+        session = None
+        try:
+            session = self._session = Session(self._make_way(), self._roots, self._heard)
+            limit = self.settings.startup_seconds
+            try:
+                async with asyncio.timeout(limit):
+                    await session.start(limit)
+                    self.tools = await self._list_tools(session)
+            except (TimeoutError, Late):
+                key = f"mcp_servers.{self.name}.startup_timeout_sec"
+                raise Lost(f"it was not ready within {limit:g} seconds; `{key}` gives it longer") from None
+            self._listed = True
+            self.has_resources = "resources" in session.capabilities
+            self.changed = False
+        except (Lost, Refused, OSError) as error:
+            self.error = self.redact(str(error))
+            self.tools = ()
+            self._listed = False
+            if session is not None:
+                await session.close()
+        except ValueError as error:  # a variable that is not set, a header that cannot be sent
+            self.error = str(error)
+
+    async def refresh(self) -> bool:
+        """Read the list again. True where it is another one. A list that cannot be read leaves the old one."""
+        self.changed = False
+        session = self._session
+        if session is None or not self.ready:
+            return False
+        try:
+            async with asyncio.timeout(REFRESH_SECONDS):
+                tools = await self._list_tools(session)
+        except (TimeoutError, Late, Lost, Refused):
+            return False
+        different = tools != self.tools
+        self.tools = tools
+        return different
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], on_progress: Progress) -> dict[str, Any]:
+        """Raises `Lost`, `Late` or `Refused`. Never tried twice: what a lost call has done is not known."""
+        return await self.request("tools/call", {"name": tool, "arguments": arguments}, on_progress)
+
+    async def request(self, method: str, params: Mapping[str, Any], on_progress: Progress | None = None) -> dict[str, Any]:
+        session = await self._living()
+        return await session.request(method, params, self.settings.tool_seconds, on_progress)
+
+    async def _living(self) -> Session:
+        if not self.ready:
+            self.begin()
+            await self.started()
+        if self._session is None or self.error is not None or self._session.over:
+            raise Lost(self.error or "it is not running")
+        return self._session
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        if self._session is not None:
+            await self._session.close()
+
+    # -- what it says
+
+    def _heard(self, method: str, params: Mapping[str, Any]) -> None:
+        if method == LIST_CHANGED:
+            self.changed = True
+        elif method == QUESTION and self.on_question is not None:
+            self.on_question(str(params.get("message"))[:500])
+
+    async def _list_tools(self, session: Session) -> tuple[RemoteTool, ...]:
+        found: dict[str, RemoteTool] = {}
+        cursor: str | None = None
+        left = MOST_OFFERED
+        for _ in range(MOST_PAGES):
+            page = await session.request("tools/list", {} if cursor is None else {"cursor": cursor}, None)
+            given = page.get("tools")
+            for raw in cast(list[Any], given) if isinstance(given, list) else []:
+                tool = self._read_tool(raw, left)
+                if tool is None or tool.name in found:
+                    continue
+                left -= len(tool.definition)
+                found[tool.name] = tool
+                if len(found) >= MOST_TOOLS:
+                    return _sorted(found)
+            following = page.get("nextCursor")
+            if not isinstance(following, str) or not following or following == cursor:
+                break
+            cursor = following
+        return _sorted(found)
+
+    def _read_tool(self, raw: object, room: int) -> RemoteTool | None:
+        """None for what is no tool, or one that the user does not want."""
+        match raw:
+            case {"name": str(name)} if name and len(name) <= 1_000 and self.settings.has_tool(name):
+                fields = cast(dict[str, Any], raw)
+            case _:
+                return None
+        annotations = fields.get("annotations")
+        hints: Mapping[str, Any] = cast(Mapping[str, Any], annotations) if isinstance(annotations, dict) else {}
+        said = tuple(f"{hint} {'true' if hints[hint] else 'false'}" for hint in _HINTS if isinstance(hints.get(hint), bool))
+        description = clean_description(fields.get("description"))
+        parameters = clean_parameters(fields.get("inputSchema")) if room > 0 else nothing_said()
+        return RemoteTool(self.name, name, description if room > 0 else "", parameters, said, hints.get("readOnlyHint") is True)
+
+
+def _sorted(tools: Mapping[str, RemoteTool]) -> tuple[RemoteTool, ...]:
+    return tuple(tool for _, tool in sorted(tools.items()))

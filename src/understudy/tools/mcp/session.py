@@ -1,0 +1,186 @@
+"""One run of a server, from its start to its end: the handshake, requests with a time limit, and what the server asks of us.
+
+The SDK's dispatcher matches answers to requests, and passes progress and cancellation on. Results are taken as they come: one
+tool that is not as it should be must not take the others with it, as it would if the SDK read the whole list into its types.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, Protocol, cast
+
+import anyio
+from mcp.shared.dispatcher import CallOptions, DispatchContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+
+from understudy import __version__
+
+PROTOCOL_VERSION = "2025-11-25"
+VERSIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
+_LONGEST_TEXT = 2_000
+_CLOSE_SECONDS = 3.0
+
+Progress = Callable[[float, float | None, str | None], None]
+Heard = Callable[[str, Mapping[str, Any]], None]
+
+
+class Way(Protocol):
+    """How messages get to a server and back."""
+
+    def streams(self) -> AbstractAsyncContextManager[Any, bool | None] | AsyncGenerator[Any]: ...
+
+    def why_ended(self) -> str: ...
+
+
+class Refused(Exception):
+    """The server answered with an error."""
+
+
+class Lost(Exception):
+    """The server is gone, or was never there."""
+
+
+class Late(Exception):
+    """No answer came in time."""
+
+
+class Session:
+    """`heard` is told what the server says by itself: notifications, and questions, which are declined."""
+
+    def __init__(self, way: Way, roots: tuple[str, ...], heard: Heard) -> None:
+        self._way = way
+        self._roots = roots
+        self._heard = heard
+        self._dispatcher: JSONRPCDispatcher[TransportContext] | None = None
+        self._headers: dict[str, str] = {}
+        self._up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._keep(), name="another MCP server")
+        self._calls: set[asyncio.Task[dict[str, Any]]] = set()
+        self.capabilities: Mapping[str, Any] = {}
+        self.instructions = ""
+
+    @property
+    def over(self) -> bool:
+        return self._task.done()
+
+    async def start(self, seconds: float) -> None:
+        """Raises `Lost`, `Late` or `Refused`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._up)
+                await self._shake_hands()
+        except TimeoutError:
+            raise Late(f"timed out after {seconds:g} seconds") from None
+
+    async def _shake_hands(self) -> None:
+        params = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "capabilities": {"roots": {"listChanged": False}, "elicitation": {}},
+            "clientInfo": {"name": "understudy", "version": __version__},
+        }
+        answer = await self.request("initialize", params, None)
+        version = answer.get("protocolVersion")
+        if version not in VERSIONS:
+            raise Refused(f"it speaks another version of MCP: {str(version)[:40]!r}")
+        self._headers = {"mcp-protocol-version": str(version)}
+        capabilities, instructions = answer.get("capabilities"), answer.get("instructions")
+        self.capabilities = cast(Mapping[str, Any], capabilities) if isinstance(capabilities, dict) else {}
+        self.instructions = instructions if isinstance(instructions, str) else ""
+        assert self._dispatcher is not None
+        await self._dispatcher.notify("notifications/initialized", None, {"headers": dict(self._headers)})
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], seconds: float | None, on_progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Raises `Lost`, `Late` or `Refused`. A request that is given up is cancelled at the server, which nobody waits for."""
+        if self._dispatcher is None or self.over:
+            raise Lost(self.why_over())
+        call = asyncio.create_task(self._ask(method, params, on_progress))
+        self._calls.add(call)
+        call.add_done_callback(self._forget)
+        try:
+            await asyncio.wait([call], timeout=seconds)
+            if not call.done():
+                raise Late(f"timed out awaiting {method} after {round((seconds or 0) * 1000)}ms")
+        finally:
+            call.cancel()
+        return call.result()
+
+    def _forget(self, call: asyncio.Task[dict[str, Any]]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()  # whoever waited has been told, or has left
+
+    async def _ask(self, method: str, params: Mapping[str, Any], on_progress: Progress | None) -> dict[str, Any]:
+        options: CallOptions = {"headers": dict(self._headers)} if self._headers else {}
+        if method == "initialize":
+            options["cancel_on_abandon"] = False
+        if on_progress is not None:
+
+            async def pass_on(progress: float, total: float | None, message: str | None) -> None:
+                on_progress(progress, total, message)
+
+            options["on_progress"] = pass_on
+        assert self._dispatcher is not None
+        try:
+            return await self._dispatcher.send_raw_request(method, params, options)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                if error.message == "Connection closed":
+                    await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)  # it knows why
+                raise Lost(self.why_over()) from None
+            if error.message == "Session terminated":
+                self._task.cancel()
+                raise Lost("the server has ended the session") from None
+            text = error.message if error.message != "Server returned an error response" else self._way.why_ended()
+            raise Refused(f"Mcp error: {error.code}: {text[:_LONGEST_TEXT]}") from None
+
+    def why_over(self) -> str:
+        return self._way.why_ended()[:_LONGEST_TEXT]
+
+    async def close(self) -> None:
+        for call in tuple(self._calls):
+            call.cancel()
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+
+    # -- the task that keeps it
+
+    async def _keep(self) -> None:
+        try:
+            async with cast("AbstractAsyncContextManager[Any]", self._way.streams()) as (read, write):
+                dispatcher = self._dispatcher = JSONRPCDispatcher(read, write)
+                async with anyio.create_task_group() as tasks:
+                    await tasks.start(dispatcher.run, self._on_request, self._on_notify)
+                    if not self._up.done():
+                        self._up.set_result(None)
+        except Exception:  # whatever ended it is told by `why_ended`
+            pass
+        finally:
+            if not self._up.done():
+                self._up.set_exception(Lost(self.why_over()))
+                self._up.exception()
+
+    async def _on_request(
+        self, context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        match method:
+            case "ping":
+                return {}
+            case "roots/list":
+                return {"roots": [{"uri": uri} for uri in self._roots]}
+            case "elicitation/create":
+                self._tell(method, params)
+                return {"action": "decline"}
+            case _:
+                raise MCPError(METHOD_NOT_FOUND, "understudy does not do this for servers")
+
+    async def _on_notify(self, context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None) -> None:
+        self._tell(method, params)
+
+    def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
+        with suppress(Exception):  # its own fault, and it must not end the session
+            self._heard(method, params or {})

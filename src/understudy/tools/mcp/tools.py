@@ -1,0 +1,56 @@
+"""The tools of other servers as tools of ours. They hold no server: they ask for a call, which is judged."""
+
+from typing import Any, cast
+
+import msgspec
+
+from understudy.errors import ToolError
+from understudy.protocol.items import FunctionCall
+from understudy.tools.mcp.server import RemoteTool
+from understudy.tools.tool import Tool, ToolContext, ToolOutput
+
+RESOURCE_METHODS = {
+    "list_mcp_resources": "resources/list",
+    "list_mcp_resource_templates": "resources/templates/list",
+    "read_mcp_resource": "resources/read",
+}
+
+
+class OtherServersTool:
+    def __init__(self, tool: RemoteTool) -> None:
+        self.name = tool.name
+        self._tool = tool
+
+    async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
+        return await context.call_other_server(self._tool, read_arguments(call))
+
+
+class ResourceTool:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
+        arguments = read_arguments(call)
+        for key in ("server", "cursor", "uri"):
+            if not isinstance(arguments.get(key, ""), str):
+                raise ToolError(f"failed to parse function arguments: `{key}` should be a string")
+        return await context.use_resources(self.name, arguments)
+
+
+def resource_tool(name: str) -> Tool | None:
+    return ResourceTool(name) if name in RESOURCE_METHODS else None
+
+
+def read_arguments(call: FunctionCall) -> dict[str, Any]:
+    """Blank ones are none. Raises `ToolError`."""
+    if not call.arguments.strip():
+        return {}
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ToolError(f"failed to parse function arguments: {error}") from None
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, dict):
+        raise ToolError("failed to parse function arguments: they should be a JSON object")
+    return cast(dict[str, Any], arguments)
