@@ -12,14 +12,19 @@ import pytest
 from tests.docs.configuration_page import PAGE, Row, rows, without_effect
 from understudy.config import Config, load_config
 from understudy.config.keys import GUARDING, PASSED_OVER, PROJECT_KEYS, TOP_KEYS, WITHOUT_EFFECT
+from understudy.config.mcp_servers import McpServer
 from understudy.errors import ConfigError
 from understudy.models.providers import Provider
 from understudy.protocol.records import Overrides
 from understudy.sandbox.spec import Limits
 
 ROWS = rows()
-OLD_NAMES = {"model_providers.*.requires_auth"}  # told beside the new one
-NOT_FOR_PEOPLE = {"model_providers.*.supports_websockets", "shell_environment_policy.experimental_use_profile"}
+OLD_NAMES = {"model_providers.*.requires_auth", "mcp_servers.*.startup_timeout_ms"}  # told beside the new one
+NOT_FOR_PEOPLE = {
+    "model_providers.*.supports_websockets",
+    "mcp_servers.*.supports_parallel_tool_calls",
+    "shell_environment_policy.experimental_use_profile",
+}
 
 
 @pytest.fixture
@@ -71,6 +76,8 @@ def settings(row: Row, value: object) -> dict[str, Any]:
     beside: dict[str, Any] = {"model_providers.mine.name": "Mine"} if row.key.startswith("model_providers.") else {}
     if row.key.startswith("understudy.prices."):
         beside = {"understudy.prices.mine.input": 1, "understudy.prices.mine.output": 1}
+    if row.key.startswith("mcp_servers.") and not row.key.endswith((".command", ".url")):
+        beside = {"mcp_servers.mine.command": "x"}
     if row.key.startswith("projects."):
         return {"projects": {"/x": {"trust_level": value}}}
     return {**beside, written(row): value}
@@ -125,6 +132,8 @@ READ: dict[str, Callable[[Config], Any]] = {
     "understudy.commands.timeout_seconds": lambda config: config.command_seconds,
     "understudy.commands.sessions": lambda config: config.command_sessions,
     "understudy.commands.idle_seconds": lambda config: config.command_idle_seconds,
+    "understudy.mcp.sandboxed": lambda config: [server.name for server in config.mcp_servers if server.sandboxed],
+    "understudy.mcp.wait_seconds": lambda config: config.mcp_wait_seconds,
     "sandbox_mode": sandbox("mode"),
     "understudy.sandbox.network": sandbox("network"),
     "understudy.sandbox.unix_sockets": sandbox("unix_sockets"),
@@ -137,11 +146,25 @@ READ: dict[str, Callable[[Config], Any]] = {
 LIMITS = "understudy.sandbox.limits."
 BUDGET = "understudy.budget."
 PROVIDER = "model_providers.*."
+SERVER = "mcp_servers.*."
+NAMES_OF_SERVERS = {"startup_timeout_sec": "startup_seconds", "tool_timeout_sec": "tool_seconds"}
+
+
+def server_default(name: str) -> Any:
+    if name == "enabled":
+        return True
+    if name == "tools.*.approval_mode":
+        return None
+    name = NAMES_OF_SERVERS.get(name, name).replace("default_tools_", "")
+    value = msgspec.to_builtins(McpServer("mine"))[name]
+    return int(value) if isinstance(value, float) else value
 
 
 def actual_default(row: Row, config: Config) -> Any:
     if row.key.startswith(PROVIDER):
         return msgspec.to_builtins(Provider("mine", "Mine"))[row.key.removeprefix(PROVIDER)]
+    if row.key.startswith(SERVER):
+        return server_default(row.key.removeprefix(SERVER))
     if row.key.startswith(LIMITS):
         return getattr(Limits(), row.key.removeprefix(LIMITS))
     if row.key.startswith(BUDGET):

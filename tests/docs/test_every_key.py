@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.configuration_page import rows
+from tests.e2e.other_servers import KINDS, tool_server_on_http
 from tests.e2e.scenes import text_of
 from tests.sandbox.stage import until
 from understudy.testing import (
@@ -504,6 +505,75 @@ async def _(stage: Stage) -> None:
         assert len(result["content"]) == (2 if value else 1)
 
 
+# -- other servers
+
+
+def a_server(mode: str = "kinds", **settings: Any) -> dict[str, Any]:
+    given = {**settings, "command": sys.executable, "args": [KINDS, mode]}
+    return {"understudy__mcp__wait_seconds": 60, **{f"mcp_servers__srv__{key}": value for key, value in given.items()}}
+
+
+def names(seen: Seen) -> list[str]:
+    return [tool["function"]["name"] for tool in seen.body["tools"] if tool["function"]["name"].startswith("mcp__")]
+
+
+@shows(*(f"mcp_servers.*.{key}" for key in ("command", "args", "env", "env_vars", "cwd", "enabled_tools", "disabled_tools")))
+async def _(stage: Stage) -> None:
+    script = [call("mcp__srv__env"), call("mcp__srv__ok", call_id="call2"), say("ok")]
+    given = a_server(env={"GIVEN": "x"}, env_vars=["PLAIN"], cwd="..", enabled_tools=["env", "ok"], disabled_tools=["ok"])
+    seen = await stage.turn(script, **given)
+    assert names(seen) == ["mcp__srv__env"]
+    outputs = [message["content"] for message in seen.received[-1].body["messages"] if message["role"] == "tool"]
+    assert {"GIVEN", "PLAIN", "PATH"} <= set(outputs[0].split())
+    assert not {"MY_TOKEN", "THE_KEY", "OPENAI_API_KEY"} & set(outputs[0].split())
+    assert outputs[1] == "unsupported call: mcp__srv__ok"
+
+
+@shows(*(f"mcp_servers.*.{key}" for key in ("url", "bearer_token_env_var", "http_headers", "env_http_headers")))
+async def _(stage: Stage) -> None:
+    async with tool_server_on_http() as server:
+        settings: dict[str, Any] = {
+            "url": server.url,
+            "bearer_token_env_var": "MY_TOKEN",
+            "http_headers": {"X-One": "1"},
+            "env_http_headers": {"X-Two": "FROM_ENV"},
+        }
+        given: dict[str, Any] = {f"mcp_servers__web__{key}": value for key, value in settings.items()} | {
+            "understudy__mcp__wait_seconds": 60
+        }
+        seen = await stage.turn([call("mcp__web__ok", s="x"), say("ok")], **given)
+        assert seen.printed == 'got {"s": "x"}'
+        headers = server.headers[-1]
+        assert headers["authorization"] == "Bearer t0ken-value"
+        assert (headers["x-one"], headers["x-two"]) == ("1", "from the environment")
+
+
+@shows("mcp_servers.*.enabled", "mcp_servers.*.required", "mcp_servers.*.startup_timeout_sec", "understudy.mcp.wait_seconds")
+async def _(stage: Stage) -> None:
+    assert names(await stage.turn([say("x")], **a_server(enabled=False))) == []
+    late: dict[str, Any] = {**a_server("hangstart", startup_timeout_sec=0.5), "understudy__mcp__wait_seconds": 0}
+    seen = await stage.turn([say("x")], **late)
+    assert "still starting" in str(seen.result["structuredContent"]["report"]["missing_servers"])
+    late["mcp_servers__srv__required"] = True
+    failed = await stage.turn([], **late)
+    assert "it was not ready within 0.5 seconds; `mcp_servers.srv.startup_timeout_sec` gives it longer" in failed.text
+
+
+@shows("mcp_servers.*.tool_timeout_sec")
+async def _(stage: Stage) -> None:
+    seen = await stage.turn([call("mcp__srv__hangs"), say("x")], **a_server(tool_timeout_sec=0.5))
+    assert "timed out awaiting tools/call after 500ms" in seen.printed
+
+
+@shows("mcp_servers.*.default_tools_approval_mode", "mcp_servers.*.tools.*.approval_mode")
+async def _(stage: Stage) -> None:
+    script = [call("mcp__srv__ok", s="x"), call("mcp__srv__empty", call_id="call2"), say("ok")]
+    given = a_server(default_tools_approval_mode="prompt", tools={"empty": {"approval_mode": "approve"}})
+    seen = await stage.turn(script, **given)
+    outputs = [message["content"] for message in seen.received[-1].body["messages"] if message["role"] == "tool"]
+    assert outputs == ["MCP tool call requires approval, but approval policy is never", "(the tool gave nothing)"]
+
+
 @shows("projects.*.trust_level")
 async def _(stage: Stage) -> None:
     (stage.work / ".codex").mkdir()
@@ -511,6 +581,17 @@ async def _(stage: Stage) -> None:
     for level in ("trusted", "untrusted"):
         body = (await stage.turn([say("x")], projects={str(stage.work): {"trust_level": level}})).body
         assert ("Of the project." in str(body)) == (level == "trusted")
+
+
+@shows("understudy.mcp.sandboxed")
+async def _(stage: Stage) -> None:
+    """Last: what holds a place for a sandbox goes a moment after it."""
+    program = {"mcp_servers__srv__command": "sh", "mcp_servers__srv__args": ["-c", "echo $$ >&2; exit 4"]}
+    for sandboxed in ([], ["srv"]):
+        given: dict[str, Any] = {**a_server(), **program, "understudy__mcp__sandboxed": sandboxed}
+        seen = await stage.turn([say("x")], sandbox_mode="workspace-write", **given)
+        error = seen.result["structuredContent"]["report"]["missing_servers"][0]["error"]
+        assert (int(error.rpartition(": ")[2]) < 20) == bool(sandboxed), "in the sandbox processes are counted anew"
 
 
 def test_every_key_of_the_page_is_shown_to_have_its_effect() -> None:

@@ -91,7 +91,6 @@ GUARDING = (
     "disable_response_storage",
     "understudy.sandbox",
     "understudy.budget",
-    "understudy.mcp",
 )
 _GUARDING_A_SERVER = ("enabled_tools", "disabled_tools", "default_tools_approval_mode", "tools")
 

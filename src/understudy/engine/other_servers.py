@@ -4,6 +4,7 @@ They belong to this process and end with it. Those of a conversation that rests 
 """
 
 import asyncio
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -103,6 +104,8 @@ class OtherServers:
 
         contained = wanted.containment
         containment = contained if isinstance(contained, Containment) else None
+        if containment is not None and containment.private_tmp and any(server.sandboxed for server in wanted.servers):
+            os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)  # as a first command would
         return open_servers(wanted.servers, self._sandbox, wanted.cwd, self._env, containment, wanted.taken)
 
     def rest(self, conversation_id: ConversationId) -> None:
