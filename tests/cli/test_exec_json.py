@@ -170,6 +170,20 @@ async def test_the_usage_is_that_of_the_whole_thread_and_the_thread_keeps_its_id
     assert [text for text in texts if text in ("first", "one", "second")] == ["first", "one", "second"]
 
 
+async def test_a_fork_is_another_thread_with_the_same_history(tmp_path: Path) -> None:
+    async with ScriptedModel([say("one"), say("two"), say("three")]) as model:
+        where = place(model, tmp_path)
+        first = await where.json("first")
+        copy = await where.json("fork", first.thread, "second")
+        again = await where.json("resume", first.thread, "third")
+        asked = [[part["text"] for part in _contents(request)] for request in model.requests[1:]]
+    assert copy.thread != first.thread
+    assert again.thread == first.thread
+    said = ("first", "one", "two", "second", "third")
+    told = [[text for text in texts if text in said] for texts in asked]
+    assert told == [["first", "one", "second"], ["first", "one", "third"]]
+
+
 def _contents(request: dict[str, object]) -> list[dict[str, str]]:
     items = request["input"]
     assert isinstance(items, list)

@@ -43,6 +43,7 @@ CONVERSATIONS: dict[str, tuple[set[str], list[str]]] = {
     "conversationStream": ({"conversation_id", "after"}, ["conversation_id"]),
     "conversationsList": ({"limit", "cursor", "archived"}, []),
     "conversationInterrupt": ({"conversation_id"}, ["conversation_id"]),
+    "conversationFork": ({"conversation_id", "message_id"}, ["conversation_id"]),
     "conversationApprove": ({"conversation_id", "call_id", "decision"}, ["conversation_id", "call_id", "decision"]),
     "conversationArchive": ({"conversation_id"}, ["conversation_id"]),
     "conversationUnarchive": ({"conversation_id"}, ["conversation_id"]),

@@ -211,7 +211,6 @@ PLAYED_LATER = {
     "human_plan_mcp": OTHER_TOOLS,
     "command_background": SESSIONS,
     "command_left_running": SESSIONS,
-    "fork": "needs the fork of a conversation",
     "review": "needs `exec review`",
 }
 

@@ -28,6 +28,7 @@ NEEDED = {
     "conversationSendMessage": "run",
     "conversationInterrupt": "run",
     "conversationCompact": "run",
+    "conversationFork": "run",
     "conversationArchive": "run",
     "conversationUnarchive": "run",
     "conversationDelete": "run",

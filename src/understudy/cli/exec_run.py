@@ -104,8 +104,8 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
         return handle, config, None
     conversation_id = await _find(engine, request)
     if request.action == "fork":
-        raise BadRequest("`exec fork` is not there yet")
-    if request.ephemeral:
+        handle = await engine.fork(LOCAL, conversation_id, kept=not request.ephemeral)
+    elif request.ephemeral:
         handle = await engine.copy_in_memory(LOCAL, conversation_id)
     else:
         handle = await engine.find(LOCAL, conversation_id)

@@ -30,7 +30,7 @@ from understudy.errors import ConversationBusy, NotAllowed, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
-from understudy.protocol.records import Opened, Overrides, Pins, UserMessage
+from understudy.protocol.records import Overrides, Pins, UserMessage
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Listed, Page, RunningCommand, Status, Store
 from understudy.store.opening import open_store
@@ -143,6 +143,28 @@ class Engine:
         self._open_in_memory().log.take_in(listed, entries)
         return await self.find(handle.caller, conversation_id)
 
+    async def fork(
+        self,
+        caller: Caller,
+        source: ConversationId,
+        *,
+        message_id: str | None = None,
+        turn: str | None = None,
+        kept: bool | None = None,
+    ) -> Handle:
+        """A new conversation that begins like this one, up to the end of a turn: of the one that read this message, of the one with
+        this id, or of the last one that is over. `kept`: on disk; None: as this one. Raises `AgentError` with nothing recorded.
+        """
+        from understudy.engine.forking import fork  # few conversations are
+
+        (await self.find(caller, source)).check_right("run")
+        known = self.log if self._is_kept(source) else self._open_in_memory().log
+        target = known if kept is None else self.log if kept else self._open_in_memory().log
+        new_id = await fork(source, known, target, message_id, turn)
+        if source in self._secret_overrides:
+            self._secret_overrides[new_id] = self._secret_overrides[source]
+        return await self.find(caller, new_id)
+
     async def _find(self, conversation_id: ConversationId) -> Conversation:
         conversation = self._conversations.pop(conversation_id, None)
         if conversation is None:
@@ -240,7 +262,7 @@ class Engine:
         rows: list[Listed] = []
         while True:
             page = await self._list(limit - len(rows), cursor, archived=archived)
-            rows += [listed for listed in page.rows if await self._may_read(caller, listed)]
+            rows += [listed for listed in page.rows if caller.may("read", listed.owner)]
             cursor = page.next_cursor
             if cursor is None or len(rows) >= limit:
                 break
@@ -250,16 +272,10 @@ class Engine:
     async def _has_readable(self, caller: Caller, cursor: str | None, *, archived: bool) -> bool:
         while cursor is not None:
             page = await self._list(LOOKED_AHEAD, cursor, archived=archived)
-            for listed in page.rows:
-                if await self._may_read(caller, listed):
-                    return True
+            if any(caller.may("read", listed.owner) for listed in page.rows):
+                return True
             cursor = page.next_cursor
         return False
-
-    async def _may_read(self, caller: Caller, listed: Listed) -> bool:
-        log = self.log if self._is_kept(listed.conversation_id) else self._open_in_memory().log
-        first = next(iter(await log.read(listed.conversation_id, 0, 1)), None)
-        return first is not None and isinstance(first.record, Opened) and caller.may("read", first.record.owner)
 
     async def _list(self, limit: int, cursor: str | None, *, archived: bool) -> Page:
         if self._in_memory is not None and not archived:

@@ -141,10 +141,13 @@ class Handle:
         return await self._engine.submit(self._conversation, self._checked(op), following, told)
 
     def _checked(self, op: Op) -> Op:
-        right = _NEEDS[type(op)]
+        self.check_right(_NEEDS[type(op)])
+        return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
+
+    def check_right(self, right: Right) -> None:
+        """Raises `NotAllowed`."""
         if not self.caller.may(right, self._conversation.state.owner):
             raise NotAllowed(f"{self.caller.name} does not have the right to {right} on conversation {self.id}")
-        return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
 
     async def interrupt(self, seconds: float | None = None) -> Stopped:
         """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""

@@ -38,6 +38,7 @@ SEND = Arguments(
 STREAM = Arguments("an object", {"conversation_id": text, "after": whole_number}, ("conversation_id",))
 LIST = Arguments("an object", {"limit": count, "cursor": text, "archived": flag})
 ONE = Arguments("an object", {"conversation_id": text}, ("conversation_id",))
+FORK = Arguments("an object", {"conversation_id": text, "message_id": text}, ("conversation_id",))
 APPROVE = Arguments(
     "an object",
     {"conversation_id": text, "call_id": text, "decision": one_in(DECISIONS)},

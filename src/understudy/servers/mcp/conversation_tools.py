@@ -136,6 +136,16 @@ async def compact(call: Call) -> dict[str, Any] | OnceKept:
     return {"status": "ok", "tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after}
 
 
+async def fork(call: Call) -> dict[str, Any]:
+    values = _read(arguments.FORK, call)
+    source = await _find(call, values)
+    message_id = values.get("message_id")
+    if message_id is not None:
+        message_id = arguments.read_id(message_id, "message_id")
+    handle = await call.client.engine.fork(call.client.caller, source.id, message_id=message_id)
+    return {"conversation_id": handle.id, "model": handle.facts.model}
+
+
 async def approve(call: Call) -> OnceKept:
     values = _read(arguments.APPROVE, call)
     handle = await _find(call, values)

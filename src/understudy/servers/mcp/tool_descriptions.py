@@ -263,6 +263,19 @@ CONVERSATION_COMPACT = _tool(
     {**_STEERS, "idempotentHint": False, "openWorldHint": True},
 )
 
+CONVERSATION_FORK = _tool(
+    "conversationFork",
+    "Fork conversation",
+    "Start a new conversation that begins like this one, with its settings. This one stays as it is.",
+    {
+        "conversation_id": _CONVERSATION_ID,
+        "message_id": _string("Up to the end of the turn that read this message; by default, of the last turn that is over."),
+    },
+    ["conversation_id"],
+    CONVERSATION_CREATE["outputSchema"],
+    {**_STEERS, "idempotentHint": False},
+)
+
 CONVERSATION_APPROVE = _tool(
     "conversationApprove",
     "Answer an approval question",

@@ -33,6 +33,7 @@ _TABLE = (
     ClientTool(described.CONVERSATIONS_LIST, lambda: _conversations().list_conversations, results.MESSAGE),
     ClientTool(described.CONVERSATION_INTERRUPT, lambda: _conversations().interrupt, results.STATUS),
     ClientTool(described.CONVERSATION_COMPACT, lambda: _conversations().compact, results.STATUS),
+    ClientTool(described.CONVERSATION_FORK, lambda: _conversations().fork, results.MESSAGE),
     ClientTool(described.CONVERSATION_APPROVE, lambda: _conversations().approve, results.STATUS),
     ClientTool(described.CONVERSATION_ARCHIVE, lambda: _conversations().archive, results.STATUS),
     ClientTool(described.CONVERSATION_UNARCHIVE, lambda: _conversations().unarchive, results.STATUS),

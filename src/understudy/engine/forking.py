@@ -1,0 +1,72 @@
+"""A new conversation from an existing one: the same records up to the end of a turn, under another id.
+
+Records are copied, so that either can be deleted without the other. All of them up to that end are, also those on other paths:
+their numbers stay what they are, and whatever refers to one by its number (a compaction, a parent) still means the same.
+"""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from understudy.engine.fold import State, path_to
+from understudy.engine.on_disk import on_disk
+from understudy.errors import BadRequest
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import ApprovalDecided, CommandEnded, Entry, Noticed, Opened, Record, TurnEnded
+from understudy.protocol.uuids import new_uuid
+from understudy.store.log import Batch, EventLog
+
+RUNS_THERE = "it runs on in the conversation that this one was forked from"
+
+
+def forked(
+    entries: Sequence[Entry], source: ConversationId, new_id: ConversationId, message_id: str | None = None, turn: str | None = None
+) -> Batch:
+    """What makes the new conversation: up to the end of the turn that read this message, or of the turn with this id; by default
+    the last one that is over. Raises `BadRequest` where there is no such end.
+    """
+    end = _end(entries, message_id, turn)
+    now = time.time()
+    copied = [_copy(entry, new_id, now) for entry in entries if entry.seq <= end]
+    added: list[tuple[str, Record]] = [("0", Noticed(f"forked from conversation {source}"))]
+    state = State.read(copied)
+    for of_turn, begun in state.sessions.values():
+        added.append((of_turn, CommandEnded(begun.call_id, "", "", -1, 0.0, started=begun, ended_by=RUNS_THERE)))
+    for of_turn, record in added:
+        before = copied[-1].seq
+        copied.append(Entry(before + 1, before, of_turn, now, record))
+    return Batch(new_id, 1, 0, tuple(copied), State.read(copied).summary(), creates=True)
+
+
+async def fork(
+    source_id: ConversationId, source: EventLog, target: EventLog, message_id: str | None, turn: str | None
+) -> ConversationId:
+    """The id of the new conversation, which is in the target by now. Raises `AgentError` with nothing recorded."""
+    batch = forked(await source.read(source_id), source_id, ConversationId(new_uuid()), message_id, turn)
+    await on_disk(lambda told: target.append(batch, told))
+    return batch.conversation_id
+
+
+def _end(entries: Sequence[Entry], message_id: str | None, turn: str | None) -> int:
+    if message_id is not None:
+        end = State.read(entries).message_ends.get(message_id)
+        if end is None:
+            raise BadRequest(f"no turn that is over has read message {message_id}: a conversation is forked at the end of a turn")
+        return end
+    path = entries if turn is not None else path_to(entries)
+    ends = [entry.seq for entry in path if isinstance(entry.record, TurnEnded) and turn in (None, entry.turn)]
+    if turn is not None and not ends:
+        raise BadRequest(f"no turn {turn} that is over: a conversation is forked at the end of a turn")
+    return ends[-1] if ends else 1  # nothing was said in it yet: its settings alone
+
+
+def _copy(entry: Entry, new_id: ConversationId, now: float) -> Entry:
+    match entry.record:
+        case Opened() as opened:
+            renamed = msgspec.structs.replace(opened, conversation_id=new_id)
+            return msgspec.structs.replace(entry, record=renamed, at=now)
+        case ApprovalDecided(key=str()) as decided:  # for the rest of the other conversation
+            return msgspec.structs.replace(entry, record=msgspec.structs.replace(decided, key=None))
+        case _:
+            return entry
