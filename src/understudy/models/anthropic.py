@@ -7,7 +7,7 @@ import msgspec
 from understudy.models.answer_form import form_for, gives_way, in_words
 from understudy.models.anthropic_stream import AnthropicDecoder
 from understudy.models.anthropic_turns import NO_OUTPUT, Part, Turn, plain_id, turns_of
-from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, text_without_eyes
+from understudy.models.encoding import HISTORIES, NO_EYES, text_without_eyes
 from understudy.models.families import EFFORTS, Family, family_of, output_limit
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import ContentPart, FunctionCall, FunctionCallOutput, InputImage, Message, Reasoning
@@ -60,7 +60,7 @@ class AnthropicWire:
             head["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         parts = [encode(head)[:-1], *self._system(prompt.instructions, leading)]
         if prompt.tools:
-            parts += [b',"tools":', TOOLS.encode(prompt.tools)]
+            parts += [b',"tools":', encode([_tool(tool) for tool in prompt.tools])]
         return [*parts, b',"messages":[', history[0][1:], *history[1:], b"]}"]
 
     def decoder(self) -> AnthropicDecoder:
@@ -107,7 +107,7 @@ class AnthropicWire:
 
     def _system(self, instructions: str, leading: list[str]) -> list[bytes]:
         mark = b"" if "cache_control" in self._refused else b',"cache_control":{"type":"ephemeral"}'
-        texts = [encode_instructions(instructions or " "), *map(encode, leading)]
+        texts = [encode(instructions or " "), *map(encode, leading)]
         return [b',"system":[', b"},".join([b'{"type":"text","text":' + text for text in texts]), mark, b"}]"]
 
     def _thinking(self, most: int) -> dict[str, Any]:
@@ -147,9 +147,6 @@ def _leading_instructions(prompt: Prompt) -> tuple[list[str], list[Any]]:
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-
-
-TOOLS = ToolCache(_tool)
 
 
 class _Encoder:

@@ -6,7 +6,7 @@ import msgspec
 
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
 from understudy.models.chat_stream import ChatDecoder
-from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, outputs_after_calls, text_without_eyes
+from understudy.models.encoding import HISTORIES, NO_EYES, outputs_after_calls, text_without_eyes
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, Item, Message, Reasoning
@@ -36,7 +36,7 @@ class ChatWire:
         return []
 
     def body(self, prompt: Prompt) -> list[bytes]:
-        system = (b'{"role":"system","content":', encode_instructions(prompt.instructions), b"}")
+        system = (b'{"role":"system","content":', encode(prompt.instructions), b"}")
         signatures = prompt.conversation_id not in self._not_understood
         spelling = _Form(self._family, signatures)
         name = f"chat {self._family.eyes:d}{self._family.signs_calls:d}{signatures:d}"
@@ -51,7 +51,7 @@ class ChatWire:
         if self._asks_usage:
             parts.append(b',"stream_options":{"include_usage":true}')
         if prompt.tools and prompt.may_call:
-            parts += [b',"tools":', TOOLS.encode(prompt.tools)]
+            parts += [b',"tools":', encode([_tool(tool) for tool in prompt.tools])]
         parts.append(b"}")
         return parts
 
@@ -72,9 +72,6 @@ class ChatWire:
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "strict": tool.strict, "parameters": tool.parameters}
     return {"type": "function", "function": function}
-
-
-TOOLS = ToolCache(_tool)
 
 
 class _Form:

@@ -2,22 +2,14 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
-import msgspec
-
-from understudy.models.prompt import ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item
 
 ItemEncoder = Callable[[Any], bytes]  # empty: not sent at all
-ToolEncoder = Callable[[ToolSpec], dict[str, Any]]
-
-_encode = msgspec.json.Encoder().encode
 
 NO_EYES = "(an image stood here; this model does not see images)"
 CACHED_BYTES = 8 * 1024 * 1024
-CACHED_OFFERS = 16
 
 
 class EncodedHistory:
@@ -70,29 +62,6 @@ class HistoryCache:
 
 
 HISTORIES = HistoryCache()
-
-
-class ToolCache:
-    """What is offered, encoded. There are few such offers in a process, and each goes out with every request."""
-
-    def __init__(self, encoder: ToolEncoder) -> None:
-        self._encoder = encoder
-        self._known: OrderedDict[int, tuple[Sequence[ToolSpec], bytes]] = OrderedDict()  # by identity, with what keeps it alive
-
-    def encode(self, tools: Sequence[ToolSpec]) -> bytes:
-        if (known := self._known.get(id(tools))) is not None:
-            return known[1]
-        encoded = _encode([self._encoder(tool) for tool in tools])
-        if isinstance(tools, tuple):  # else it may change
-            self._known[id(tools)] = tools, encoded
-            if len(self._known) > CACHED_OFFERS:
-                self._known.popitem(last=False)
-        return encoded
-
-
-@lru_cache(CACHED_OFFERS)
-def encode_instructions(text: str) -> bytes:
-    return _encode(text)
 
 
 def text_without_eyes(output: FunctionCallOutput) -> str:

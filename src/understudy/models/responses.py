@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
-from understudy.models.encoding import HISTORIES, NO_EYES, ToolCache, encode_instructions, text_without_eyes
+from understudy.models.encoding import HISTORIES, NO_EYES, text_without_eyes
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.responses_stream import ResponsesDecoder
@@ -69,8 +69,9 @@ class ResponsesWire:
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
         items += said
-        head = (b'{"model":', encode(settings.model), b',"instructions":', encode_instructions(prompt.instructions), b',"input":[')
-        tools = (GRAMMAR_TOOLS if grammar else TOOLS).encode(prompt.tools if prompt.may_call else ())
+        head = (b'{"model":', encode(settings.model), b',"instructions":', encode(prompt.instructions), b',"input":[')
+        shape = _grammar_tool if grammar else _tool
+        tools = encode([shape(tool) for tool in prompt.tools] if prompt.may_call else ())
         return [*head, *items, b'],"tools":', tools, b",", encode(rest)[1:]]
 
     def _ask_for_form(self, rest: dict[str, Any], schema: dict[str, Any]) -> list[bytes]:
@@ -149,10 +150,6 @@ def _grammar_tool(tool: ToolSpec) -> dict[str, Any]:
         return _tool(tool)
     form = {"type": "grammar", "syntax": "lark", "definition": tool.grammar}
     return {"type": "custom", "name": tool.name, "description": tool.description, "format": form}
-
-
-TOOLS = ToolCache(_tool)
-GRAMMAR_TOOLS = ToolCache(_grammar_tool)
 
 
 def custom_calls(items: Sequence[Item]) -> frozenset[str]:

@@ -114,7 +114,8 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
 
-    # waiting: one timer a connection, re-armed only when it fires, since deltas arrive far more often than they stop
+    # waiting: one timer a connection, re-armed only when it fires, since deltas arrive far more often than they stop; one for each
+    # wait would cost 1.2 µs beside the 5 that a delta takes
 
     async def _wait(self, deadline: float) -> None:
         self._deadline = deadline
