@@ -192,3 +192,15 @@ async def test_a_message_joins_a_turn_that_runs_in_a_server_and_is_watched_from_
 @pytest.mark.parametrize("width", [36, 40, 60, 80, 200])
 def test_the_prompt_leaves_room_for_the_answer_in_its_row(width: int) -> None:
     assert len(prompt(width)) < width
+
+
+@pytest.mark.parametrize("words", [("compact", "ID"), ("resume", "ID", "/compact"), ("resume", "ID", " /compact\n")])
+async def test_a_conversation_is_summed_up_from_the_terminal(program: Program, words: tuple[str, ...]) -> None:
+    program.script({"say": "Hello."}, {"say": "They were greeted."}, {"say": "Again."})
+    one = await program.begin("Greet me")
+    ended = program.run(*(one if word == "ID" else word for word in words))
+    assert ended.code == 0, ended.err
+    assert "They were greeted." in ended.out
+    again = program.run(*(one if word == "ID" else word for word in words))
+    assert again.code != 0
+    assert "there is nothing to sum up" in again.err

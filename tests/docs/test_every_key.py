@@ -117,6 +117,8 @@ async def _(stage: Stage) -> None:
 
 @shows("model_supports_reasoning_summaries")
 async def _(stage: Stage) -> None:
+    body = (await stage.turn([say("x")], model="gpt-oss:20b", model_reasoning_effort="minimal")).body
+    assert body["reasoning_effort"] == "low"
     assert (await stage.turn([say("x")], wire="responses")).body["reasoning"] is None
     body = (await stage.turn([say("x")], wire="responses", model_supports_reasoning_summaries=True)).body
     assert body["reasoning"] == {"effort": "medium", "summary": "auto"}

@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.golden.matchers import SOMETHING, Begins, Matcher
 from tests.golden.recording import Json, Recording, Step
+from understudy.models.families import FAMILIES
+from understudy.servers.modern_events import USED_OF_WINDOW
 
 SETTING = '\n[understudy]\nwire = "modern"\n'
 RENAMED = {
@@ -27,6 +29,16 @@ class _Number(Matcher):
 
     def __repr__(self) -> str:
         return "<a number>"
+
+
+class _Window(Matcher):
+    """What is told of a model's window: nothing of a model that nobody knows, else as codex does."""
+
+    def fits(self, value: Any) -> bool:
+        return value is None or value in {int(family.window * USED_OF_WINDOW) for family in FAMILIES if family.window}
+
+    def __repr__(self) -> str:
+        return "<a window>"
 
 
 class _TurnId(Matcher):
@@ -52,7 +64,7 @@ class _Spells(Matcher):
         return shlex.join(self._words)
 
 
-NUMBER, SOME_TURN = _Number(), _TurnId()
+NUMBER, SOME_TURN, WINDOW = _Number(), _TurnId(), _Window()
 
 
 def apply(recording: Recording) -> None:
@@ -103,7 +115,7 @@ class _Face:
                 open_ = dict.fromkeys(("model_provider_id", "approval_policy", "cwd"), SOMETHING)
                 return {**kept, "thread_id": message["session_id"], "approvals_reviewer": "user", **open_}
             case "task_started":
-                return {"type": kind, "turn_id": turn, "started_at": NUMBER, "model_context_window": None}
+                return {"type": kind, "turn_id": turn, "started_at": NUMBER, "model_context_window": WINDOW}
             case "task_complete":
                 return self._complete(thread, turn, message)
             case "error":
@@ -151,7 +163,7 @@ class _Face:
         last = {key: value or 0 for key, value in message.items() if key != "type"}
         total = self._totals.get(thread, dict.fromkeys(last, 0))
         self._totals[thread] = total = {key: total[key] + value for key, value in last.items()}
-        info = {"total_token_usage": total, "last_token_usage": last, "model_context_window": None}
+        info = {"total_token_usage": total, "last_token_usage": last, "model_context_window": WINDOW}
         return {"type": "token_count", "info": info, "rate_limits": None}
 
     def _command_end(self, thread: str, turn: Any, message: Json) -> Json:

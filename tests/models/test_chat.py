@@ -472,3 +472,20 @@ async def test_a_model_without_eyes_is_told_of_the_images_in_an_output() -> None
         {"role": "tool", "tool_call_id": "a", "content": f"here\n{NO_EYES}\n{NO_EYES}"},
         {"role": "user", "content": "b"},
     ]
+
+
+async def test_an_effort_is_sent_to_models_that_take_one_until_it_is_refused() -> None:
+    refusal = status(400, "Bad Request", '{"error": {"message": "Unsupported parameter: reasoning_effort"}}')
+    answers = [stream(delta("stop", content="a")), refusal, stream(delta("stop", content="b")), stream(delta("stop", content="c"))]
+    settings = ModelSettings("gpt-oss:20b", reasoning_effort="xhigh")
+    async with loopback(*answers) as server, opened(server.url, settings=settings) as model:
+        for _ in range(3):
+            await model.answer()
+    efforts = [json.loads(request.body).get("reasoning_effort") for request in server.requests]
+    assert efforts == ["high", "high", None, None]
+
+
+async def test_no_effort_is_sent_to_models_that_are_not_known_to_take_one() -> None:
+    async with loopback(stream(delta("stop", content="a"))) as server, opened(server.url) as model:
+        await model.answer()
+    assert "reasoning_effort" not in json.loads(server.requests[0].body)

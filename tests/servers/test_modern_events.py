@@ -100,6 +100,10 @@ RECORDS: list[tuple[Record, list[dict[str, Any]]]] = [
         ],
     ),
     (
+        TurnStarted("1", window=10_000),
+        [{"type": "task_started", "turn_id": "1", "started_at": 1754913600, "model_context_window": 9_500}],
+    ),
+    (
         TurnStarted("1"),
         [{"type": "task_started", "turn_id": "1", "started_at": 1754913600, "model_context_window": None}],
     ),

@@ -18,6 +18,8 @@ from understudy.protocol.ops import Resume
 from understudy.protocol.records import Overrides
 from understudy.store.lookup import find_id
 
+COMPACT = "/compact"
+
 
 def run(options: Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
@@ -38,6 +40,8 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, viewer.interrupt)
         if prompt is None:
             await _take_up(engine, handle, viewer)
+        elif prompt.strip() == COMPACT:
+            await _compact(handle, viewer)
         else:
             chosen = Overrides(model=options.model, config=flags or None) if options.model or flags else None
             await handle.submit(handle.message(Message("user", (InputText(prompt),)), chosen), viewer.following)
@@ -45,6 +49,15 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         return await viewer.exit_code
     finally:
         await engine.close()
+
+
+async def _compact(handle: Handle, viewer: Viewer) -> None:
+    """Have the model sum up what was before, in a turn of its own or in the one that runs."""
+    compacting = await handle.compact()
+    turn = compacting.turn or handle.facts.turn
+    if turn is None:
+        raise BadRequest(f"another process is at work in {handle.id} and was asked for the summary")
+    viewer.following.follow_turn(turn)
 
 
 async def _take_up(engine: Engine, handle: Handle, viewer: Viewer) -> None:

@@ -100,7 +100,7 @@ class Beginning:
             self._letters.put_back()
             raise
         if resumed is None:
-            tail.append(TurnStarted(turn_id), turn=turn_id)
+            tail.append(TurnStarted(turn_id, window=setup.limits.window), turn=turn_id)
         self.use_setup(setup, tail.state.overrides)
         self._start(turn_id, setup)
         return Accepted(record.message_id, turn_id)
@@ -118,7 +118,7 @@ class Beginning:
         setup = self.setup()
         self._check_that_all_is_well()
         turn_id = str(state.submissions + 1)
-        self._tail.append(TurnStarted(turn_id, compacts=True), turn=turn_id)
+        self._tail.append(TurnStarted(turn_id, compacts=True, window=setup.limits.window), turn=turn_id)
         self._start(turn_id, setup, compacts=True)
         return turn_id, False
 

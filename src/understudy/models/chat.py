@@ -16,7 +16,9 @@ encode = msgspec.json.Encoder().encode
 IMAGES_OF = "Images in the output of the call {call_id}:"  # this wire has no images in an output, so they follow as a message
 UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # for calls of other models, and of no thought
 
-_refuses_usage: set[str] = set()  # addresses that do not know `stream_options`; learnt once a process
+# What addresses do not know, learnt once a process.
+_refuses_usage: set[str] = set()
+_refuses_effort: set[tuple[str, str]] = set()  # for one of their models
 
 
 class ChatWire:
@@ -31,6 +33,18 @@ class ChatWire:
     @property
     def _asks_usage(self) -> bool:
         return self._place not in _refuses_usage
+
+    @property
+    def _effort(self) -> str | None:
+        """For models that are known to take one, or that the user says reason."""
+        settings, family = self._settings, self._family
+        wanted = settings.supports_reasoning_summaries
+        if wanted is False or (wanted is None and family.reasoning != "effort"):
+            return None
+        effort = family.effort(settings.reasoning_effort or "medium")
+        if (effort == "none" and "none" not in family.efforts) or (self._place, settings.model) in _refuses_effort:
+            return None
+        return effort
 
     def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
         return []
@@ -50,6 +64,8 @@ class ChatWire:
             parts += [b',"response_format":', encode({"type": "json_schema", "json_schema": wanted})]
         if self._asks_usage:
             parts.append(b',"stream_options":{"include_usage":true}')
+        if (effort := self._effort) is not None:
+            parts += [b',"reasoning_effort":', encode(effort)]
         if prompt.tools and prompt.may_call:
             parts += [b',"tools":', encode([_tool(tool) for tool in prompt.tools])]
         parts.append(b"}")
@@ -61,6 +77,9 @@ class ChatWire:
     def gives_way(self, prompt: Prompt, status: int, body: str) -> bool:
         if status in (400, 422) and self._asks_usage and ("stream_options" in body or "include_usage" in body):
             _refuses_usage.add(self._place)
+            return True
+        if status in (400, 422) and self._effort is not None and ("reasoning_effort" in body or "reasoning effort" in body.lower()):
+            _refuses_effort.add((self._place, self._settings.model))
             return True
         about_signatures = "thought signature" in body.lower() or "thought_signature" in body
         if status == 400 and self._family.signs_calls and about_signatures and prompt.conversation_id not in self._not_understood:

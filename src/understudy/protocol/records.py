@@ -85,6 +85,7 @@ class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
 class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started", omit_defaults=True):
     turn_id: str
     compacts: bool = False  # nobody sent a message: the model is to sum up what was before
+    window: int | None = None  # tokens that the model can read at once; None: not known
 
 
 class RequestSent(msgspec.Struct, frozen=True, gc=False, tag="request_sent", omit_defaults=True):

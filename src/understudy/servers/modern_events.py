@@ -37,6 +37,7 @@ from understudy.servers.seed_events import SeedCodec, shown_reason
 
 _encode = msgspec.json.Encoder().encode
 MOST_BEGUN = 256
+USED_OF_WINDOW = 0.95  # what clients of codex are told of a model's window: the rest is left for its answer
 
 Begun = CommandStarted | PatchStarted
 
@@ -54,12 +55,16 @@ class ModernCodec:
         self._thread_id = thread_id
         self._seed = SeedCodec()
         self._begun: OrderedDict[tuple[str, str], Begun] = OrderedDict()  # by turn and call: models use their call ids again
+        self._window: int | None = None  # of the turn's model
         self._item_after = 0  # the record that the item being told comes after, which names it: the same for all viewers
 
     def note(self, entry: Entry) -> None:
         """An entry that the viewer has, or that came before those it is shown."""
         match entry.record:
-            case RequestSent() | TurnStarted() | ItemReceived(item=Message() | FunctionCall()):
+            case TurnStarted(window=window):
+                self._item_after = entry.seq
+                self._window = None if window is None else int(window * USED_OF_WINDOW)
+            case RequestSent() | ItemReceived(item=Message() | FunctionCall()):
                 self._item_after = entry.seq
             case CommandStarted() | PatchStarted() as begun:
                 self._begun[entry.turn, begun.call_id] = begun
@@ -107,17 +112,19 @@ class ModernCodec:
             case Opened() as opened:
                 return [_session_configured(opened)]
             case TurnStarted():
-                return [{"type": "task_started", "turn_id": turn, "started_at": int(entry.at), "model_context_window": None}]
+                return [
+                    {"type": "task_started", "turn_id": turn, "started_at": int(entry.at), "model_context_window": self._window}
+                ]
             case TurnEnded() as ended:
                 return _turn_ended(ended, turn, entry.at)
             case ItemReceived(item=Message(content=content)):
                 texts = [part.text for part in content if not isinstance(part, InputImage) and part.text]
                 return [{"type": "agent_message", "message": text, "phase": None, "memory_citation": None} for text in texts]
             case TokensCounted() as counted:
-                return [_token_count(counted.usage, counted.total)]
+                return [_token_count(counted.usage, counted.total, self._window)]
             case Compacted() as compacted:  # the count comes first, as in the recordings
                 left = Usage(0, 0, compacted.tokens_after)
-                return [_token_count(left, compacted.total or Usage(0, 0, 0)), {"type": "context_compacted"}]
+                return [_token_count(left, compacted.total or Usage(0, 0, 0), self._window), {"type": "context_compacted"}]
             case ServersChecked() as checked:
                 failed = [{"server": server, "error": why} for server, why in checked.missing.items()]
                 return [{"type": "mcp_startup_complete", "ready": checked.ready, "failed": failed, "cancelled": []}]
@@ -214,11 +221,11 @@ def _turn_ended(ended: TurnEnded, turn: str, at: float) -> list[dict[str, Any]]:
     return [{"type": "error", **error}, complete | {"error": error}]
 
 
-def _token_count(last: Usage, total: Usage | None) -> dict[str, Any]:
+def _token_count(last: Usage, total: Usage | None, window: int | None) -> dict[str, Any]:
     info = {
         "total_token_usage": _usage(total or last),
         "last_token_usage": _usage(last),
-        "model_context_window": None,
+        "model_context_window": window,
     }
     return {"type": "token_count", "info": info, "rate_limits": None}
 

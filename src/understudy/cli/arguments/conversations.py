@@ -38,6 +38,11 @@ def add_conversations(commands: Commands) -> None:
     add_json(resume, "every event on a line as it comes")
     add_overrides(resume, "set a key of config.toml for this conversation, from here on")
 
+    compact = add(commands, "compact", "resume", "have the model sum up a conversation, to make room in its context")
+    compact.set_defaults(prompt="/compact", overrides=[], model=None)
+    compact.add_argument("id", metavar="ID", help=ID)
+    add_json(compact, "every event on a line as it comes")
+
 
 def add_transfer(commands: Commands) -> None:
     export = add(commands, "export", "transfer", "write a conversation to one file of JSON lines")
