@@ -131,3 +131,16 @@ def _run(program: str, cwd: Path, said: object = LIST_TOOLS) -> set[str]:
     assert end, f"the program did not say what it loaded: {done.stderr.decode()}"
     assert not rest
     return set(names.split("\n"))
+
+
+# The real program, until it asks a model.
+EXEC_THAT_ASKS = PROGRAM_THAT_ASKS.replace("os.dup2(taken, 0)", "").replace(
+    '"mcp-server"]', '"exec", "--json", "--skip-git-repo-check", "hello"]'
+)
+
+
+def test_exec_asks_a_model_before_what_people_tools_and_other_wires_need_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG)
+    loaded = _run(EXEC_THAT_ASKS, tmp_path) - _run(BARE, tmp_path)
+    assert loaded & (NOT_BEFORE_A_REQUEST | {"understudy.cli.commands", "understudy.servers.mcp"}) == set()
+    assert {"understudy.servers.exec_events", "understudy.models.responses"} <= loaded

@@ -80,7 +80,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
 
 def build_parser() -> Parser:
     parser = Parser(prog=program_name(), description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("--version", action="version", version=version_text())
+    parser.add_argument("-V", "--version", action="version", version=version_text())
     parser.set_defaults(act=None, help_of=parser)
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_exec(commands)

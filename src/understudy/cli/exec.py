@@ -65,10 +65,8 @@ def _run(request: Request) -> int:
 
     schema, budget, images = read_schema(request), read_budget(request), read_images(request)
     prompt = read_prompt(request)
-    import gc
-
-    gc.disable()  # nothing of what is imported is ever garbage
     import asyncio
+    import gc
 
     from understudy.cli.exec_run import Signals, run_task
     from understudy.servers.process import log_to_stderr, new_loop

@@ -24,9 +24,12 @@ def main() -> int:
 
             return serve()
         if words and (words[0] in ("exec", "e") or words[0].startswith("-")):
+            import gc
+
             from understudy.cli.exec_options import is_exec
 
             if is_exec(words):
+                gc.disable()  # nothing of what is imported is ever garbage
                 from understudy.cli.exec import run as run_exec
 
                 return run_exec(words)
