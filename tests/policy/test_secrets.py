@@ -40,6 +40,9 @@ def test_what_is_stored_of_a_configuration_has_no_secrets() -> None:
         "model_providers.other.http_headers": {"A": "b"},
         "model_providers.other.api_key": "x",
         "model_providers.other.name": "other",
+        "mcp_servers.other": {"command": "run", "env": {"PLAIN": "x"}},
+        "mcp_servers.third.env": {"PLAIN": "x"},
+        "mcp_servers.third.env.MORE": "x",
         "mcp_servers": {
             "keycloak": {
                 "command": "run",
@@ -68,11 +71,11 @@ def test_what_is_stored_of_a_configuration_has_no_secrets() -> None:
             }
         },
         "model_providers.other.name": "other",
+        "mcp_servers.other": {"command": "run"},
         "mcp_servers": {
             "keycloak": {
                 "command": "run",
                 "args": ["--token=[redacted]", "--api-key", "[redacted]", "--verbose", "plain", "postgres://u:[redacted]@h/d"],
-                "env": {"PLAIN": "1"},
                 "bearer_token_env_var": "VAR",
             }
         },

@@ -214,6 +214,8 @@ def read_item(item: dict[str, Any]) -> ModelItem | None:
             arguments = _text(item, "arguments") or ""
             call_id = _text(item, "call_id") or _text(item, "id") or new_call_id()
             name = _text(item, "name") or ""
+            if namespace := _text(item, "namespace"):  # how newer models name a tool of another server
+                name = f"{namespace}__{name}"
             return FunctionCall(name, arguments if arguments.strip() else "{}", call_id, id=_text(item, "id"))
         case "custom_tool_call" if item.get("status") != "incomplete":
             call_id = _text(item, "call_id") or _text(item, "id") or new_call_id()

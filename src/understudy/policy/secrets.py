@@ -56,7 +56,24 @@ def without_secrets(overrides: Mapping[str, Any]) -> dict[str, Any]:
     Keys may be dotted. The names of variables that hold secrets stay, so that going on later finds them again; numbers and
     switches stay as well (`model_max_output_tokens`).
     """
-    return {key: _without(value) for key, value in overrides.items() if not _is_secret(key, value)}
+    kept = {key: _without(value) for key, value in overrides.items() if not _is_secret(key, value) and not _is_server_env(key)}
+    return {key: _without_server_env(key, value) for key, value in kept.items()}
+
+
+def _is_server_env(key: str) -> bool:
+    """Variables for another server are for it alone, whatever they are called."""
+    parts = key.split(".")
+    return parts[0] == "mcp_servers" and "env" in parts[2:3]
+
+
+def _without_server_env(key: str, value: Any) -> Any:
+    parts = key.split(".")
+    if parts[0] != "mcp_servers" or len(parts) > 2 or not isinstance(value, dict):
+        return value
+    table = cast(dict[str, Any], value)
+    if len(parts) == 1:
+        return {name: _without_server_env(f"mcp_servers.{name.replace('.', '_')}", server) for name, server in table.items()}
+    return {name: item for name, item in table.items() if name != "env"}
 
 
 def _without(value: Any) -> Any:
