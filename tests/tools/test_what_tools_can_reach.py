@@ -115,8 +115,9 @@ def test_what_only_computes_is_no_attempt() -> None:
 def test_a_context_gives_judged_acts_and_nothing_else() -> None:
     """Whoever adds one shows in a test that it judges, asks and records before it acts."""
     public = {name for name in dir(ToolContext) if not name.startswith("_")}
-    acts = {"apply_patch", "read_file", "run_command", "show_plan"}
-    assert public == {*acts, "start_session", "write_input", "call_other_server", "use_resources"}
+    looking = {"list_files", "read_file", "read_lines", "search"}
+    running = {"run_command", "start_session", "write_input"}
+    assert public == {"apply_patch", "edit_file", "show_plan", *looking, *running, "call_other_server", "use_resources"}
     assert ToolContext.__slots__ == ("_call_id", "_host")
 
 
@@ -135,6 +136,8 @@ def test_only_the_context_uses_the_acts() -> None:
 TOUCH_FILES = {
     "registry.py": "reads our own descriptions",
     "acts/files.py": "reads what `places` has opened",
+    "acts/look_worker.py": "reads what `places` has opened, in a process of its own",
+    "acts/looking.py": "finds the conversation's own temporary folder, and starts that process",
     "acts/run_targets.py": "looks which folders are there, to find what a command may run",
     "acts/dependencies.py": "fingerprints what a command depends on, for the question",
     "acts/commands.py": "makes the conversation's own temporary folder",

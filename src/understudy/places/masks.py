@@ -33,6 +33,27 @@ class Masks:
             found.add((status.st_dev, status.st_ino))
         return found
 
+    def inner_identities(self) -> frozenset[Identity] | None:
+        """Of all files in masked folders; None where there are too many to look at."""
+        found: set[Identity] = set()
+        waiting = list(self.paths)
+        searched = 0
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        searched += 1
+                        if searched > _MOST_SEARCHED:
+                            return None
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        else:
+                            status = entry.stat(follow_symlinks=False)
+                            found.add((status.st_dev, status.st_ino))
+            except OSError:
+                continue  # a file, or nothing
+        return frozenset(found)
+
     def may_hold(self, status: os.stat_result) -> bool:
         """Whether a file with several names has, or may have, one of them in a masked folder."""
         if status.st_nlink < 2:

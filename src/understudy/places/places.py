@@ -9,8 +9,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from understudy.places.masks import Masks, MaskWatch
-from understudy.places.reading import open_for_model
+from understudy.places.reading import Limits, open_for_model
 from understudy.places.resolving import Place, is_within, look, resolve_places
+from understudy.places.unreadable import KERNEL, Unreadable
 from understudy.places.walking import open_pinned
 from understudy.protocol.records import Pin, Pins
 
@@ -61,9 +62,14 @@ class Places:
         """For the time that a command runs."""
         return MaskWatch(path for path in self.masks.paths if any(is_within(path, root) for root in self.roots))
 
-    def open_for_model(self, path: str) -> int:
+    def reading_limits(self, *hidden: str) -> Limits:
+        """What is not read for a model; `hidden`: more folders that it does not see, but for the roots in them."""
+        pins = {place.path: (place.device, place.inode) for place in self.pinned}
+        return Limits(self.masks, Unreadable((*KERNEL, *hidden), self.roots), pins)
+
+    def open_for_model(self, path: str, *hidden: str, base: str = "/") -> int:
         """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here."""
-        return open_for_model(path, self.masks)
+        return open_for_model(path, self.reading_limits(*hidden), base=base)
 
     def pins(self) -> Pins:
         """For the log. A path that no log can hold is pinned for this process only."""

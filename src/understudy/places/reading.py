@@ -7,32 +7,44 @@ nothing masked is read under whatever name, and nothing that is exchanged meanwh
 import errno
 import os
 import stat
+from collections.abc import Mapping
 
-from understudy.places.masks import Masks
+from understudy.places.masks import Identity, Masks
 from understudy.places.resolving import is_within
+from understudy.places.unreadable import Unreadable
 from understudy.places.walking import ANYTHING
 
 _MOST_LINKS = 40
 _MOST_FOLDERS = 256
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not hold us up
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not hold us up
 
 
 class NotForModels(Exception):
     """It is not to be given to a model. The text says why, for the log or the model."""
 
 
-def open_for_model(path: str, masks: Masks, *, within: str = "/") -> int:
+class Limits:
+    """What is not read for a model, besides what is no regular file."""
+
+    def __init__(self, masks: Masks, unreadable: Unreadable | None = None, pins: Mapping[str, Identity] | None = None) -> None:
+        """`pins`: what has to stand at these paths, by real path; an inode of 0 is not compared."""
+        self.masks = masks
+        self.unreadable = unreadable or Unreadable(())
+        self.pins = pins or {}
+
+
+def open_for_model(path: str, limits: Masks | Limits, *, within: str = "/", base: str = "/") -> int:
     """A regular file, opened for reading; the caller closes it. A link may lead to it, but not out of the folder `within`.
 
-    Raises `NotForModels`, or OSError for what cannot be opened.
+    `base`: a real folder in whose place the root of the path is. Raises `NotForModels`, or OSError for what cannot be opened.
     """
-    os.lstat(path)  # most that is looked for is not there: this tells so for a tenth of the walk's price
-    with _Walk(masks) as walk:
+    if base == "/":
+        os.lstat(path)  # most that is looked for is not there: this tells so for a tenth of the walk's price
+    with JudgedWalk(limits if isinstance(limits, Limits) else Limits(limits), base) as walk:
         walk.go(path)
         if not is_within(walk.path, within):
             raise NotForModels(f"{path} is a link to a place outside its project")
-        if (masked := masks.covering(walk.path)) is not None:
-            raise NotForModels(f"{path} is masked by {masked}")
+        walk.judge_place(path)
         return walk.open(path)
 
 
@@ -42,14 +54,18 @@ def read_for_model(path: str, masks: Masks, most: int, *, within: str = "/") -> 
         return file.read(most)
 
 
-class _Walk:
-    def __init__(self, masks: Masks) -> None:
-        self._masks = masks
-        self._hidden = masks.identities()
+class JudgedWalk:
+    """Opens a path name by name, so that what is judged is what was opened."""
+
+    def __init__(self, limits: Limits, base: str = "/") -> None:
+        self._limits = limits
+        self._hidden = limits.masks.identities()
+        self._base = base
+        self._in_base = base != "/"
         self._way: list[tuple[str, int]] = []
         self._links = 0
 
-    def __enter__(self) -> "_Walk":
+    def __enter__(self) -> "JudgedWalk":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,10 +76,15 @@ class _Walk:
     def path(self) -> str:
         return "/" + "/".join(name for name, _ in self._way[1:])
 
+    @property
+    def reached(self) -> int:
+        """What was walked to. It stays open as long as the walk."""
+        return self._way[-1][1]
+
     def go(self, path: str) -> None:
         """Walk to the absolute path, through the links on it."""
         pending = _names(path)
-        self._restart()
+        self._restart(self._base)
         while pending:
             name = pending.pop()
             if name == "..":
@@ -73,12 +94,21 @@ class _Walk:
             target = self._enter(name)
             if target is not None:
                 if target.startswith("/"):
-                    self._restart()
+                    self._in_base = False
+                    self._restart("/")
                 pending += _names(target)
 
-    def _restart(self) -> None:
+    def judge_place(self, path: str) -> None:
+        """Raises `NotForModels` for what was walked to. The base is our own, so only what lies elsewhere is judged by its path."""
+        device = os.fstat(self.reached).st_dev
+        if not self._in_base and (masked := self._limits.masks.covering(self.path)) is not None:
+            raise NotForModels(f"{path} is masked by {masked}")
+        if self._limits.unreadable.covers("/" if self._in_base else self.path, device):
+            raise NotForModels(f"{path} is not part of what a command could read, or belongs to the kernel")
+
+    def _restart(self, base: str) -> None:
         self.__exit__()
-        self._way.append(("", os.open("/", ANYTHING)))
+        self._way.append(("", os.open(base, ANYTHING)))
 
     def _enter(self, name: str) -> str | None:
         """One step. Where a link stands, nothing is entered, and its target returned."""
@@ -96,10 +126,16 @@ class _Walk:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
             self._way.append((name, found))
             found = -1
+            self._check_pin(status)
             return None
         finally:
             if found >= 0:
                 os.close(found)
+
+    def _check_pin(self, status: os.stat_result) -> None:
+        device, inode = self._limits.pins.get(self.path, (0, 0)) if self._limits.pins and not self._in_base else (0, 0)
+        if inode and (status.st_ino != inode or (device and status.st_dev != device)):
+            raise NotForModels(f"{self.path} is not what stood there when this conversation began")
 
     def _judge(self, status: os.stat_result, name: str) -> None:
         if (status.st_dev, status.st_ino) in self._hidden:
@@ -110,14 +146,15 @@ class _Walk:
         status = os.fstat(self._way[-1][1])
         if not stat.S_ISREG(status.st_mode):
             raise NotForModels(f"{path} is not a regular file")
-        descriptor = os.open(self._way[-1][0], _READ, dir_fd=self._way[-2][1])
+        descriptor = os.open(self._way[-1][0], READ, dir_fd=self._way[-2][1])
         try:
             opened = os.fstat(descriptor)
             if not os.path.samestat(opened, status):
                 raise NotForModels(f"{path} was replaced while it was read")
-            self._hidden = self._masks.identities()
+            masks = self._limits.masks
+            self._hidden = masks.identities()
             self._judge(opened, path)
-            if self._masks.may_hold(opened):
+            if masks.may_hold(opened):
                 raise NotForModels(f"{path} is, or may be, another name of a masked file")
         except BaseException:
             os.close(descriptor)

@@ -44,6 +44,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     default_timeout: float = 60.0  # seconds
     most_sessions: int = 16  # commands of a conversation that may run beyond their calls
     idle_seconds: float = 1800.0  # after which one of them is ended, if the model does not ask for it
+    output_tokens: int | None = None  # what a model is given of one output at most; None: our own measures
     state: str = ""  # our own folder, where conversations lock the folders that a command depends on; empty: they do not
 
 

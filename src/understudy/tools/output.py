@@ -11,6 +11,15 @@ LIVE_BYTES = 1024 * 1024
 DELTA_BYTES = 8 * 1024
 
 
+FILE_BYTES = 24 * 1024  # of what is read for a model, unless the user says otherwise
+BYTES_PER_TOKEN = 4
+
+
+def file_bytes(tokens: int | None) -> int:
+    """What a model is given of files at most; `tokens`: as configured."""
+    return FILE_BYTES if tokens is None else tokens * BYTES_PER_TOKEN
+
+
 class HeadTail:
     """Keeps at most `limit` bytes: the first half of it, and the last."""
 

@@ -31,6 +31,7 @@ class Entry(msgspec.Struct, frozen=True):
     module: str
     class_name: str
     spec: Callable[[Offer], ToolSpec | None]  # None: not offered
+    only_reads: bool = False  # it changes nothing and asks nobody, so several calls may run at once
 
 
 def _shell(offer: Offer) -> ToolSpec:
@@ -62,12 +63,32 @@ def _apply_patch(offer: Offer) -> ToolSpec:
     return ToolSpec("apply_patch", _text("apply_patch"), _PATCH, grammar=_file("apply_patch.lark"))
 
 
+def _read_file(offer: Offer) -> ToolSpec:
+    return ToolSpec("read_file", _text("read_file"), _READ)
+
+
+def _search(offer: Offer) -> ToolSpec:
+    return ToolSpec("search", _text("search"), _SEARCH)
+
+
+def _list_files(offer: Offer) -> ToolSpec:
+    return ToolSpec("list_files", _text("list_files"), _LIST)
+
+
+def _edit_file(offer: Offer) -> ToolSpec:
+    return ToolSpec("edit_file", _text("edit_file"), _EDIT)
+
+
 # Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
 TOOLS = (
     Entry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
     Entry(("exec_command",), "understudy.tools.exec_command", "ExecCommand", _exec_command),
     Entry(("write_stdin",), "understudy.tools.exec_command", "WriteStdin", _write_stdin),
     Entry(("update_plan",), "understudy.tools.plan", "UpdatePlan", _update_plan),
+    Entry(("read_file",), "understudy.tools.read_file", "ReadFile", _read_file, only_reads=True),
+    Entry(("search",), "understudy.tools.search", "Search", _search, only_reads=True),
+    Entry(("list_files",), "understudy.tools.list_files", "ListFiles", _list_files, only_reads=True),
+    Entry(("edit_file",), "understudy.tools.edit_file", "EditFile", _edit_file),
     Entry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
 )
 
@@ -171,3 +192,44 @@ _PLAN = _object(
     ["plan"],
 )
 _PATCH = _object({"input": _text_property("The whole patch, from *** Begin Patch to *** End Patch.")}, ["input"])
+_GLOB = _text_property("Only files that fit: `*.py`, `src/**/*.{ts,tsx}`, `!*.md`.")
+
+
+def _number(description: str) -> dict[str, Any]:
+    return {"type": "integer", "description": description}
+
+
+_READ = _object(
+    {
+        "path": _text_property("The file."),
+        "start_line": _number("First line, from 1."),
+        "end_line": _number("Last line, included."),
+    },
+    ["path"],
+)
+_SEARCH = _object(
+    {
+        "pattern": _text_property("Regular expression."),
+        "path": _text_property("Folder or file to search."),
+        "glob": _GLOB,
+        "max_results": _number("Default 100."),
+    },
+    ["pattern"],
+)
+_LIST = _object(
+    {
+        "path": _text_property("The folder."),
+        "glob": _GLOB,
+        "depth": _number("Levels of folders."),
+    },
+    [],
+)
+_EDIT = _object(
+    {
+        "path": _text_property("The file."),
+        "old_text": _text_property("What stands there now."),
+        "new_text": _text_property("What is to stand there."),
+        "replace_all": {"type": "boolean"},
+    },
+    ["path", "old_text", "new_text"],
+)

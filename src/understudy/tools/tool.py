@@ -57,6 +57,40 @@ class InputRequest(msgspec.Struct, frozen=True):
     most_tokens: int | None = None
 
 
+class SearchRequest(msgspec.Struct, frozen=True):
+    """Lines that the model looks for."""
+
+    pattern: str
+    path: str | None = None  # none: the working directory
+    glob: str | None = None
+    max_results: int | None = None
+
+
+class ListRequest(msgspec.Struct, frozen=True):
+    """Files that the model wants to know of."""
+
+    path: str | None = None
+    glob: str | None = None
+    depth: int | None = None  # none: as deep as there is room for
+
+
+class ReadRequest(msgspec.Struct, frozen=True):
+    """Lines of a file."""
+
+    path: str
+    start_line: int | None = None
+    end_line: int | None = None  # included
+
+
+class EditRequest(msgspec.Struct, frozen=True):
+    """A passage of a file, and what is to stand there instead."""
+
+    path: str
+    old_text: str
+    new_text: str
+    replace_all: bool | None = None
+
+
 class ToolContext:
     """What a tool can do, for one call of the model."""
 
@@ -89,6 +123,32 @@ class ToolContext:
         from understudy.tools.acts.patches import apply_patch
 
         return await apply_patch(self._host, self._call_id, patch, self._host.settings.cwd)
+
+    async def edit_file(self, request: EditRequest) -> ToolOutput:
+        """As a patch: judged, asked about where that is needed, recorded, all of it or nothing."""
+        from understudy.tools.acts.patches import edit_file
+        from understudy.tools.patch.replacing import ReplaceOperation
+
+        operation = ReplaceOperation(request.path, request.old_text, request.new_text, bool(request.replace_all))
+        return await edit_file(self._host, self._call_id, operation)
+
+    async def read_lines(self, request: ReadRequest) -> ToolOutput:
+        """Numbered lines of a file that the model may be given. Raises `ToolError` for what is masked or cannot be read."""
+        from understudy.tools.acts.files import read_lines
+
+        return await read_lines(self._host, self._call_id, request)
+
+    async def search(self, request: SearchRequest) -> ToolOutput:
+        """Lines that fit a pattern, in files that the model may be given. Raises `ToolError`."""
+        from understudy.tools.acts.looking import search
+
+        return await search(self._host, self._call_id, request)
+
+    async def list_files(self, request: ListRequest) -> ToolOutput:
+        """Files that the model may know of. Raises `ToolError`."""
+        from understudy.tools.acts.looking import list_files
+
+        return await list_files(self._host, self._call_id, request)
 
     async def read_file(self, path: str, most: int) -> bytes:
         """The first `most` bytes of a regular file that the model may be given. A relative path starts at the working directory.

@@ -2,29 +2,59 @@
 
 import asyncio
 import os
+from collections.abc import Callable
+from io import FileIO
+from typing import TypeVar
 
 from understudy.errors import ToolError
 from understudy.places.reading import NotForModels
+from understudy.tools.acts.looking import Spot, judge_reading
+from understudy.tools.acts.numbered_lines import LineRange, numbered
+from understudy.tools.acts.showing import shown
 from understudy.tools.host import ToolHost
+from understudy.tools.output import file_bytes
+from understudy.tools.tool import ReadRequest, ToolOutput
+
+T = TypeVar("T")
 
 
 async def read_file(host: ToolHost, path: str, most: int) -> bytes:
     """The head of a regular file. Raises `ToolError` with the reason, as the model is told it."""
-    if not path or "\0" in path:
-        raise ToolError(f"{path!r} is not a path")
-    places = host.settings.places
-    if (complaint := places.complaint()) is not None:
-        raise ToolError(f"nothing was read: {complaint}")
-    place = os.path.join(places.real(host.settings.cwd), path)
-    return await asyncio.to_thread(_read, host, place, path, most)  # it may lie on a slow disk, and others wait for the loop
+    return await _with_file(host, path, lambda file: _head(file, most))
 
 
-def _read(host: ToolHost, place: str, path: str, most: int) -> bytes:
+async def read_lines(host: ToolHost, call_id: str, request: ReadRequest) -> ToolOutput:
+    """Numbered, within what a model is given at most. Raises `ToolError`."""
+    return await shown(host, call_id, "read_file", request, _read_lines(host, request))
+
+
+async def _read_lines(host: ToolHost, request: ReadRequest) -> ToolOutput:
+    lines = LineRange(request.start_line or 1, request.end_line)
+    room = file_bytes(host.settings.output_tokens)
+    return ToolOutput(await _with_file(host, request.path, lambda file: numbered(file, lines, room)))
+
+
+async def _with_file(host: ToolHost, path: str, read: Callable[[FileIO], T]) -> T:
+    spot = Spot(host, path)
+    judge_reading(host, spot, path)
+    return await asyncio.to_thread(_read, host, spot, path, read)  # it may lie on a slow disk, and others wait for the loop
+
+
+def _read(host: ToolHost, spot: Spot, path: str, read: Callable[[FileIO], T]) -> T:
     try:
-        with open(host.settings.places.open_for_model(place), "rb") as file:
-            return file.read(most)
+        with open(host.settings.places.open_for_model(spot.path, *spot.hidden, base=spot.base), "rb", buffering=0) as file:
+            os.set_blocking(file.fileno(), True)
+            return read(file)
     except NotForModels as error:
         raise ToolError(f"{path} may not be read: {error}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ToolError(f"{path} cannot be read: {reason}") from None
+
+
+def _head(file: FileIO, most: int) -> bytes:
+    pieces: list[bytes] = []
+    while most > 0 and (piece := file.read(min(most, 1 << 20))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)

@@ -16,7 +16,8 @@ from understudy.tools.host import ToolHost
 from understudy.tools.output import model_text
 from understudy.tools.patch.door import Masked
 from understudy.tools.patch.placement import classify_targets
-from understudy.tools.patch.plan import PatchPlan, apply_plan, plan_patch
+from understudy.tools.patch.plan import PatchPlan, apply_plan, plan_patch, plan_replacement
+from understudy.tools.patch.replacing import ReplaceOperation
 from understudy.tools.tool import ToolOutput
 
 T = TypeVar("T")
@@ -30,10 +31,20 @@ LARGE_PATCH = 256 * 1024  # beyond this the event loop is not made to wait for i
 
 async def apply_patch(host: ToolHost, call_id: str, body: str, base: str) -> ToolOutput:
     large = len(body) > LARGE_PATCH
+    return await _change(host, call_id, large, lambda: plan_patch(body, base, host.settings.places))
+
+
+async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -> ToolOutput:
+    """A patch in all but its form: judged, asked about, recorded and shown as one."""
+    settings = host.settings
+    return await _change(host, call_id, True, lambda: plan_replacement(operation, settings.cwd, settings.places))
+
+
+async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[], PatchPlan]) -> ToolOutput:
     if (complaint := host.settings.places.complaint()) is not None:
         return ToolOutput(f"error: {complaint}", success=False)
     try:
-        plan = await _off_loop(large, lambda: plan_patch(body, base, host.settings.places))
+        plan = await _off_loop(large, planned)
     except Masked as error:
         return ToolOutput(f"patch rejected: {PROTECTED_REASON}: {error}", success=False)
     except PatchError as error:

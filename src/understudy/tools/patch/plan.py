@@ -3,6 +3,7 @@
 The operations are played in order over a picture of the files they name, so the plan holds the net effect on each path.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from .content import updated_text
 from .door import MAX_FILE_BYTES, Door, FileState, Masked
 from .grammar import AddOperation, DeleteOperation, Operation, UpdateOperation, parse_patch
 from .paths import Base, Spot, os_text, resolve_base
+from .replacing import ReplaceOperation, replaced_text
 from .unified import unified_diff
 
 MAX_TOTAL_BYTES = 256 * 1024 * 1024  # of the files a patch touches, held while it waits for approval
@@ -65,9 +67,18 @@ def plan_patch(body: str, base: str, places: Places | None = None) -> PatchPlan:
     patch = parse_patch(body)
     if not patch.operations:
         return PatchPlan({}, (), (), "", (), None)
+    return _plan(patch.operations, base, places)
+
+
+def plan_replacement(operation: ReplaceOperation, base: str, places: Places | None = None) -> PatchPlan:
+    """The same for a change by exact text. Raises `PatchError`."""
+    return _plan((operation,), base, places)
+
+
+def _plan(operations: Sequence[Operation | ReplaceOperation], base: str, places: Places | None) -> PatchPlan:
     with Door(places) as door:
         picture = _Picture(door, resolve_base(base, places), places)
-        for operation in patch.operations:
+        for operation in operations:
             picture.play(operation)
     return picture.plan()
 
@@ -101,8 +112,10 @@ class _Picture:
         self._read_bytes = 0
         self._failure: str | None = None
 
-    def play(self, operation: Operation) -> None:
+    def play(self, operation: Operation | ReplaceOperation) -> None:
         match operation:
+            case ReplaceOperation():
+                self._replace(operation)
             case AddOperation():
                 self._add(operation)
             case DeleteOperation():
@@ -135,6 +148,15 @@ class _Picture:
         if entry.before and entry.before.data is None:
             raise PatchError(f"Failed to read file to replace {spot.shown}: {_unread_reason(entry.before)}")
         entry.data = operation.content.encode()
+
+    def _replace(self, operation: ReplaceOperation) -> None:
+        """Where there is no file and nothing is to be replaced, one is added."""
+        spot = self._spot(operation.path)
+        if not operation.old_text and self._look(spot, "update", None) is None:
+            self._add(AddOperation(operation.path, operation.new_text))
+            return
+        entry = self._entry(spot, "update", None)
+        entry.data = replaced_text(_text(entry), operation, spot.shown).encode()
 
     def _delete(self, operation: DeleteOperation) -> None:
         spot = self._spot(operation.path)

@@ -1,0 +1,238 @@
+"""Searches or lists files in a process of its own. Run by `looking`, never imported by it.
+
+A pattern may backtrack for ever, a disk may hang, a tree may be without end: a process can be given limits and be killed, and the
+server goes on meanwhile. It is started with an empty environment, and judges every file that it opens like `places` does anywhere.
+"""
+
+import json
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+from understudy.places.masks import Masks
+from understudy.places.patterns import BadPattern, Glob
+from understudy.places.reading import Limits, NotForModels, open_for_model
+from understudy.places.tree import MOST_DEPTH, Tree
+from understudy.places.unreadable import Unreadable
+from understudy.tools.acts.matching_lines import FileText, line_matcher, shown_line
+
+T = TypeVar("T")
+
+CPU_SECONDS = 60
+FILE_SECONDS = 1.5  # of computing, for a pattern in one file
+MOST_SLOW = 2  # files in which a pattern may take longer than that
+MEMORY = 2 * 1024 * 1024 * 1024
+MOST_FILE_BYTES = 32 * 1024 * 1024
+MOST_LISTED = 200_000
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    signal.signal(signal.SIGVTALRM, _give_up)
+    job = json.load(sys.stdin)
+    try:
+        said = _Look(job).run()
+    except (NotForModels, BadPattern) as error:
+        said = {"error": str(error)}
+    except (OSError, ValueError) as error:
+        said = {"error": error.strerror or str(error) if isinstance(error, OSError) else str(error)}
+    sys.stdout.write(json.dumps(said))
+
+
+class _Look:
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._job = job
+        self._limits = Limits(Masks(job["masks"]), Unreadable(job["unreadable"], job["roots"]), _pins(job["pins"]))
+        self._glob = Glob(job["glob"])
+        self._deadline = time.monotonic() + job["seconds"]
+        self._lines: list[str] = []
+        self._room: int = job["bytes"]
+        self.notes: list[str] = []
+
+    def run(self) -> dict[str, Any]:
+        done = self._search if self._job["do"] == "search" else self._list
+        done()
+        return {"lines": self._lines, "notes": self.notes}
+
+    def _tree(self) -> Tree:
+        depth = self._job["depth"] or MOST_DEPTH
+        return Tree(self._limits, with_hidden=self._glob.names_hidden, depth=depth, may_read=_may_read(self._job["project"]))
+
+    def _late(self) -> bool:
+        if time.monotonic() < self._deadline:
+            return False
+        self.notes.append(f"stopped after {self._job['seconds']} seconds; there may be more: narrow `path` or `glob`")
+        return True
+
+    def _say(self, line: str) -> bool:
+        """False where there is no more room."""
+        self._room -= len(line.encode("utf-8", "replace")) + 1
+        if self._room < 0:
+            return False
+        self._lines.append(line)
+        return True
+
+    def _shown(self, path: str) -> str:
+        """As the model can use it again; an empty path is the start itself."""
+        return self._job["shown"] + path if path else self._job["shown"].rstrip("/")
+
+    # -- search
+
+    def _search(self) -> None:
+        matches = line_matcher(self._job["pattern"])
+        most = self._job["max_results"]
+        count = large = 0
+        slow: list[str] = []
+        for path, text, may_show in self._texts():
+            large += text.cut
+            judged = False
+            try:
+                for number, line, at in _in_time(matches(text.text)):
+                    judged = judged or may_show()
+                    if not judged:
+                        break
+                    if count >= most or not self._say(f"{self._shown(path)}:{number}:{shown_line(line, at)}"):
+                        self.notes.append(f"{count} matches are shown, there are more: narrow `pattern`, `path` or `glob`")
+                        return
+                    count += 1
+            except _TooSlow:
+                slow.append(self._shown(path))
+            if len(slow) >= MOST_SLOW or self._late():
+                break
+        if slow:
+            self.notes.append(f"the pattern takes too long in {', '.join(slow)}: simplify it; there may be more matches")
+        if large:
+            self.notes.append(f"of {large} large files only the first {MOST_FILE_BYTES >> 20} MiB were searched")
+        if not count and not slow:
+            self.notes.append("no matches")
+
+    def _texts(self) -> Iterator[tuple[str, FileText, Callable[[], bool]]]:
+        """The files that hold text, by their path below the start; only the start itself may be named without a walk."""
+        base = self._job["base"]
+        try:
+            descriptor = open_for_model(self._job["path"], self._limits, base=base)
+        except NotForModels:
+            tree = self._tree()
+            for found in tree.walk(self._job["path"], base):
+                if found.is_folder or not self._glob.fits(found.path):
+                    continue
+                descriptor = tree.open_file(found)
+                if descriptor < 0:
+                    continue
+                with open(descriptor, "rb", buffering=0) as file:
+                    text = FileText.read(file, MOST_FILE_BYTES)
+                    if text is not None:
+                        yield found.path, text, partial(tree.may_show, descriptor)
+                if self._late():
+                    return
+            if tree.cut:
+                self.notes.append("there are more files than were looked at: narrow `path`")
+        else:
+            with open(descriptor, "rb", buffering=0) as file:
+                text = FileText.read(file, MOST_FILE_BYTES)
+            if text is None:
+                self.notes.append("it is a binary file, which is not searched")
+            else:
+                yield "", text, lambda: True
+
+    # -- list
+
+    def _list(self) -> None:
+        tree = self._tree()
+        found: list[tuple[str, bool, int]] = []
+        for each in tree.walk(self._job["path"], self._job["base"]):
+            if len(found) >= MOST_LISTED or self._late():
+                tree.cut = True
+                break
+            if self._job["glob"]:
+                if not each.is_folder and self._glob.fits(each.path):
+                    found.append((self._shown(each.path), False, each.depth))
+            else:
+                found.append((self._shown(each.path), each.is_folder, each.depth))
+        if self._job["glob"]:
+            self._say_all([path for path, _, _ in found], "narrow `path` or `glob`")
+        else:
+            self._say_tree(found)
+        if tree.cut:
+            self.notes.append("there are more files than were looked at: narrow `path`")
+        if tree.unread:
+            self.notes.append(f"{tree.unread} folders cannot be read")
+        if not found:
+            self.notes.append("no files")
+
+    def _say_tree(self, found: list[tuple[str, bool, int]]) -> None:
+        """As many levels as there is room for; a folder below which nothing is shown says how much there is."""
+        sizes: dict[int, int] = {}
+        for path, _, depth in found:
+            sizes[depth] = sizes.get(depth, 0) + len(path.encode("utf-8", "replace")) + 16
+        level, used = 1, sizes.get(1, 0)
+        while level + 1 in sizes and used + sizes[level + 1] <= self._room:
+            level += 1
+            used += sizes[level]
+        below = _count_below(found, level, self._job["shown"].count("/"))
+        deepest = max(sizes, default=0)
+        shown = [(path, is_folder, below.get(path, 0)) for path, is_folder, depth in found if depth <= level]
+        lines = [_listed(*each) for each in shown]
+        self._say_all(lines, "narrow `path`, or give a `glob`")
+        if level < deepest:
+            self.notes.append(f"{level} of {deepest} levels are shown: give `path` to see more of a folder")
+
+    def _say_all(self, lines: list[str], advice: str) -> None:
+        for index, line in enumerate(lines):
+            if not self._say(line):
+                self.notes.append(f"{index} of {len(lines)} are shown: {advice}")
+                return
+
+
+def _listed(path: str, is_folder: bool, below: int) -> str:
+    return f"{path}/" + (f" ({below} files)" if below else "") if is_folder else path
+
+
+def _count_below(found: list[tuple[str, bool, int]], level: int, above: int) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for path, is_folder, depth in found:
+        if depth > level and not is_folder:
+            top = "/".join(path.split("/")[: above + level])
+            counts[top] = counts.get(top, 0) + 1
+    return counts
+
+
+class _TooSlow(Exception):
+    """The pattern has used up the time that it has for one file."""
+
+
+def _give_up(*_: object) -> None:
+    raise _TooSlow
+
+
+def _in_time(found: "Iterator[T]") -> "Iterator[T]":
+    """Raises `_TooSlow`. Matching looks for signals as it goes along, so a timer can end it."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, FILE_SECONDS)
+    try:
+        yield from found
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _pins(given: dict[str, list[int]]) -> dict[str, tuple[int, int]]:
+    return {path: (device, inode) for path, (device, inode) in given.items()}
+
+
+def _may_read(project: list[str] | None) -> Callable[[str], bool]:
+    """Under `untrusted` only what a harmless command could read unasked."""
+    if project is None:
+        return lambda _: True
+    from understudy.policy.readable import may_read
+
+    roots = tuple(project)
+    return lambda path: may_read(path, "/", roots)
+
+
+if __name__ == "__main__":
+    main()

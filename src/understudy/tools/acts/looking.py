@@ -1,0 +1,146 @@
+"""Searching and listing files for a model, in a process of its own with limits: neither a pattern nor a disk holds us up."""
+
+import asyncio
+import json
+import logging
+import os
+import posixpath
+import sys
+from typing import Any
+
+from understudy.errors import ToolError
+from understudy.places.unreadable import KERNEL
+from understudy.protocol.encodable import visible
+from understudy.tools.acts.showing import shown
+from understudy.tools.host import ToolHost
+from understudy.tools.output import file_bytes
+from understudy.tools.tool import ListRequest, SearchRequest, ToolOutput
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 15.0  # for one look; the process stops by itself and tells what it found
+PATIENCE = 5.0  # more, after which it is killed
+DEFAULT_RESULTS = 100
+MOST_RESULTS = 1000
+_MACHINE_TMP = "/tmp"
+
+
+class Spot:
+    """Where a path of the model's leads: like a command, it sees the conversation's own folder as /tmp."""
+
+    def __init__(self, host: ToolHost, written: str) -> None:
+        """Raises `ToolError` for what is no path, or while the places are not what the conversation began with."""
+        if not written or "\0" in written:
+            raise ToolError(f"{written!r} is not a path")
+        settings = host.settings
+        if (complaint := settings.places.complaint()) is not None:
+            raise ToolError(f"nothing was read: {complaint}")
+        self.path = os.path.join(settings.places.real(settings.cwd), _spelled(settings.places.pinned, written))
+        self.base = "/"
+        self.hidden: tuple[str, ...] = ()
+        containment = settings.containment
+        roots = settings.places.roots
+        if containment is not None and containment.private_tmp and _MACHINE_TMP not in roots:
+            self.hidden = (_MACHINE_TMP,)
+            normal = posixpath.normpath(self.path)
+            if _is_in(normal, _MACHINE_TMP) and not any(_is_in(normal, root) for root in roots):
+                os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
+                self.base = os.path.realpath(containment.private_tmp)
+                self.path = normal[len(_MACHINE_TMP) :] or "/"
+
+
+def judge_reading(host: ToolHost, spot: Spot, written: str) -> None:
+    """Raises `ToolError` under `untrusted` for what a harmless command could not read unasked."""
+    settings = host.settings
+    if settings.approval_policy != "untrusted":
+        return
+    from understudy.policy.readable import may_read
+
+    if spot.base != "/" or not all(may_read(path, "/", settings.roots) for path in {spot.path, os.path.realpath(spot.path)}):
+        raise ToolError(
+            f"{written} may not be read without a question under the approval policy `untrusted`: read it with a command, about"
+            " which the user is asked"
+        )
+
+
+async def search(host: ToolHost, call_id: str, request: SearchRequest) -> ToolOutput:
+    """Raises `ToolError` with the reason, as the model is told it."""
+    most = min(max(request.max_results or DEFAULT_RESULTS, 1), MOST_RESULTS)
+    more = {"do": "search", "pattern": request.pattern, "max_results": most, "depth": 0}
+    return await shown(host, call_id, "search", request, _look(host, request.path or ".", request.glob, more))
+
+
+async def list_files(host: ToolHost, call_id: str, request: ListRequest) -> ToolOutput:
+    more = {"do": "list", "depth": max(request.depth or 0, 0)}
+    return await shown(host, call_id, "list_files", request, _look(host, request.path or ".", request.glob, more))
+
+
+async def _look(host: ToolHost, path: str, glob: str | None, more: dict[str, Any]) -> ToolOutput:
+    spot = Spot(host, path)
+    judge_reading(host, spot, path)
+    settings = host.settings
+    places = settings.places
+    job = {
+        **more,
+        "path": spot.path,
+        "base": spot.base,
+        "shown": _shown(path),
+        "glob": glob,
+        "seconds": SECONDS,
+        "bytes": file_bytes(settings.output_tokens),
+        "masks": places.masks.paths,
+        "unreadable": (*KERNEL, *spot.hidden),
+        "roots": places.roots,
+        "pins": {place.path: (place.device, place.inode) for place in places.pinned},
+        "project": settings.roots if settings.approval_policy == "untrusted" else None,
+    }
+    said = await _ask_worker(job)
+    if "error" in said:
+        raise ToolError(visible(f"{path}: {said['error']}"))
+    notes = [f"[{note}]" for note in said["notes"]]
+    return ToolOutput(visible("\n".join((*said["lines"], *notes))))
+
+
+async def _ask_worker(job: dict[str, Any]) -> dict[str, Any]:
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-X", "utf8", "-m", "understudy.tools.acts.look_worker"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={},
+        cwd="/",
+        start_new_session=True,  # a Ctrl-C at the terminal is for us
+    )
+    try:
+        async with asyncio.timeout(SECONDS + PATIENCE):
+            out, err = await worker.communicate(json.dumps(job).encode())
+    except TimeoutError:
+        raise ToolError(f"nothing was found within {SECONDS:.0f} seconds: simplify `pattern`, or narrow `path` or `glob`") from None
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+    if worker.returncode == 0:
+        return json.loads(out)
+    logger.error("looking for files failed: %s", err.decode(errors="replace")[-2000:])
+    raise ToolError("looking for files took too much time or memory: simplify `pattern`, or narrow `path` or `glob`")
+
+
+def _shown(path: str) -> str:
+    """What goes before the paths that are told: as the model wrote it, so that it can be used again."""
+    plain = path.rstrip("/")
+    while plain.startswith("./"):
+        plain = plain[2:].lstrip("/")
+    return "" if plain in ("", ".") and not path.startswith("/") else f"{plain}/"
+
+
+def _spelled(pinned: Any, written: str) -> str:
+    """A folder that the user chose by a link may be written as they spell it."""
+    for place in pinned:
+        if place.spelled != place.path and _is_in(written, place.spelled):
+            return place.path + written[len(place.spelled) :]
+    return written
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
