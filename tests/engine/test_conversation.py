@@ -12,6 +12,8 @@ import pytest
 from tests.support.playbook import Playbook
 from tests.support.suspending_log import SuspendingLog
 from understudy.errors import BadRequest, UnknownConversation
+from understudy.protocol.callers import LOCAL
+from understudy.protocol.ops import Resume
 from understudy.store.log import Store
 from understudy.store.opening import open_store
 from understudy.testing import HOLD, call, deltas, hang, say, status
@@ -220,3 +222,7 @@ async def test_deleting_ends_the_turn_and_refuses_what_comes_afterwards(tmp_path
         assert play.told == ["the conversation was deleted"]
         with pytest.raises(UnknownConversation):
             await play.send("2")
+        with pytest.raises(UnknownConversation):
+            await play.handle.submit(Resume())
+        with pytest.raises(UnknownConversation):
+            await play.engine.fork(LOCAL, play.handle.id)

@@ -50,8 +50,8 @@ async def fork(
 
 def _end(entries: Sequence[Entry], message_id: str | None, turn: str | None) -> int:
     if message_id is not None:
-        end = State.read(entries).message_ends.get(message_id)
-        if end is None:
+        end = State.read(entries).message_ends.get(message_id, 0)
+        if not any(entry.seq == end and isinstance(entry.record, TurnEnded) for entry in entries):
             raise BadRequest(f"no turn that is over has read message {message_id}: a conversation is forked at the end of a turn")
         return end
     path = entries if turn is not None else path_to(entries)
