@@ -1,4 +1,5 @@
 """`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`: how our costs grow;
+`bytes`: what is sent to the model, beside codex and opencode;
 `profile`: where our time goes; `plots`: the pictures and tables of docs/performance.md."""
 
 import argparse
@@ -7,10 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.bytes_sent.agents import codex, opencode
+from benchmarks.bytes_sent.agents import ours as our_agent
+from benchmarks.bytes_sent.run import run_bytes
 from benchmarks.growth.run import CURVES, run_growth
 from benchmarks.measures import MEASURES
 from benchmarks.model.process import REPOSITORY, Model, measure_ceiling
-from benchmarks.peers import default_folder, find_peers
+from benchmarks.peers import LAST_VERSION, OPENCODE_VERSION, default_folder, find_last_codex, find_opencode, find_peers
 from benchmarks.plots import draw
 from benchmarks.profiling.run import KINDS, run_profiles
 from benchmarks.report import machine, print_report, save
@@ -44,6 +48,10 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--flames", type=Path, default=RESULTS, metavar="FOLDER", help="where the flame graphs go (%(default)s)")
     _add_common_options(profile)
     profile.set_defaults(act=_run_profiles)
+    sent = commands.add_parser("bytes", help="bytes sent to the model for the same tasks, beside codex and opencode from npm")
+    sent.add_argument("--peers", type=Path, default=default_folder(), help="where the peers are, or are put (%(default)s)")
+    sent.add_argument("--json", type=Path, metavar="FILE", help="where the samples go (a new file under benchmarks/results)")
+    sent.set_defaults(act=_run_bytes)
     plots = commands.add_parser("plots", help="draw docs/performance from saved samples")
     plots.add_argument("--compare", type=Path, metavar="FILE", help="samples of a comparison (the newest)")
     plots.add_argument("--growth", type=Path, metavar="FILE", help="samples of the growth curves (the newest)")
@@ -76,6 +84,15 @@ def _run_growth(options: argparse.Namespace) -> int:
 
 def _run_profiles(options: argparse.Namespace) -> int:
     return run_profiles(_ours(options)[0], options.only or list(KINDS), options.scale, options.py_spy, options.flames)
+
+
+def _run_bytes(options: argparse.Namespace) -> int:
+    try:
+        theirs = codex(find_last_codex(options.peers), LAST_VERSION), opencode(find_opencode(options.peers), OPENCODE_VERSION)
+    except RuntimeError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    return run_bytes([theirs[0], our_agent("responses"), theirs[1], our_agent("chat")], _results_file(options, "bytes"))
 
 
 def _draw(options: argparse.Namespace) -> int:

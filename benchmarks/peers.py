@@ -10,6 +10,7 @@ from benchmarks.servers import ServerSpec, last, seed
 
 INSTALL_SECONDS = 600
 SEED_VERSION, LAST_VERSION = "0.20.0", "0.153.4"
+OPENCODE_VERSION = "1.18.33"
 
 
 def default_folder() -> Path:
@@ -25,10 +26,29 @@ def find_peers(folder: Path) -> list[ServerSpec]:
     ]
 
 
+def find_last_codex(folder: Path) -> Path:
+    """Its program, installed where it is not there yet. Raises `RuntimeError`, like `find_peers`."""
+    return _binary(folder / LAST_VERSION, LAST_VERSION, "codex")
+
+
+def find_opencode(folder: Path) -> Path:
+    """The same for opencode, which has no part in the other comparisons."""
+    place = folder / f"opencode-{OPENCODE_VERSION}"
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    program = place / "node_modules" / f"opencode-linux-{machine}" / "bin" / "opencode"
+    if not program.exists():
+        _install(place, f"opencode-ai@{OPENCODE_VERSION}")
+    if not program.exists():
+        raise RuntimeError(
+            f"no program for this machine ({platform.machine()}) in opencode-ai@{OPENCODE_VERSION}, looked for {program}"
+        )
+    return program
+
+
 def _binary(folder: Path, version: str, pattern: str) -> Path:
     found = _search(folder, pattern)
     if found is None:
-        _install(folder, version)
+        _install(folder, f"@openai/codex@{version}")
         found = _search(folder, pattern)
     if found is None:
         raise RuntimeError(f"no program for this machine ({platform.machine()}) in @openai/codex@{version}, looked in {folder}")
@@ -49,13 +69,13 @@ def _is_native(path: Path) -> bool:
         return file.read(4) == b"\x7fELF"
 
 
-def _install(folder: Path, version: str) -> None:
+def _install(folder: Path, package: str) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise RuntimeError("npm is needed to install the peers, and is not on the PATH")
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"installing @openai/codex@{version} into {folder}", flush=True)
-    command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", f"@openai/codex@{version}"]
+    print(f"installing {package} into {folder}", flush=True)
+    command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", package]
     done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"npm could not install @openai/codex@{version}: {done.stderr.strip()[-500:]}")
+        raise RuntimeError(f"npm could not install {package}: {done.stderr.strip()[-500:]}")
