@@ -14,6 +14,7 @@ from understudy.config.load import BY_ARGUMENT, Configs
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
 from understudy.config.schema import Tree
+from understudy.engine.chosen import fields_of, unpinned
 from understudy.engine.commands import Commands
 from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.conversation import Conversation
@@ -215,7 +216,7 @@ class Engine:
         return msgspec.structs.replace(message, overrides=stored, pins=pins)
 
     def with_changes(self, conversation: Conversation, overrides: Overrides) -> Overrides:
-        return merge(_unpinned(conversation.state.overrides, overrides), overrides)
+        return merge(unpinned(conversation.state.overrides, overrides), overrides)
 
     def watch(self, conversation: Conversation) -> None:
         """A viewer has come."""
@@ -370,7 +371,7 @@ class Engine:
             plain = without_secrets(stored.config)
             if plain != stored.config:
                 self._secret_overrides[conversation_id] = Overrides(config=stored.config)
-            stored = merge(Overrides(config=plain), Overrides(**{**_fields(stored), "config": None}))
+            stored = merge(Overrides(config=plain), Overrides(**{**fields_of(stored), "config": None}))
         return stored
 
     # -- ending
@@ -394,18 +395,3 @@ class Engine:
         self._setups.finish_notifying()
         if self._in_memory is not None:
             self._in_memory.close()
-
-
-def _unpinned(before: Overrides, after: Overrides) -> Overrides:
-    """A profile or a `config` key chosen now counts, though the same thing was written down by name at the start."""
-    keys = set(after.config or {})
-    everything = after.profile is not None
-    fields = _fields(before)
-    for name, key in (("model", "model"), ("approval_policy", "approval_policy"), ("sandbox", "sandbox_mode")):
-        if everything or key in keys:
-            fields[name] = None
-    return Overrides(**fields)
-
-
-def _fields(overrides: Overrides) -> dict[str, Any]:
-    return {name: getattr(overrides, name) for name in Overrides.__struct_fields__}
