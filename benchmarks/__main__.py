@@ -14,7 +14,15 @@ from benchmarks.bytes_sent.run import run_bytes
 from benchmarks.growth.run import CURVES, run_growth
 from benchmarks.measures import MEASURES
 from benchmarks.model.process import REPOSITORY, Model, measure_ceiling
-from benchmarks.peers import LAST_VERSION, OPENCODE_VERSION, default_folder, find_last_codex, find_opencode, find_peers
+from benchmarks.peers import (
+    LAST_VERSION,
+    OPENCODE_VERSION,
+    default_folder,
+    find_exec_peers,
+    find_last_codex,
+    find_opencode,
+    find_peers,
+)
 from benchmarks.plots import draw
 from benchmarks.profiling.run import KINDS, run_profiles
 from benchmarks.report import machine, print_report, save
@@ -111,7 +119,7 @@ def _run_ours(options: argparse.Namespace) -> int:
 
 def _run_compared(options: argparse.Namespace) -> int:
     try:
-        peers = find_peers(options.peers)
+        peers = find_exec_peers(options.peers) if options.only == ["exec"] else find_peers(options.peers)
     except RuntimeError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
@@ -119,7 +127,8 @@ def _run_compared(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, peers: list[ServerSpec]) -> int:
-    chosen = [measure for measure in MEASURES if not options.only or measure.name in options.only]
+    wanted = options.only or [measure.name for measure in MEASURES if not peers or measure.name != "exec"]  # it has its own peer
+    chosen = [measure for measure in MEASURES if measure.name in wanted]
     before = machine()
     with Model() as model:
         ceiling = measure_ceiling(model)

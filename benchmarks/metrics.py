@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 SEED, LAST = "codex 0.20.0", "codex 0.153.4"
+NEWEST = "codex 0.166.0"  # which has no server any more: for `exec`
 
 
 @dataclass(frozen=True)
@@ -56,5 +57,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("lost", "replies lost with an instant model", "lost", (Target("<=", 0),), total=True),
     Metric("lost_of", "... of so many", "replies", total=True),
     Metric("lost_single", "replies lost in single turns", "lost", total=True),
+    Metric("exec_started", "`exec`: spawn -> thread.started", "ms", (Target("<=", 1.0, NEWEST),)),
+    Metric("exec_turn", "`exec`: whole run of an instant turn", "ms", (Target("<=", 1.0, NEWEST),)),
+    Metric("exec_deltas", "`exec`: whole run with 10,000 deltas", "ms", (Target("<=", 1.0, NEWEST),)),
+    Metric("exec_memory", "`exec`: largest size of the process", "MB", (Target("<=", 1.0, NEWEST),)),
     Metric("stream_lines", "lines sent for each delta", "lines"),
 )

@@ -6,10 +6,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from benchmarks.servers import ServerSpec, last, seed
+from benchmarks.servers import ServerSpec, last, newest, seed
 
 INSTALL_SECONDS = 600
-SEED_VERSION, LAST_VERSION = "0.20.0", "0.153.4"
+SEED_VERSION, LAST_VERSION, NEWEST_VERSION = "0.20.0", "0.153.4", "0.166.0"
 OPENCODE_VERSION = "1.18.33"
 
 
@@ -43,6 +43,11 @@ def find_opencode(folder: Path) -> Path:
             f"no program for this machine ({platform.machine()}) in opencode-ai@{OPENCODE_VERSION}, looked for {program}"
         )
     return program
+
+
+def find_exec_peers(folder: Path) -> list[ServerSpec]:
+    """The same for `exec`."""
+    return [newest(_binary(folder / NEWEST_VERSION, NEWEST_VERSION, "codex"))]
 
 
 def _binary(folder: Path, version: str, pattern: str) -> Path:

@@ -47,6 +47,11 @@ def seed(binary: Path) -> ServerSpec:
     return ServerSpec("codex 0.20.0", (str(binary), "mcp"), session_key="sessionId")
 
 
+def newest(binary: Path) -> ServerSpec:
+    """For `exec` only."""
+    return ServerSpec("codex 0.166.0", (str(binary),), dialect="modern", provider="supports_websockets = false")
+
+
 def last(binary: Path) -> ServerSpec:
     return ServerSpec(
         "codex 0.153.4",

@@ -3,6 +3,7 @@
 from benchmarks.bench import Measure
 from benchmarks.measures.cancelling import cancelling
 from benchmarks.measures.crowds import crowd_of_50, crowd_of_200, instant_replies
+from benchmarks.measures.executing import executing
 from benchmarks.measures.memory import idle_memory
 from benchmarks.measures.output import flood
 from benchmarks.measures.starting import starting
@@ -22,4 +23,5 @@ MEASURES: tuple[Measure, ...] = (
     Measure("crowd-200", crowd_of_200, 2),
     Measure("flood", flood, 2),
     Measure("instant-replies", instant_replies, 1),
+    Measure("exec", executing, 5),
 )
