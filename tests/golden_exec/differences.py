@@ -201,14 +201,9 @@ COMMON = [
     differs("an image goes along without words about its file", images_without_words),
 ]
 
-OTHER_TOOLS = "needs tools of other servers"
 SESSIONS = "needs commands that outlive the answer that began them"
 
 PLAYED_LATER = {
-    "mcp_ok": OTHER_TOOLS,
-    "mcp_server_dead": OTHER_TOOLS,
-    "mcp_server_required_dead": OTHER_TOOLS,
-    "human_plan_mcp": OTHER_TOOLS,
     "command_background": SESSIONS,
     "command_left_running": SESSIONS,
     "review": "needs `exec review`",
@@ -313,6 +308,21 @@ TABLE: dict[str, list[Difference]] = {
     "last_message": [
         differs("an answer that cannot be written is a failure", at(2, ends(1))),
         differs("the second run is for a person, and no event names its thread", at(2, thread_of(2))),
+    ],
+    "mcp_server_required_dead": [
+        differs(
+            "a server that has to be there is missed when the turn begins, which fails",
+            at(
+                0,
+                lambda step: step["stdout"].extend(
+                    [
+                        {"type": "thread.started", "thread_id": "<uuid-1>"},
+                        {"type": "turn.started"},
+                        *failed_by("required MCP servers failed to start: dead"),
+                    ]
+                ),
+            ),
+        ),
     ],
     "no_server": [
         differs(

@@ -83,7 +83,8 @@ class Names:
             self.ids[f"<uuid-{len(self.ids) + 1}>"] = thread
 
     def _places(self) -> list[tuple[str, str]]:
-        places = [("<CWD>", str(self.cwd)), ("<HOME>", str(self.home)), ("<BASE>", str(self.base))]
+        places = [("<python>", sys.executable), ("<tiny_mcp>", str(Path(golden.__file__).parent / "tiny_mcp.py"))]
+        places += [("<CWD>", str(self.cwd)), ("<HOME>", str(self.home)), ("<BASE>", str(self.base))]
         return [*places, ("127.0.0.1:<port>", f"127.0.0.1:{self.port}")] if self.port else places
 
     def _id(self, name: str) -> str:
@@ -111,7 +112,6 @@ def _set_up(recording: Json, names_: Names) -> None:
         _write(names_.cwd / path, text)
     for path, text in setup.get("home_files", {}).items():
         _write(names_.home / path, text)
-    (names_.cwd.parent / "tiny_mcp.py").write_text((Path(golden.__file__).parent / "tiny_mcp.py").read_text())
     if setup["git"]:
         git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "first"]):
@@ -136,7 +136,7 @@ async def _play_step(step: Json, recording: Json, names_: Names) -> PlayedStep:
     answers = _Answers(step.get("model", []), names_)
     async with ScriptedModel(answers) as model:
         names_.port = model.port if "model" in step else 9  # where nobody listens
-        config = names_.fill(recording["setup"]["config"]).replace("python3", sys.executable)
+        config = names_.fill(recording["setup"]["config"])
         (names_.home / ".codex" / "config.toml").write_text(config)
         argv = [sys.executable, "-m", "understudy", *names_.fill(step["argv"])[1:]]
         env = CodexHome(names_.home / ".codex").environment({"TMPDIR": "", **names_.fill(step.get("env", {}))})
