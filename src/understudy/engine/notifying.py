@@ -77,7 +77,7 @@ def argument_for(turn: CompletedTurn, hide: Callable[[str], str] = lambda text: 
             if size > MOST_BYTES:
                 break
             inputs.appendleft(cut)
-        if inputs or not turn.inputs:
+        if inputs or (not turn.inputs and size <= MOST_BYTES):
             return _encode(_payload(turn, list(inputs), answer))
         most //= 2
 
