@@ -131,6 +131,14 @@ async def _(stage: Stage) -> None:
         assert len((await stage.turn(script, model_context_window=window)).received) == requests
 
 
+@shows("tool_output_token_limit")
+async def _(stage: Stage) -> None:
+    for tokens, most in ((50, 200), (5000, 20_000)):
+        seen = await stage.turn([call("shell", command=["seq", "100000"]), say("x")], tool_output_token_limit=tokens)
+        assert most / 2 < len(seen.output) < most + 100
+        assert "omitted" in seen.output
+
+
 @shows("model_auto_compact_token_limit", "compact_prompt")
 async def _(stage: Stage) -> None:
     script = [replace(call("shell", command=["true"]), usage=(490, 10)), say("THE SUM"), say("x")]

@@ -22,7 +22,8 @@ _MCP_SERVER = _names("""
     default_tools_approval_mode supports_parallel_tool_calls
 """) | {"tools": {"*": _names("approval_mode")}}
 _USED = _names("""
-    model model_provider model_context_window model_auto_compact_token_limit model_reasoning_effort model_reasoning_summary
+    model model_provider model_context_window model_auto_compact_token_limit tool_output_token_limit
+    model_reasoning_effort model_reasoning_summary
     model_supports_reasoning_summaries model_verbosity approval_policy sandbox_mode disable_response_storage
     notify project_doc_max_bytes profile hide_agent_reasoning show_raw_agent_reasoning openai_base_url
     experimental_instructions_file developer_instructions compact_prompt

@@ -200,6 +200,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         model_verbosity=read.choice("model_verbosity", _VERBOSITIES),
         model_context_window=_read_tokens(read, "model_context_window"),
         model_auto_compact_token_limit=_read_tokens(read, "model_auto_compact_token_limit"),
+        tool_output_token_limit=_read_tokens(read, "tool_output_token_limit"),
         approval_policy=overrides.approval_policy
         or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
         sandbox=read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env),

@@ -49,6 +49,7 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
         places=places_of(config),  # each conversation has its own
         home=home,
         default_timeout=float(config.command_seconds),
+        output_tokens=config.tool_output_token_limit,
         most_sessions=config.command_sessions,
         idle_seconds=float(config.command_idle_seconds),
         state=str(config.state_dir),

@@ -15,9 +15,16 @@ FILE_BYTES = 24 * 1024  # of what is read for a model, unless the user says othe
 BYTES_PER_TOKEN = 4
 
 
+MOST_TOKENS = 1_000_000  # whatever is configured: an output is kept in memory
+
+
+def bytes_for(tokens: int | None, otherwise: int) -> int:
+    """What a model is given of one output at most; `tokens`: as configured."""
+    return otherwise if tokens is None else min(tokens, MOST_TOKENS) * BYTES_PER_TOKEN
+
+
 def file_bytes(tokens: int | None) -> int:
-    """What a model is given of files at most; `tokens`: as configured."""
-    return FILE_BYTES if tokens is None else tokens * BYTES_PER_TOKEN
+    return bytes_for(tokens, FILE_BYTES)
 
 
 class HeadTail:
@@ -73,10 +80,12 @@ class HeadTail:
 
 
 class ForModel:
-    """The output as a model is given it: both streams in the order read, within 10 KiB and 256 lines."""
+    """The output as a model is given it: both streams in the order read, within 10 KiB and 256 lines, or the tokens configured."""
 
-    def __init__(self) -> None:
-        self._kept = HeadTail(MODEL_BYTES)
+    def __init__(self, tokens: int | None = None) -> None:
+        self._bytes = bytes_for(tokens, MODEL_BYTES)
+        self._lines = MODEL_LINES if tokens is None else self._bytes  # then lines do not count
+        self._kept = HeadTail(self._bytes)
 
     def feed(self, chunk: bytes) -> None:
         self._kept.feed(chunk)
@@ -84,18 +93,18 @@ class ForModel:
     def text(self) -> str:
         kept = self._kept
         total_lines = kept.lines + int(not kept.tail().endswith(b"\n") and kept.length > 0)
-        if kept.whole and total_lines <= MODEL_LINES:
+        if kept.whole and total_lines <= self._lines:
             return kept.head().decode("utf-8", "replace")
-        return _head_mark_tail(kept, total_lines)
+        return _head_mark_tail(kept, total_lines, self._bytes, self._lines)
 
 
-def _head_mark_tail(kept: HeadTail, total_lines: int) -> str:
-    half_lines = MODEL_LINES // 2
-    head = _cut_to_characters(b"".join(kept.head().splitlines(keepends=True)[:half_lines]), MODEL_BYTES // 2, from_end=False)
+def _head_mark_tail(kept: HeadTail, total_lines: int, most: int, most_lines: int) -> str:
+    half_lines = most_lines // 2
+    head = _cut_to_characters(b"".join(kept.head().splitlines(keepends=True)[:half_lines]), most // 2, from_end=False)
     tail_lines = kept.tail().splitlines(keepends=True)[-half_lines:]
     omitted_lines = total_lines - 2 * half_lines
     mark = _mark(omitted_lines, total_lines) if omitted_lines > 0 else ""
-    room = MODEL_BYTES - len(head.encode()) - 80  # the mark and its blank lines
+    room = max(most - len(head.encode()) - 80, 1)  # the mark and its blank lines
     tail = _cut_to_characters(b"".join(tail_lines), room, from_end=True)
     if not mark:
         mark = f"[... omitted {kept.length - len(head.encode()) - len(tail.encode())} of {kept.length} bytes ...]"

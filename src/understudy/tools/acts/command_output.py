@@ -19,7 +19,8 @@ class Capture:
     def __init__(self, call_id: str, host: ToolHost, watch: MaskWatch | None) -> None:
         """`watch`: masked paths that the command might come to see."""
         self._watch = watch
-        self.stdout, self.stderr, self.merged = HeadTail(EVENT_BYTES), HeadTail(EVENT_BYTES), ForModel()
+        self.stdout, self.stderr = HeadTail(EVENT_BYTES), HeadTail(EVENT_BYTES)
+        self.merged = ForModel(host.settings.output_tokens)
         self._call_id = call_id
         self._host = host
         self._live = 0

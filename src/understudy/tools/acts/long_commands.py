@@ -32,8 +32,17 @@ NOT_READ = "write_stdin failed: the program does not read what was typed before.
 TOO_LATE = "what was typed came too late: it had ended"
 
 
+def _most_tokens(host: ToolHost, wanted: int | None) -> int:
+    """A call may ask for less than the user allows, not for more."""
+    allowed = host.settings.output_tokens
+    if allowed is None:
+        return DEFAULT_TOKENS if wanted is None else wanted
+    return allowed if wanted is None else min(wanted, allowed)
+
+
 async def start_session(host: ToolHost, call_id: str, request: SessionRequest) -> ToolOutput:
     """Raises `ToolError` where it may not begin: nothing has run then."""
+    request = msgspec.structs.replace(request, most_tokens=_most_tokens(host, request.most_tokens))
     argv = (request.shell or "bash", "-lc" if request.login else "-c", request.script)
     wanted = CommandRequest(argv, request.workdir, escalated=request.escalated, justification=request.justification)
 
@@ -152,6 +161,7 @@ def _text(unread: Unread, seconds: float, state: str, most_tokens: int | None, r
 
 async def write_input(host: ToolHost, call_id: str, request: InputRequest) -> ToolOutput:
     """Raises `ToolError` where there is no such session, or nothing can be typed there."""
+    request = msgspec.structs.replace(request, most_tokens=_most_tokens(host, request.most_tokens))
     session = host.sessions.find(request.session)
     if session is None:
         if (ended := host.sessions.take_untold(request.session)) is not None:

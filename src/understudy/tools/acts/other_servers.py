@@ -12,10 +12,11 @@ from understudy.policy.visible import make_visible
 from understudy.protocol.records import OWN_SERVER, Noticed, ToolApprovalAsked, ToolCallBegan, ToolCallEnded
 from understudy.tools.host import ToolHost
 from understudy.tools.mcp.limits import MOST_NOTICES, NOTICE_SECONDS
-from understudy.tools.mcp.results import cut, images_of, model_text, recorded_arguments, recorded_result
+from understudy.tools.mcp.results import MODEL_BYTES, cut, images_of, model_text, recorded_arguments, recorded_result
 from understudy.tools.mcp.server import RemoteTool, Server
 from understudy.tools.mcp.session import Late, Lost, Refused
 from understudy.tools.mcp.tools import RESOURCE_METHODS
+from understudy.tools.output import bytes_for
 from understudy.tools.tool import ToolOutput
 
 _LONGEST_NOTICE = 200
@@ -59,7 +60,8 @@ async def call_other_server(host: ToolHost, call_id: str, tool: RemoteTool, argu
         server.on_question = None
     host.record(_with(ended, began, result=recorded_result(raw, server.redact)))
     images, problems = images_of(raw)
-    text = "\n".join((*(part for part in (model_text(raw, server.redact),) if part), *problems))
+    most = bytes_for(settings.output_tokens, MODEL_BYTES)
+    text = "\n".join((*(part for part in (model_text(raw, server.redact, most),) if part), *problems))
     return ToolOutput(text or ("" if images else "(the tool gave nothing)"), raw.get("isError") is not True, images)
 
 
