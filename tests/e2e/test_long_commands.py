@@ -1,6 +1,7 @@
 """Commands that outlive their calls: started, typed at, waited for, listed, and ended, in every mode."""
 
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +59,18 @@ async def test_a_command_that_ends_in_time_is_told_with_its_end(tmp_path: Path, 
 
 @MODES
 async def test_a_terminal_is_typed_at_and_interrupted_and_then_unknown(tmp_path: Path, mode: str) -> None:
+    got = f"/tmp/got-{secrets.token_hex(8)}"  # can be written in every mode
     script = [
-        start("read x; echo got $x; read y; echo bye $y", tty=True),
-        write("hello\n", yield_time_ms=2000),
+        start(f"read x; echo got $x; touch {got}; read y; echo bye $y", tty=True),
+        write("hello\n", yield_time_ms=1000),
+        call("shell", command=["sh", "-c", f"until test -e {got}; do sleep 0.05; done; rm {got}"], call_id="wait"),
         write("\x03", call_id="call3", yield_time_ms=30_000),
         write("x\n", call_id="call4"),
     ]
-    first, second, third, fourth = await told(script, tmp_path, mode)
+    first, second, _, third, fourth = await told(script, tmp_path, mode)
     assert (Told(first).session, Told(first).output) == (FIRST, "")
-    assert (Told(second).session, Told(second).output) == (FIRST, "hello\r\ngot hello\r\n")
-    assert (Told(third).exit_code, Told(third).output) == (130, "^C")
+    assert (Told(second).session, Told(third).exit_code) == (FIRST, 130)
+    assert Told(second).output + Told(third).output == "hello\r\ngot hello\r\n^C"
     assert fourth == f"write_stdin failed: Unknown process id {FIRST}"
 
 
@@ -88,7 +91,8 @@ async def test_it_outlives_its_turn_and_is_listed_while_it_runs(tmp_path: Path) 
         second = client.call_tool("codex-reply", threadId=thread, prompt="2")
         assert "running" not in (await second)["structuredContent"]
         outcome = Told(told_to_model(model.requests[-1], "call2"))
-        assert (outcome.exit_code, outcome.output) == (0, "two\n")
+        begun = Told(told_to_model(model.requests[1]))
+        assert (outcome.exit_code, begun.output + outcome.output) == (0, "one\ntwo\n")
         assert "running" not in (await listed(client))[0]
         [end] = [event for event in client.events(second) if event["type"] == "exec_command_end"]
         assert (end["call_id"], end["stdout"]) == ("call1", "one\ntwo\n")

@@ -1,7 +1,11 @@
 """How commands that outlive their calls end: with the process, the conversation, their time, or an interrupt; nothing survives."""
 
 import asyncio
+import json
+import os
 import secrets
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -191,10 +195,13 @@ async def test_a_message_from_another_process_begins_a_turn_where_the_command_ru
 
 
 async def test_how_it_ended_is_told_by_another_process_too(tmp_path: Path) -> None:
-    script = [start("sleep 0.5; echo seen; exit 4", yield_time_ms=250), say("one"), write(), write(call_id="call3"), say("two")]
+    gate = tmp_path / "work" / "gate"
+    wait = f"until test -e {gate}; do sleep 0.05; done; echo seen; exit 4"
+    script = [start(wait), say("one"), write(), write(call_id="call3"), say("two")]
     async with two_in_turn(script, tmp_path) as (model, first, second):
         async with first:
             thread = thread_of(await first.call_tool("codex", prompt="1"))
+            gate.touch()
             async with asyncio.timeout(WAIT_SECONDS):
                 while (await listed(first))[0].get("running"):  # noqa: ASYNC110  # nothing tells of it
                     await asyncio.sleep(0.02)
@@ -247,3 +254,33 @@ async def test_a_claim_is_given_back_when_the_last_command_has_ended(tmp_path: P
         answer = send(there_, conversation, "2")
         assert structured(await answer)["status"] == "ok"
         assert (await answer)["_meta"]["joined"] is False, "it began its turn there"
+
+
+# -- at the terminal
+
+
+async def understudy(home: Path, *words: str) -> str:
+    """What the command prints; it must succeed."""
+    argv = (sys.executable, "-m", "understudy", *words)
+    environment = {"CODEX_HOME": str(home), "PATH": os.environ["PATH"]}
+    process = await asyncio.create_subprocess_exec(*argv, env=environment, stdout=PIPE, stderr=PIPE)
+    printed, complaints = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
+    assert process.returncode == 0, complaints
+    return printed.decode()
+
+
+async def test_the_list_and_show_tell_what_runs_and_archiving_or_deleting_there_ends_it(tmp_path: Path, mark: str) -> None:
+    script = [start(f"sleep {mark}"), say("one"), start(f"sleep {mark}", call_id="call2"), say("two")]
+    async with two_in_turn(script, tmp_path) as (_, first, _second), first:
+        home = tmp_path / "home"
+        running = {"session_id": FIRST, "command": f"sleep {mark}"}
+        for number, action in ((0, ("archive",)), (1, ("delete", "--yes"))):
+            thread = thread_of(await first.call_tool("codex", prompt="go"))
+            await there(mark)
+            [row] = json.loads(await understudy(home, "conversations", "--json"))
+            assert row["running"] == [running], number
+            assert "[1 command running]" in await understudy(home, "conversations")
+            assert f"running in session {FIRST}: sleep {mark}" in await understudy(home, "show", thread)
+            await understudy(home, "conversations", action[0], thread, *action[1:])
+            await gone(mark)
+            assert json.loads(await understudy(home, "conversations", "--json")) == []

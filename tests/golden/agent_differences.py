@@ -44,7 +44,10 @@ class EndsWith(Matcher):
 
 
 def load(name: str) -> Recording:
-    data = json.loads((FOLDER / f"{name}.json").read_text())
+    return read(name, json.loads((FOLDER / f"{name}.json").read_text()))
+
+
+def read(name: str, data: Json) -> Recording:
     steps: list[Step] = []
     for entry in data["exchange"]:
         if "server" in entry:
@@ -56,7 +59,7 @@ def load(name: str) -> Recording:
 
 
 def apply(recording: Recording) -> None:
-    for change in (_one_face, _our_turn_ids, _our_events, _our_answers, _plain_requests, *TABLE[recording.name]):
+    for change in (*EVERYWHERE, *TABLE[recording.name]):
         change(recording)
 
 
@@ -129,6 +132,9 @@ def _plain_requests(recording: Recording) -> None:
 
 def _bodies(recording: Recording) -> list[Json]:
     return [step.value["body"] for step in recording.steps if step.kind == "model"]
+
+
+EVERYWHERE = (_one_face, _our_turn_ids, _our_events, _our_answers, _plain_requests)
 
 
 def _counts_once(recording: Recording) -> None:

@@ -15,6 +15,7 @@ from tests.golden.recording import Json, Step
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _DELAY = re.compile(r"(retrying \d+/\d+ in )[^…]+…")
 _DURATION = re.compile(r'("duration_seconds":)[0-9.]+')
+_CHUNK = re.compile(r"^Chunk ID: [0-9a-f]{6}\nWall time: [0-9.]+ seconds\n")
 _PLACEHOLDER = re.compile(r"<[a-z_]+(?:-\d+)?>")
 _REFUSALS = ("Read-only file system", "Permission denied")  # a refused write, by the way a command is contained
 _LONGEST_TEXT = 2500
@@ -87,6 +88,7 @@ class Placeholders:
         text = text.replace(_REFUSALS[0], _REFUSALS[1])
         if "high demand" in text:
             return "<high demand>"  # the recorded server's wording for a provider that is down
+        text = _CHUNK.sub("Chunk ID: <hex>\nWall time: <seconds> seconds\n", text)
         return _DURATION.sub(r"\g<1>0.0", text)
 
     def _name_chunk(self, chunk: list[int]) -> Any:

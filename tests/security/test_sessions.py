@@ -130,9 +130,10 @@ async def test_typing_again_and_again_at_what_does_not_read_is_refused_and_ctrl_
 
 
 async def test_what_is_typed_after_the_end_reaches_nothing_and_the_end_is_told(tmp_path: Path) -> None:
-    wait = call("shell", command=["sh", "-c", "until test -e over; do sleep 0.05; done; sleep 0.5"], call_id="wait")
-    script = [start("sleep 0.4; echo bye; touch over; exit 5", tty=True, yield_time_ms=250), wait, write("x\n", call_id="call2")]
-    texts = await told([*script, write("x\n", call_id="call3")], tmp_path)
+    wait = call("shell", command=["sh", "-c", "touch go; until test -e over; do sleep 0.05; done; sleep 0.2"], call_id="wait")
+    line = "until test -e go; do sleep 0.05; done; echo bye; touch over; exit 5"
+    late = [write("x\n", call_id="call2", yield_time_ms=30_000), write("x\n", call_id="call3")]
+    texts = await told([start(line, tty=True), wait, *late], tmp_path)
     last = Told(texts[2])
     assert last.exit_code == 5
     assert "bye\r\n" in Told(texts[0]).output + last.output

@@ -1,21 +1,27 @@
 """`understudy conversations`: the list, and taking conversations out of it."""
 
+import asyncio
 import json
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from understudy.cli.stored import find, home, open_stored, rfc3339, status_of, write
+from understudy.cli.stored import find, home, open_stored, rfc3339, running_in, status_of, write
 from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Archive, Delete
 from understudy.sandbox.cell import trees
-from understudy.store.log import Holder, Listed, Status, Store
+from understudy.store.log import Claim, Holder, Listed, RunningCommand, Status, Store
 from understudy.store.opening import store_exists
 
 PAGE = 200
+ENDING_SECONDS = 10.0  # until another process has ended the commands that it keeps a conversation for
+
+Row = tuple[Listed, Status, tuple[RunningCommand, ...]]
 
 
 def run(options: Namespace) -> int:
@@ -40,18 +46,20 @@ async def _find_all(spelled: Sequence[str]) -> list[Listed]:
 async def _archive(listed: Listed, *, archived: bool) -> None:
     async with open_stored() as log:
         await write(lambda done: log.archive(listed.conversation_id, archived, done))
+        if archived and await running_in(log, listed):  # the process that has them ends them
+            await write(lambda done: log.post(listed.conversation_id, Archive(), done))
 
 
 # -- the list
 
 
 def _list(options: Namespace) -> int:
-    rows: list[tuple[Listed, Status]] = []
+    rows: list[Row] = []
     ids: list[ConversationId] = []
     if store_exists(home()):
         rows, ids = wait_for(lambda: _read(options.limit, options.archived))
     if options.json:
-        print(json.dumps([_as_json(listed, status) for listed, status in rows], indent=2))
+        print(json.dumps([_as_json(*row) for row in rows], indent=2))
     elif not rows:
         print("No archived conversations." if options.archived else "No conversations yet.", file=sys.stderr)
     else:
@@ -61,11 +69,11 @@ def _list(options: Namespace) -> int:
     return 0
 
 
-async def _read(limit: int, archived: bool) -> tuple[list[tuple[Listed, Status]], list[ConversationId]]:
+async def _read(limit: int, archived: bool) -> tuple[list[Row], list[ConversationId]]:
     async with open_stored() as log:
         listed = await _pages(log, limit, archived)
-        statuses: list[Status] = [await status_of(log, each) for each in listed]
-        return list(zip(listed, statuses, strict=True)), list(await log.ids())
+        rows: list[Row] = [(each, await status_of(log, each), await running_in(log, each)) for each in listed]
+        return rows, list(await log.ids())
 
 
 async def _pages(log: Store, limit: int, archived: bool) -> list[Listed]:
@@ -80,7 +88,7 @@ async def _pages(log: Store, limit: int, archived: bool) -> list[Listed]:
     return rows
 
 
-def _as_json(listed: Listed, status: Status) -> dict[str, Any]:
+def _as_json(listed: Listed, status: Status, running: tuple[RunningCommand, ...]) -> dict[str, Any]:
     summary = listed.summary
     return {
         "conversation_id": listed.conversation_id,
@@ -92,6 +100,7 @@ def _as_json(listed: Listed, status: Status) -> dict[str, Any]:
         "cwd": summary.cwd,
         "model": summary.model,
         "pending": list(summary.pending),
+        **({"running": [command.shown() for command in running]} if running else {}),
         **summary.spent(),
         "archived": listed.archived,
     }
@@ -114,12 +123,25 @@ def _delete(listed: Listed, *, sure: bool) -> None:
 async def _forget(listed: Listed) -> None:
     async with open_stored() as log:
         claim = await log.claim(listed.conversation_id)
+        if isinstance(claim, Holder) and listed.summary.status == "idle" and listed.summary.running:
+            claim = await _claim_from_commands(log, listed.conversation_id)
         if isinstance(claim, Holder):
             raise ConversationBusy(f"conversation {listed.conversation_id} has a turn running in another process; wait for its end")
         try:
             await write(lambda done: log.delete(listed.conversation_id, done))
         finally:
             claim.release()
+
+
+async def _claim_from_commands(log: Store, conversation_id: ConversationId) -> Claim | Holder:
+    """Another process has it only for commands that outlive their turns: it is asked to end them."""
+    await write(lambda done: log.post(conversation_id, Delete(), done))
+    give_up = time.monotonic() + ENDING_SECONDS
+    while (  # noqa: ASYNC110  # nothing tells of it
+        isinstance(claim := await log.claim(conversation_id), Holder) and time.monotonic() < give_up
+    ):
+        await asyncio.sleep(0.02)
+    return claim
 
 
 def _confirmed(listed: Listed) -> bool:

@@ -6,30 +6,34 @@ from collections.abc import Iterator, Sequence
 
 from understudy.cli.event_lines import event_lines
 from understudy.cli.spending import spent_line
-from understudy.cli.stored import find, open_stored, rfc3339, status_of
+from understudy.cli.stored import find, open_stored, rfc3339, running_in, status_of
 from understudy.cli.waiting import wait_for
 from understudy.engine.fold import path_to
 from understudy.protocol.records import Entry
-from understudy.store.log import Listed, SavedText, Status
+from understudy.store.log import Listed, RunningCommand, SavedText, Status
 
 EVERY_LINE = 1_000_000_000
 
 
 def run(options: Namespace) -> int:
-    listed, status, entries, saved = wait_for(lambda: _read(options.id))
+    listed, status, entries, saved, running = wait_for(lambda: _read(options.id))
     if options.json:
         for line in _all_lines(entries):
             sys.stdout.buffer.write(line)
         return 0
-    _print(listed, status, entries, unfinished=saved.text if saved and status != "idle" else "", full=options.full)
+    _print(listed, status, entries, running, unfinished=saved.text if saved and status != "idle" else "", full=options.full)
     return 0
 
 
-async def _read(spelled: str) -> tuple[Listed, Status, Sequence[Entry], SavedText | None]:
+Found = tuple[Listed, Status, Sequence[Entry], SavedText | None, Sequence[RunningCommand]]
+
+
+async def _read(spelled: str) -> Found:
     async with open_stored() as log:
         listed = await find(log, spelled)
         entries = await log.read(listed.conversation_id)
-        return listed, await status_of(log, listed), entries, await log.saved_text(listed.conversation_id)
+        running = await running_in(log, listed)
+        return listed, await status_of(log, listed), entries, await log.saved_text(listed.conversation_id), running
 
 
 def _all_lines(entries: Sequence[Entry]) -> Iterator[bytes]:
@@ -37,7 +41,15 @@ def _all_lines(entries: Sequence[Entry]) -> Iterator[bytes]:
         yield from event_lines(entry)
 
 
-def _print(listed: Listed, status: Status, entries: Sequence[Entry], *, unfinished: str, full: bool) -> None:
+def _print(
+    listed: Listed,
+    status: Status,
+    entries: Sequence[Entry],
+    running: Sequence[RunningCommand],
+    *,
+    unfinished: str,
+    full: bool,
+) -> None:
     from rich.text import Text
 
     from understudy.cli.record_teller import RecordTeller
@@ -59,6 +71,8 @@ def _print(listed: Listed, status: Status, entries: Sequence[Entry], *, unfinish
         records.tell(entry.record)
     if unfinished:
         teller.message_delta(unfinished)
+    for command in running:
+        teller.notice(f"running in session {command.session_id}: {one_line(command.command)}")
     teller.close()
     if len(path) < len(entries):
         other = len(entries) - len(path)

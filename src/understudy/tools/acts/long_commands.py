@@ -1,7 +1,7 @@
 """Commands that may outlive their call: judged, asked about, locked and contained like all others, and typed at later."""
 
 import asyncio
-import secrets
+import zlib
 
 import msgspec
 
@@ -155,7 +155,8 @@ def _text(unread: Unread, seconds: float, state: str, most_tokens: int | None, r
     text, tokens = unread.take(most, more_may_come=more_may_come)
     for line in remarks:
         text = with_line(text, line)
-    head = (f"Chunk ID: {secrets.token_hex(3)}", f"Wall time: {seconds:.4f} seconds", state, f"Original token count: {tokens}")
+    chunk = zlib.crc32(f"{state} {text}".encode("utf-8", "replace")) & 0xFFFFFF  # the same when a recorded conversation is played
+    head = (f"Chunk ID: {chunk:06x}", f"Wall time: {seconds:.4f} seconds", state, f"Original token count: {tokens}")
     return "\n".join((*head, "Output:", text))
 
 

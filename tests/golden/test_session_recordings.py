@@ -1,0 +1,27 @@
+"""What codex 0.153.4 says and sends with commands that outlive their calls, played against ours with `wire = "modern"`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden import agent_differences, session_differences
+from tests.golden.normalise import hide_instructions
+from tests.golden.play import play
+from tests.golden.test_goldens import assert_same
+from understudy.testing import SERVER_COMMAND
+
+
+@pytest.mark.slow  # they wait for as long as their calls ask for
+@pytest.mark.parametrize("name", session_differences.NAMES)
+async def test_a_session_is_as_recorded_but_for_the_differences_with_a_reason(tmp_path: Path, name: str) -> None:
+    wanted = session_differences.load(name)
+    session_differences.apply(wanted)
+    played = await play(wanted, tmp_path, SERVER_COMMAND, check_frames=True, in_modern=True)
+    said = [step for step in wanted.steps if step.kind not in ("client", "model")]
+    assert_same("messages of the server", said, played.server, played.stalled)
+    asked = [hide_instructions(request.compared) for request in played.model]
+    assert_same("requests to the model", agent_differences.asked_in(wanted), asked, played.stalled)
+    assert {"exec_command", "write_stdin"} <= played.model[0].tools
+    assert played.faults == []
