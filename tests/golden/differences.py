@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.golden import commands, common, conversations, turns
+from tests.golden import commands, common, conversations, servers, turns
 from tests.golden.edits import Change, command_end, exec_output, files, hinted, hints, reword, tool_output, without_events
 from tests.golden.matchers import Mentions
 from tests.golden.recording import Recording
@@ -26,15 +26,6 @@ class Difference:
 def differs(reason: str, *changes: Change) -> Difference:
     return Difference(reason, changes)
 
-
-OTHER_SERVERS = "tools of other MCP servers: played when they are there"
-
-PLAYED_LATER = {
-    "mcp_server_missing": OTHER_SERVERS,
-    "mcp_tool_cancel": OTHER_SERVERS,
-    "mcp_tool_ok": OTHER_SERVERS,
-    "mcp_tool_ok_responses": OTHER_SERVERS,
-}
 
 COMMON = [
     differs("our own name and version, and more capabilities", common.our_server_info),
@@ -57,6 +48,10 @@ DENIED = "a command the sandbox stopped has its real exit code, and the model it
 TIMED_OUT = "a command that ran out of time has exit code 124, and the model what it had printed"
 INTERRUPTED = "an interrupted turn stays in the history, with the outcome of its command"
 REFUSED_WRITE = Mentions('{"output":"', "Permission denied", '"exit_code":1')
+
+MCP_NAMES = "tools of other servers have names of their own, as in later releases"
+MCP_TEXT = "the model is given the texts of a result, and what is structured, rather than JSON of its parts"
+MCP_SAID = 'got {"s": "x"}\n{"said":"got {\\"s\\": \\"x\\"}"}'
 
 TABLE: dict[str, list[Difference]] = {
     "agents_nested": [
@@ -105,6 +100,13 @@ TABLE: dict[str, list[Difference]] = {
         differs("more tools, and more properties", turns.more_tools),
     ],
     "local_image": [differs("an image that cannot be read is an error that names it", conversations.unreadable_image_named)],
+    "mcp_server_missing": [differs("a server that is missing is told, and the turn goes on without it", servers.the_turn_goes_on)],
+    "mcp_tool_cancel": [
+        differs(MCP_NAMES, servers.our_names),
+        differs("the outcome of a call that was cut off is told", servers.outcome_of_a_cancelled_call),
+    ],
+    "mcp_tool_ok": [differs(MCP_NAMES, servers.our_names), differs(MCP_TEXT, tool_output("call1234", MCP_SAID))],
+    "mcp_tool_ok_responses": [differs(MCP_NAMES, servers.our_names), differs(MCP_TEXT, tool_output("call1234", MCP_SAID))],
     "model_400": [differs("a status that time does not mend is not asked again", turns.ask_once)],
     "model_401": [differs(HINTS, hinted('unexpected status 401 Unauthorized: {"error":{"message":"bad key"}}'))],
     "model_500": [

@@ -35,6 +35,7 @@ class Placeholders:
             "<base>": str(base),
             "<server>": server,
             "<tiny_mcp>": str(here / "tiny_mcp.py"),
+            "<kinds_mcp>": str(here / "kinds_mcp.py"),
         }
         self._ids: dict[str, str] = {}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from tests.golden import modern
+from tests.golden import modern, servers
 from tests.golden.normalise import Placeholders, comparable_request, offered_tools
 from tests.golden.recording import OUTPUT_DELTA, TEXT_DELTAS, Json, Recording, Step, fold_frames, join_deltas
 from understudy.testing import McpProcess, ScriptedModel
@@ -58,7 +58,7 @@ async def play(
     watched = Watched()
     model = ScriptedModel(recording.model, watched=watched)
     async with model.serving():
-        config = str(names.fill(recording.setup["config"].replace("<port>", str(model.port)))) + (
+        config = str(names.fill(servers.patient(recording.setup["config"]).replace("<port>", str(model.port)))) + (
             modern.SETTING if in_modern else ""
         )
         if not by_arguments:

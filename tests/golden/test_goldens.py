@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden import differences, modern, recording
+from tests.golden import differences, modern, recording, servers
 from tests.golden.normalise import comparable_request, hide_instructions, offered_tools, to_text
 from tests.golden.play import Played, play
 from tests.golden.recording import Json, Recording
@@ -28,10 +28,9 @@ from understudy.testing import SERVER_COMMAND
 
 PEER = os.environ.get("UNDERSTUDY_GOLDEN_SERVER")
 AT_ONCE = 4  # most of a play is waiting: for a process to start, a time limit to pass
-LATER = differences.PLAYED_LATER
 BY_CHANCE = {"reply_while_busy"}  # the recorded server itself behaves differently from run to run
 
-PLAYED = [name for name in recording.names() if (name not in BY_CHANCE if PEER else name not in LATER)]
+PLAYED = [name for name in recording.names() if not PEER or name not in BY_CHANCE]
 TWIN = "_responses"  # the same scenario on the other wire: second tier
 BY_ARGUMENTS = " -c"  # behind a name: the configuration is given by arguments, and not by a file
 IN_MODERN = " modern"  # behind a name: with `wire = "modern"`
@@ -57,6 +56,7 @@ def expectation(name: str) -> Recording:
     if not PEER:
         differences.apply(wanted)
     if name.endswith(IN_MODERN):
+        servers.servers_told(wanted)
         modern.apply(wanted)
     return wanted
 
@@ -175,5 +175,4 @@ def assert_same(what: str, wanted: Sequence[Any], played: Sequence[Any], stalled
 
 
 def test_every_recording_is_played_or_named_as_played_later() -> None:
-    assert set(LATER) <= set(recording.names())
     assert set(differences.TABLE) <= set(recording.names())

@@ -71,6 +71,11 @@ class TurnTools:
         self._configured.rest()
 
     def _tell(self, checked: ServersChecked) -> None:
-        if checked != self._told:
-            self._told = checked
-            self._record(checked)
+        """Once, and again where it has changed; those that are missing in every turn, for its report."""
+        before = self._told if self.servers is None else self.servers.told
+        if checked == before and (not checked.missing or self._told is not None):
+            return
+        self._told = checked
+        if self.servers is not None:
+            self.servers.told = checked
+        self._record(checked)

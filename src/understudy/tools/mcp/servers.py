@@ -40,6 +40,7 @@ class Servers:
     def __init__(self, servers: Iterable[Server], taken: frozenset[str]) -> None:
         self.servers = {server.name: server for server in servers}
         self.offered: tuple[ToolSpec, ...] = ()
+        self.told: ServersChecked | None = None  # what those who watch know of them
         self._taken = taken
         self._tools: dict[tuple[str, str], RemoteTool] = {}
         self._spellings = Spellings({})
