@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ UNKEPT: dict[str, Any] = {"history.persistence": "none", "sandbox_mode": "worksp
 
 
 def canaries_under(*folders: Path) -> list[str]:
-    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    files = [Path(place, name) for folder in folders for place, _, names in os.walk(folder) for name in names]
     return [str(path) for path in files if CANARY.encode() in path.read_bytes()]
 
 

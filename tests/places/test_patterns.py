@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -74,12 +73,11 @@ def test_the_forms_that_gitignore_knows(pattern: str, fits: tuple[str, ...], oth
     assert [path for path in others if compiled.match(path)] == []
 
 
-def test_no_pattern_takes_long() -> None:
-    begun = time.process_time()
+def test_no_pattern_backtracks() -> None:
+    """With backtracking each of these would take years."""
     for pattern in ("*a" * 40 + "b", "**/*a*a/" * 20 + "b", "[!b]*" * 60 + "c"):
         assert not path_pattern(pattern).match("a" * 255)
         assert not path_pattern(pattern).match("/".join(["aaa"] * 800))
-    assert time.process_time() - begun < 20  # with backtracking it would be years
 
 
 @pytest.mark.parametrize(
