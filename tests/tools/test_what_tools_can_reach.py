@@ -115,7 +115,7 @@ def test_what_only_computes_is_no_attempt() -> None:
 def test_a_context_gives_judged_acts_and_nothing_else() -> None:
     """Whoever adds one shows in a test that it judges, asks and records before it acts."""
     public = {name for name in dir(ToolContext) if not name.startswith("_")}
-    looking = {"list_files", "read_file", "read_lines", "search"}
+    looking = {"list_files", "read_file", "read_lines", "search", "view_image"}
     running = {"run_command", "start_session", "write_input"}
     assert public == {"apply_patch", "edit_file", "show_plan", *looking, *running, "call_other_server", "use_resources"}
     assert ToolContext.__slots__ == ("_call_id", "_host")

@@ -20,7 +20,6 @@ from understudy.protocol.records import Budget
 
 MOMENT = 1.0  # seconds that a pipe has to say something, where there is a prompt already
 MOST_PROMPT = 64 * 1024 * 1024  # bytes
-MOST_IMAGE = 20 * 1024 * 1024  # bytes: more than providers take
 
 NO_PROMPT = "No prompt provided. Either specify one as an argument or pipe the prompt into stdin."
 NOTHING_PIPED = "No prompt provided via stdin."
@@ -154,33 +153,19 @@ def _names(given: str) -> list[str]:
 
 
 def _data_url(name: str) -> str:
-    if name.startswith("data:image/"):
-        return name
+    from understudy.models.images import MOST_BYTES, UnusableImage, image_url, read_data_url  # few tasks have any
+
+    shown = visible(name if len(name) <= 200 else name[:200] + "…")
     try:
-        with open(name, "rb") as file:
-            data = file.read(MOST_IMAGE + 1)
+        if name.startswith("data:"):
+            return read_data_url(name)
+        with open(name, "rb") as file:  # a pipe that a shell made will do as well
+            return image_url(file.read(MOST_BYTES + 1))
+    except UnusableImage as error:
+        raise BadRequest(f"image {shown} cannot be shown to a model: {error}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise BadRequest(f"image {visible(name)} cannot be read: {reason}") from None
-    if len(data) > MOST_IMAGE:
-        raise BadRequest(f"image {visible(name)} is larger than {MOST_IMAGE >> 20} MB: make it smaller")
-    kind = image_kind(data)
-    if kind is None:
-        raise BadRequest(f"{visible(name)} is no image that models can see: PNG, JPEG, GIF or WebP")
-    import base64
-
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def image_kind(data: bytes) -> str | None:
-    """By its first bytes: names can be wrong."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "jpeg"
-    if data[:6] in (b"GIF87a", b"GIF89a"):
-        return "gif"
-    return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+        raise BadRequest(f"image {shown} cannot be read: {reason}") from None
 
 
 # -- what the answer is held to

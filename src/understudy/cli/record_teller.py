@@ -52,6 +52,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.viewed import ImageViewed
 
 
 class RecordTeller:
@@ -105,6 +106,9 @@ class RecordTeller:
                 teller.notice(message)
             case InputWritten(session=session, text=text):
                 teller.notice(f"typed at session {session}: {make_visible(text)}")
+            case ImageViewed(call_id=call_id, path=path):
+                self._calls.pop(call_id, None)
+                teller.notice(f"looks at the image {make_visible(path)}")
             case ServersChecked() as checked:
                 if told := checked.describe():
                     teller.notice(told)

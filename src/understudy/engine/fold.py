@@ -46,6 +46,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.viewed import ImageViewed
 from understudy.store.log import RunningCommand, Status, Summary
 
 TITLE_LENGTH = 80
@@ -267,6 +268,7 @@ class State:
         ToolCallBegan: _begun,
         ToolCallEnded: _ended,
         InputWritten: _nothing,
+        ImageViewed: _nothing,
         CommandApprovalAsked: _asked,
         PatchApprovalAsked: _asked,
         BudgetAsked: _asked,

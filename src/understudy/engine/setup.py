@@ -94,7 +94,8 @@ def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, en
     settings = _model_settings(config, env)
     model = open_model(provider, settings, Credentials(env, config.home), http)
     family = family_of(model_asked(settings))
-    tools = offered(Offer(config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds))
+    chosen = config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds
+    tools = offered(Offer(*chosen, eyes=family.eyes))
     return TurnSetup(
         model=model,
         instructions=_instructions(config, family, tools),

@@ -11,6 +11,7 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.changes import FileChange
 from understudy.protocol.choices import ApprovalPolicy, BudgetLimit, Decision, PlanStatus, SandboxMode
 from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
+from understudy.protocol.viewed import ImageViewed
 
 
 class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -313,9 +314,8 @@ class Compacted(msgspec.Struct, frozen=True, gc=False, tag="compacted", omit_def
 
     def describe(self) -> str:
         """For people, in a line."""
-        how = "the model summed up what was before" if self.kind == "summary" else "old outputs are no longer sent"
-        if self.kind == "trimmed" and self.kept is not None:
-            how = "the oldest part of it is no longer sent"
+        trimmed = "old outputs are no longer sent" if self.kept is None else "the oldest part of it is no longer sent"
+        how = "the model summed up what was before" if self.kind == "summary" else trimmed
         return f"context compacted: {how} ({self.tokens_before} tokens before, about {self.tokens_after} after)"
 
 
@@ -352,6 +352,7 @@ Record = (
     | PatchEnded
     | ToolCallBegan
     | ToolCallEnded
+    | ImageViewed
     | CommandApprovalAsked
     | PatchApprovalAsked
     | BudgetAsked

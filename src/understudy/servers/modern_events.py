@@ -32,6 +32,7 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
+from understudy.protocol.viewed import ImageViewed
 from understudy.servers.event_codec import Encoded
 from understudy.servers.seed_events import SeedCodec, shown_reason
 
@@ -134,6 +135,8 @@ class ModernCodec:
             case InputWritten() as written:
                 told = {"call_id": written.call_id, "process_id": str(written.session), "stdin": written.text}
                 return [{"type": "terminal_interaction", **told}]
+            case ImageViewed(call_id=call_id, path=path):
+                return [{"type": "view_image_tool_call", "call_id": call_id, "path": _file_url(path)}]
             case CommandEnded() as ended:
                 return [self._command_end(ended, entry)]
             case CommandApprovalAsked() as asked:
@@ -246,10 +249,8 @@ def _process(started: CommandStarted | None) -> dict[str, str]:
 
 def _command(command: CommandStarted | CommandApprovalAsked) -> dict[str, Any]:
     if isinstance(command, CommandStarted) and command.session is not None:
-        from urllib.parse import quote  # few commands are sessions
-
         script = command.command[-1]
-        told = {"command": command.command, "cwd": "file://" + quote(command.cwd)}
+        told = {"command": command.command, "cwd": _file_url(command.cwd)}
         return told | {"parsed_cmd": [{"type": "unknown", "cmd": script}], "source": "unified_exec_startup"}
     return {
         "command": command.command,
@@ -257,6 +258,12 @@ def _command(command: CommandStarted | CommandApprovalAsked) -> dict[str, Any]:
         "parsed_cmd": [{"type": "unknown", "cmd": quote_command(command.command)}],
         "source": "agent",
     }
+
+
+def _file_url(path: str) -> str:
+    from urllib.parse import quote  # few events have one
+
+    return "file://" + quote(path)
 
 
 def _changes(changes: dict[str, FileChange]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.viewed import ImageViewed
 from understudy.servers.event_codec import Encoded
 
 _encode = msgspec.json.Encoder().encode
@@ -129,6 +130,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.BackgroundEvent(message),)
         case InputWritten() as written:  # the seed had nothing like it
             return (events.BackgroundEvent(f"typed at session {written.session}: {_visible(written.text)}"),)
+        case ImageViewed(path=path):  # nor this
+            return (events.BackgroundEvent(f"looks at the image {_visible(path)}"),)
         case Compacted() as compacted:
             return (events.BackgroundEvent(compacted.describe()),)
         case CommandApprovalAsked() as asked:
@@ -200,7 +203,7 @@ def _change(change: FileChange) -> Any:
 
 
 def _visible(text: str) -> str:
-    from understudy.policy.visible import make_visible  # few turns type anything
+    from understudy.policy.visible import make_visible  # few turns need it
 
     return make_visible(text)
 

@@ -22,6 +22,7 @@ class Offer(msgspec.Struct, frozen=True):
     mode: SandboxMode
     with_plan: bool
     command_seconds: int
+    eyes: bool = True  # the model sees images
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -79,6 +80,10 @@ def _edit_file(offer: Offer) -> ToolSpec:
     return ToolSpec("edit_file", _text("edit_file"), _EDIT)
 
 
+def _view_image(offer: Offer) -> ToolSpec | None:
+    return ToolSpec("view_image", _text("view_image"), _VIEW) if offer.eyes else None
+
+
 # Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
 TOOLS = (
     Entry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
@@ -88,6 +93,7 @@ TOOLS = (
     Entry(("read_file",), "understudy.tools.read_file", "ReadFile", _read_file, only_reads=True),
     Entry(("search",), "understudy.tools.search", "Search", _search, only_reads=True),
     Entry(("list_files",), "understudy.tools.list_files", "ListFiles", _list_files, only_reads=True),
+    Entry(("view_image",), "understudy.tools.view_image", "ViewImage", _view_image, only_reads=True),
     Entry(("edit_file",), "understudy.tools.edit_file", "EditFile", _edit_file),
     Entry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
 )
@@ -207,6 +213,7 @@ _READ = _object(
     },
     ["path"],
 )
+_VIEW = _object({"path": _text_property("The file.")}, ["path"])
 _SEARCH = _object(
     {
         "pattern": _text_property("Regular expression."),

@@ -159,6 +159,12 @@ class ToolContext:
 
         return await read_file(self._host, path, most)
 
+    async def view_image(self, path: str) -> ToolOutput:
+        """An image file that the model may be given. Raises `ToolError` for what is masked, cannot be read or is no image."""
+        from understudy.tools.acts.images import view_image
+
+        return await view_image(self._host, self._call_id, path)
+
     async def call_other_server(self, tool: "RemoteTool", arguments: dict[str, Any]) -> ToolOutput:
         """Judge a call of another server's tool, ask about it where that is needed, make it. Raises `ToolError` for a no."""
         from understudy.tools.acts.other_servers import call_other_server

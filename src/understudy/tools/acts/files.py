@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 async def read_file(host: ToolHost, path: str, most: int) -> bytes:
     """The head of a regular file. Raises `ToolError` with the reason, as the model is told it."""
-    return await _with_file(host, path, lambda file: _head(file, most))
+    return await with_file(host, path, lambda file: head(file, most))
 
 
 async def read_lines(host: ToolHost, call_id: str, request: ReadRequest) -> ToolOutput:
@@ -31,10 +31,11 @@ async def read_lines(host: ToolHost, call_id: str, request: ReadRequest) -> Tool
 async def _read_lines(host: ToolHost, request: ReadRequest) -> ToolOutput:
     lines = LineRange(request.start_line or 1, request.end_line)
     room = file_bytes(host.settings.output_tokens)
-    return ToolOutput(await _with_file(host, request.path, lambda file: numbered(file, lines, room)))
+    return ToolOutput(await with_file(host, request.path, lambda file: numbered(file, lines, room)))
 
 
-async def _with_file(host: ToolHost, path: str, read: Callable[[FileIO], T]) -> T:
+async def with_file(host: ToolHost, path: str, read: Callable[[FileIO], T]) -> T:
+    """What `read`, which may raise ValueError in words, makes of a file. Raises `ToolError`."""
     spot = Spot(host, path)
     judge_reading(host, spot, path)
     return await asyncio.to_thread(_read, host, spot, path, read)  # it may lie on a slow disk, and others wait for the loop
@@ -52,7 +53,7 @@ def _read(host: ToolHost, spot: Spot, path: str, read: Callable[[FileIO], T]) ->
         raise ToolError(f"{path} cannot be read: {reason}") from None
 
 
-def _head(file: FileIO, most: int) -> bytes:
+def head(file: FileIO, most: int) -> bytes:
     pieces: list[bytes] = []
     while most > 0 and (piece := file.read(min(most, 1 << 20))):
         pieces.append(piece)

@@ -1,0 +1,167 @@
+"""Images as models take them: known by what is in them rather than by their name, within bounds, as `data:` URLs."""
+
+import base64
+import os
+import stat
+import struct
+from io import BytesIO
+from threading import Lock
+
+MOST_ENCODED = 5 << 20  # characters of base64: providers take no more
+MOST_BYTES = 20 << 20  # of a file; what is larger than a provider takes is scaled
+MOST_PIXELS = 50_000_000  # a small file can say that it has any number of them
+LONGEST_SIDE = 8000  # pixels: providers take no more
+SCALED_SIDES = (2048, 1024, 512)  # tried in this order until the image is small enough
+
+NOT_AN_IMAGE = "it is no image that models can see: PNG, JPEG, GIF or WebP"
+_DAMAGED = "it is a damaged image"
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not hold us up
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a JPEG that are followed by its size
+_BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
+
+_one_at_a_time = Lock()  # a decoded image may take 200 MB
+
+
+class UnusableImage(ValueError):
+    """No model can be shown this. The text says why, and what to do; it goes after the image's name."""
+
+
+def image_url(data: bytes) -> str:
+    """For a model, scaled where that is needed and possible. Raises `UnusableImage`."""
+    if len(data) > MOST_BYTES:
+        raise UnusableImage(f"it is larger than {MOST_BYTES >> 20} MB: make it smaller")
+    kind = image_kind(data)
+    if kind is None:
+        raise UnusableImage(NOT_AN_IMAGE)
+    width, height = _size(data, kind)
+    if not width or not height:
+        raise UnusableImage(_DAMAGED)
+    if width * height > MOST_PIXELS:
+        raise UnusableImage(f"it has {width} x {height} pixels, and more than {MOST_PIXELS // 1_000_000} million are too many")
+    if max(width, height) > LONGEST_SIDE or _encoded_length(data) > MOST_ENCODED:
+        kind, data = _scaled(data, kind, f"{width} x {height} pixels, {len(data) / 1_000_000:.1f} MB")
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def image_kind(data: bytes) -> str | None:
+    """By its first bytes: names can be wrong."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if data[:6] in (b"GIF87a", b"GIF89a"):
+        return "gif"
+    return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def read_image_file(path: str) -> str:
+    """An image file that the user named. Raises `UnusableImage`."""
+    try:
+        with open(os.open(path, _READ), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UnusableImage("it is not a file")
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UnusableImage(f"{error.strerror}") from None
+    return image_url(data)
+
+
+def read_data_url(url: str) -> str:
+    """An image that the user gave as a `data:` URL; its type becomes what it is. Raises `UnusableImage`."""
+    head, comma, encoded = url.partition(",")
+    if not comma or not head.endswith(";base64"):
+        raise UnusableImage("write it as data:image/png;base64,… (or jpeg, gif, webp)")
+    if len(encoded) > 2 * MOST_BYTES:  # before it is decoded
+        raise UnusableImage(f"it is larger than {MOST_BYTES >> 20} MB: make it smaller")
+    try:
+        return image_url(base64.b64decode("".join(encoded.split()), validate=True))
+    except UnusableImage:
+        raise
+    except ValueError as error:
+        raise UnusableImage(f"it is not valid base64: {error}") from None
+
+
+def _encoded_length(data: bytes) -> int:
+    return (len(data) + 2) // 3 * 4
+
+
+# -- width and height, by what the head of the file says
+
+
+def _size(data: bytes, kind: str) -> tuple[int, int]:
+    """(0, 0) where it says nothing."""
+    try:
+        match kind:
+            case "png":
+                return struct.unpack_from(">II", data, 16) if data[12:16] == b"IHDR" else (0, 0)
+            case "gif":
+                return struct.unpack_from("<HH", data, 6)
+            case "webp":
+                return _webp_size(data)
+            case _:
+                return _jpeg_size(data)
+    except (struct.error, IndexError):
+        return 0, 0
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    match data[12:16]:
+        case b"VP8X" if len(data) >= 30:
+            return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+        case b"VP8L" if data[20] == 0x2F:
+            [bits] = struct.unpack_from("<I", data, 21)
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 " if data[23:26] == b"\x9d\x01\x2a":
+            width, height = struct.unpack_from("<HH", data, 26)
+            return width & 0x3FFF, height & 0x3FFF
+        case _:
+            return 0, 0
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    at = 2
+    while data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:  # filling
+            at += 1
+        elif marker in _BARE:
+            at += 2
+        elif marker in _FRAMES:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        else:
+            [length] = struct.unpack_from(">H", data, at + 2)
+            if length < 2:
+                break
+            at += 2 + length
+    return 0, 0
+
+
+# -- what is too large
+
+
+def _scaled(data: bytes, kind: str, measures: str) -> tuple[str, bytes]:
+    """Type and content of a smaller one. Raises `UnusableImage`."""
+    try:
+        from PIL import Image  # only for those who have it: the extra `images`
+    except ImportError:
+        hint = "make it smaller, or install Pillow (`pip install understudy[images]`), with which it is scaled"
+        raise UnusableImage(f"it is too large for models ({measures}): {hint}") from None
+    try:
+        with _one_at_a_time, Image.open(BytesIO(data), formats=(kind.upper(),)) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise UnusableImage(_DAMAGED)
+            image.draft("RGB", (SCALED_SIDES[0], SCALED_SIDES[0]))  # a JPEG need not be decoded at its full size
+            pixels = image.convert("RGBA" if image.has_transparency_data else "RGB")
+            for side in SCALED_SIDES:
+                pixels.thumbnail((side, side))
+                form = "PNG" if pixels.mode == "RGBA" else "JPEG"
+                written = BytesIO()
+                pixels.save(written, form, quality=85)
+                if _encoded_length(written.getvalue()) <= MOST_ENCODED:
+                    return form.lower(), written.getvalue()
+    except UnusableImage:
+        raise
+    except Exception as error:  # whatever a decoder makes of a file that is not what it says
+        raise UnusableImage(f"{_DAMAGED}, and too large to be shown as it is ({measures})") from error
+    raise UnusableImage(f"it is too large for models ({measures}): make it smaller")
