@@ -44,6 +44,8 @@ async def test_what_is_no_schema_is_refused_before_anything_begins(tmp_path: Pat
             run = await where.json("--output-schema", name, "go")
             assert (run.code, run.out) == (1, ""), name
             assert name in run.err
+        run = await where.json("--output-schema", "/dev/zero", "go")
+        assert (run.code, run.out, "larger than" in run.err) == (1, "", True)
         run = await where.json("--output-schema", "none.json", "go")
         assert (run.code, run.out, "none.json" in run.err) == (1, "", True)
 

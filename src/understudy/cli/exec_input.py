@@ -6,7 +6,6 @@ import select
 import stat
 import sys
 import time
-from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -20,6 +19,7 @@ from understudy.protocol.records import Budget
 
 MOMENT = 1.0  # seconds that a pipe has to say something, where there is a prompt already
 MOST_PROMPT = 64 * 1024 * 1024  # bytes
+MOST_SCHEMA = 1024 * 1024  # bytes: more than a schema may have, written however wide
 
 NO_PROMPT = "No prompt provided. Either specify one as an argument or pipe the prompt into stdin."
 NOTHING_PIPED = "No prompt provided via stdin."
@@ -177,10 +177,13 @@ def read_schema(request: Request) -> dict[str, Any] | None:
         return None
     name = visible(request.output_schema)
     try:
-        data = Path(request.output_schema).read_bytes()
+        with open(request.output_schema, "rb") as file:
+            data = file.read(MOST_SCHEMA + 1)  # a device may have no end
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadRequest(f"output schema {name} cannot be read: {reason}") from None
+    if len(data) > MOST_SCHEMA:
+        raise BadRequest(f"output schema {name} is larger than {MOST_SCHEMA >> 20} MB, which no model takes")
     try:
         schema: object = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
