@@ -2,10 +2,12 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
-from tests.cli.program import CTRL_C, Program
+from tests.cli.program import CTRL_C, LONGEST, Program
 
 ASKING = {"command": ["touch", "made.txt"], "with_escalated_permissions": True, "justification": "to see it made"}
 PATCH = "*** Begin Patch\n*** Add File: new.txt\n+one\n*** End Patch\n"
@@ -37,6 +39,23 @@ def test_the_answer_alone_is_on_standard_output(program: Program) -> None:
     ):
         assert told in ended.err, told
     assert "\x1b" not in ended.err, "no colours where there is no terminal"
+
+
+def test_the_answer_comes_also_where_nothing_else_can_be_written(program: Program) -> None:
+    program.script({"say": "All done."})
+    command = [sys.executable, "-m", "understudy", "exec", SKIP, "go"]
+    with open("/dev/full", "wb", buffering=0) as full:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            cwd=program.cwd,
+            env=program.environment(),
+            timeout=LONGEST,
+            check=False,
+        )
+    assert (ended.returncode, ended.stdout) == (0, b"All done.\n")
 
 
 def test_a_failure_is_told_once_and_standard_output_stays_empty(program: Program) -> None:

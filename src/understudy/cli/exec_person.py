@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from rich.text import Text
@@ -14,6 +14,7 @@ from understudy.cli.exec_viewer import ExecViewer
 from understudy.cli.record_teller import RecordTeller
 from understudy.cli.spending import cost_text, seconds_text, tokens_text
 from understudy.cli.status_line import StatusLine
+from understudy.cli.streams import is_unread, silence
 from understudy.cli.telling import Teller
 from understudy.cli.terminal import TerminalConsole, one_line, open_console
 from understudy.cli.viewing import Asking
@@ -47,7 +48,14 @@ class PersonViewer(ExecViewer):
 
     # -- around the turn
 
-    def show_header(self) -> None:
+    def begin(self) -> None:
+        self._safely(self._show_header)
+
+    def finish(self) -> None:
+        """What was changed and used is shown, also where the turn failed."""
+        self._to_stderr(self._show_end)
+
+    def _show_header(self) -> None:
         config = self._config
         rows = (
             ("workdir", str(config.cwd)),
@@ -64,8 +72,7 @@ class PersonViewer(ExecViewer):
             self._teller.notice(f"warning: {warning}")
         self._status.start()
 
-    def show_end(self) -> None:
-        """What was changed and used."""
+    def _show_end(self) -> None:
         self._status.stop()
         self._teller.close()
         work = self.handle.work_of(self.following.turn or "")
@@ -92,6 +99,19 @@ class PersonViewer(ExecViewer):
         seconds = seconds_text(time.monotonic() - self._began)
         used = f" · {tokens_text(self._tokens)} tokens" if self._tokens else ""
         return f"working {seconds}{used} · Ctrl-C stops"
+
+    def _safely(self, show: Callable[[], None]) -> None:
+        if not self.exit_code.done():
+            self._to_stderr(show)
+
+    def _to_stderr(self, show: Callable[[], None]) -> None:
+        """The answer is wanted on standard output, also where nobody reads what is told beside it."""
+        try:
+            show()
+        except OSError as error:
+            if self.can_answer or is_unread(1):
+                self.failed(error)
+            silence(2)
 
     # -- the turn
 
@@ -155,11 +175,11 @@ class PersonViewer(ExecViewer):
 async def show_to_person(handle: Handle, config: Config, task: Task) -> AsyncGenerator[PersonViewer]:
     console = open_console(stderr=True, color=task.request.color or "auto")
     viewer = PersonViewer(handle, config, console, created=task.request.action == "new")
-    viewer.show_header()
+    viewer.begin()
     try:
         yield viewer
     finally:
-        viewer.show_end()
+        viewer.finish()
     if viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # there it has been shown already
         sys.stdout.write(viewer.final_message.rstrip("\n") + "\n")
         sys.stdout.flush()

@@ -53,6 +53,15 @@ def silence(descriptor: int) -> None:
     os.close(null)
 
 
+def is_unread(descriptor: int) -> bool:
+    """Whether it is a pipe that nobody has open for reading."""
+    import select  # few need it
+
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))
+
+
 def _open_nothing(descriptor: int, flags: int) -> None:
     null = os.open(os.devnull, flags)
     if null != descriptor:
