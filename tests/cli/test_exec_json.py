@@ -241,6 +241,52 @@ async def test_a_reader_that_is_slow_holds_nothing_up_and_gets_everything(tmp_pa
     assert events[-1]["type"] == "turn.completed"
 
 
+async def test_a_reader_that_takes_nothing_keeps_no_run_alive_that_was_told_to_end(tmp_path: Path) -> None:
+    noise = [call("shell", command=[*BASH, "yes | head -c 50000"], call_id=f"c{number}") for number in range(20)]
+    async with ScriptedModel([*noise, say("end")]) as model, piped(place(model, tmp_path)) as (process, reading):
+        await model.next_request(21)
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(LONGEST):
+            assert await process.wait() == -signal.SIGTERM
+        os.close(reading)
+
+
+async def test_a_command_that_began_before_a_message_joined_its_turn_is_a_whole_item(tmp_path: Path) -> None:
+    script = "until test -e go; do sleep 0.05; done; echo ended"
+    answers = [say("ready"), call("shell", command=[*BASH, script]), say("done")]
+    async with ScriptedModel(answers) as model:
+        where = place(model, tmp_path)
+        thread = (await where.json("hello")).thread
+        first = await where.start("exec", "--json", "--skip-git-repo-check", "resume", thread, "begin")
+        await next_event(first, "item.started")
+        second = await where.start("exec", "--json", "--skip-git-repo-check", "resume", thread, "join us")
+        async with asyncio.timeout(LONGEST):
+            while "join us" not in (await where.run("show", thread)).out:
+                pass
+        (where.cwd / "go").touch()
+        began, ended = await next_event(second, "command_execution"), await next_event(second, "command_execution")
+        assert (await finish(first)).code == (await finish(second)).code == 0
+    assert (began["type"], ended["type"]) == ("item.started", "item.completed")
+    assert began["item"]["id"] == ended["item"]["id"]
+    assert ended["item"]["command"] == began["item"]["command"] == f"bash -lc '{script}'"
+    assert (ended["item"]["aggregated_output"], ended["item"]["status"]) == ("ended\n", "completed")
+
+
+async def test_a_session_that_died_with_its_process_is_a_whole_item_of_the_next_turn(tmp_path: Path) -> None:
+    answers = [call("exec_command", cmd="echo began; sleep 1000", yield_time_ms=250), hang(), say("Gone.")]
+    async with ScriptedModel(answers) as model:
+        where = place(model, tmp_path)
+        process = await where.start("exec", "--json", "--skip-git-repo-check", "begin")
+        thread = (await next_event(process, "thread.started"))["thread_id"]
+        await model.next_request(2)
+        process.kill()
+        await finish(process)
+        run = await where.json("resume", thread, "go on")
+    began, ended = [event["item"] for event in run.events if event.get("item", {}).get("type") == "command_execution"]
+    assert began["command"] == ended["command"] == "bash -lc 'echo began; sleep 1000'"
+    assert (began["status"], ended["status"], began["id"]) == ("in_progress", "failed", ended["id"])
+
+
 @asynccontextmanager
 async def piped(where: Exec) -> AsyncGenerator[tuple[asyncio.subprocess.Process, int]]:
     """A run whose standard output is read by hand."""

@@ -17,7 +17,7 @@ from understudy.servers.exec_events import ExecEvents
 from understudy.servers.pipe_sink import PipeSink
 from understudy.servers.process import Ending
 
-AT_ONCE = 60.0  # seconds; a reader that is busy with what it has is waited for again
+LEAVING = 3.0  # seconds that a reader has to take the last events once we were told to end
 
 
 class Output:
@@ -29,6 +29,7 @@ class Output:
         self._ending = Ending(loop)
         self.gone = loop.create_task(self._ending.wait())
         self._polled = False
+        self._left: asyncio.Future[None] = loop.create_future()  # done once the reader is waited for no longer
 
     async def open(self) -> None:
         mode = os.fstat(1).st_mode
@@ -39,11 +40,17 @@ class Output:
         for line in lines:
             self.sink.send(line, None)
 
+    def leave_soon(self, seconds: float) -> None:
+        """A reader that takes nothing, and stays, is waited for no longer than this."""
+        asyncio.get_running_loop().call_later(seconds, lambda: None if self._left.done() else self._left.set_result(None))
+
     async def close(self) -> None:
-        """Once the reader has taken everything, or has gone."""
+        """Once the reader has taken everything, has gone, or has been given the time to."""
         self.sink.flush()
-        while not self.sink.closed and self.sink.buffered:
-            await self.sink.taken(AT_ONCE)
+        if not self.sink.closed and self.sink.buffered:
+            taken = asyncio.ensure_future(self.sink.taken(None))
+            await asyncio.wait([taken, self.gone, self._left], return_when=asyncio.FIRST_COMPLETED)
+            taken.cancel()
         self.gone.cancel()
         if self._polled:
             os.set_blocking(1, True)  # the pipe may be shared with programs that run after us
@@ -63,6 +70,13 @@ class JsonViewer(ExecViewer):
     def show_delta(self, live: LiveDelta) -> None:
         if type(live.delta) is OutputDelta:
             self._events.hear(live.delta)
+
+    def interrupt(self) -> None:
+        if self.exit_code.done():  # only the reader is being waited for
+            self._output.leave_soon(0.0 if self.told_to_end else LEAVING)
+            self.told_to_end = True
+        else:
+            super().interrupt()
 
     def show_interrupted(self) -> None:
         self._output.write(*self._events.interrupted())
@@ -84,7 +98,9 @@ async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGener
     output = Output()
     await output.open()
     in_form = task.schema is not None
-    events = ExecEvents(handle.id, str(config.cwd), usage=handle.facts.usage, warnings=config.warnings, in_form=in_form)
+    events = ExecEvents(
+        handle.id, str(config.cwd), usage=handle.facts.usage, warnings=config.warnings, in_form=in_form, begun=handle.under_way()
+    )
     viewer = JsonViewer(handle, output, events, created=created, hides_reasoning=config.hide_agent_reasoning)
     output.gone.add_done_callback(lambda gone: None if gone.cancelled() else viewer.failed(BrokenPipeError()))
     if not created:
@@ -92,4 +108,6 @@ async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGener
     try:
         yield viewer
     finally:
+        if viewer.told_to_end:
+            output.leave_soon(LEAVING)
         await output.close()

@@ -29,7 +29,7 @@ class ExecViewer:
             self, after=0 if created else None, outlet=outlet, only_its_turn=True, hides_reasoning=hides_reasoning
         )
         self.following.leads = created
-        self._told_to_end = False
+        self.told_to_end = False
 
     async def send(self, message: Message, overrides: Overrides | None, terms: Terms | None) -> None:
         """Raises `AgentError` where it is not taken."""
@@ -42,10 +42,10 @@ class ExecViewer:
 
     def interrupt(self) -> None:
         """End the turn that the message began; one that it only joined is left alone. The second time nothing is waited for."""
-        if self._told_to_end:
+        if self.told_to_end:
             self._stop_watching()
             return
-        self._told_to_end = True
+        self.told_to_end = True
         if self.following.turn and not self.following.leads:
             self._stop_watching()
             return

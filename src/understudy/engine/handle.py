@@ -24,7 +24,16 @@ from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, Usage
 from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send
-from understudy.protocol.records import Entry, Overrides, Question, Terms, UserMessage
+from understudy.protocol.records import (
+    CommandStarted,
+    Entry,
+    Overrides,
+    PatchStarted,
+    Question,
+    Terms,
+    ToolCallBegan,
+    UserMessage,
+)
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import RunningCommand
 
@@ -254,6 +263,10 @@ class Handle:
     def running_commands(self) -> tuple[RunningCommand, ...]:
         """Those that outlive their turns."""
         return self._conversation.state.running_commands() if self._conversation.state.sessions else ()
+
+    def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
+        """What calls of the model have begun and not ended."""
+        return tuple(self._conversation.state.running.values())
 
     def work_of(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago."""

@@ -47,6 +47,7 @@ _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILI
 _KINDS = {"Add": "add", "Update": "update", "Delete": "delete"}
 
 Json = dict[str, Any]
+Begun = CommandStarted | PatchStarted | ToolCallBegan
 
 
 class _Running:
@@ -73,10 +74,17 @@ class _Running:
 
 class ExecEvents:
     def __init__(
-        self, thread_id: str, cwd: str, *, usage: Usage | None = None, warnings: Sequence[str] = (), in_form: bool = False
+        self,
+        thread_id: str,
+        cwd: str,
+        *,
+        usage: Usage | None = None,
+        warnings: Sequence[str] = (),
+        in_form: bool = False,
+        begun: Sequence[Begun] = (),
     ) -> None:
         """`usage`: what the thread has used before. `warnings`: told before the turn begins. `in_form`: answers are JSON, which
-        programs parse as they are.
+        programs parse as they are. `begun`: what is under way already; of that, items tell when it ends.
         """
         self._warnings = warnings
         self._thread_id = thread_id
@@ -91,6 +99,7 @@ class ExecEvents:
         self._commands: dict[str, _Running] = {}
         self._patches: dict[str, dict[str, FileChange]] = {}
         self._tool_calls: dict[str, Json] = {}
+        self._missed = {record.call_id: record for record in begun}
         self._decided = ""
         self._plan: Json | None = None
         self.last_message: str | None = None
@@ -121,7 +130,7 @@ class ExecEvents:
             return self._begin()
         if isinstance(record, TurnEnded):
             return self._end(record)
-        told = self._tell(record)
+        told = [*self._tell_missed(record), *self._tell(record)]
         return [*self._begin(), *told] if told else []
 
     def hear(self, delta: OutputDelta) -> None:
@@ -135,6 +144,14 @@ class ExecEvents:
             return []
         self._began = True
         return [to_line({"type": "turn.started"})]
+
+    def _tell_missed(self, record: Record) -> list[bytes]:
+        """The beginning of what ends now, where it was before we came."""
+        if not isinstance(record, CommandEnded | PatchEnded | ToolCallEnded):
+            return []
+        begun = self._missed.pop(record.call_id, None) or (record.started if isinstance(record, CommandEnded) else None)
+        known = record.call_id in self._commands or record.call_id in self._patches or record.call_id in self._tool_calls
+        return [] if begun is None or known else self._tell(begun)
 
     def _tell(self, record: Record) -> list[bytes]:
         match record:

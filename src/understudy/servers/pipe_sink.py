@@ -50,8 +50,8 @@ class PipeSink:
         self.congested = self._paused
         self._transport.write(messages[0] if len(messages) == 1 else b"".join(messages))
 
-    async def taken(self, seconds: float) -> None:
-        """Wait until the client has taken everything, at most this long."""
+    async def taken(self, seconds: float | None) -> None:
+        """Wait until the client has taken everything, at most this long if it is given."""
         if self.closed or self._transport is None or self._transport.get_write_buffer_size() == 0:
             return
         empty = self._loop.create_future()
