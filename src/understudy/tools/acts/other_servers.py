@@ -1,7 +1,7 @@
 """Calling a tool of another server: judged, perhaps asked about, its intent on disk, called once, its outcome recorded."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -45,7 +45,7 @@ async def call_other_server(host: ToolHost, call_id: str, tool: RemoteTool, argu
             raise ToolError(answer.refusal("tool call"))
     host.record(ToolCallBegan(call_id, tool.server, tool.name, shown, tool.read_only))
     await host.committed()
-    notices = _Notices(host, f"{tool.server}: {tool.name}")
+    notices = _Notices(host, f"{tool.server}: {tool.name}", server.redact)
     server.on_question = notices.question
     began = time.monotonic()
     ended = ToolCallEnded(call_id, tool.server, tool.name, 0.0, shown, tool.read_only)
@@ -132,9 +132,10 @@ def _as_part(resource: object) -> dict[str, Any]:
 class _Notices:
     """What a server says while it works, passed on now and then. A server that never stops talking is heard a few times."""
 
-    def __init__(self, host: ToolHost, name: str) -> None:
+    def __init__(self, host: ToolHost, name: str, redact: Callable[[str], str]) -> None:
         self._host = host
         self._name = name
+        self._redact = redact
         self._last = 0.0
         self._left = MOST_NOTICES
 
@@ -152,7 +153,7 @@ class _Notices:
     def _tell(self, text: str) -> None:
         if self._left > 0:
             self._left -= 1
-            line = " ".join(f"{self._name}: {text}".split())
+            line = " ".join(f"{self._name}: {self._redact(text)}".split())
             self._host.record(Noticed(make_visible(line[:_LONGEST_NOTICE])))
 
 

@@ -12,6 +12,8 @@ from understudy.tools.mcp.limits import MOST_LINE
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0  # a call has its own limit; this ends a stream that nobody ends
+_PACKING = "content-encoding"
+_UNPACKED = {"accept-encoding": "identity"}  # a few packed bytes may be gigabytes
 
 
 class Address:
@@ -29,7 +31,7 @@ class Address:
         timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         bounded = _Bounded(httpx2.AsyncHTTPTransport(), self._note_status)
         async with (
-            httpx2.AsyncClient(headers=dict(self._headers), timeout=timeout, transport=bounded) as client,
+            httpx2.AsyncClient(headers={**_UNPACKED, **self._headers}, timeout=timeout, transport=bounded) as client,
             streamable_http_client(self._url, http_client=client, max_sse_event_size=MOST_LINE) as streams,
         ):
             yield streams
@@ -52,6 +54,9 @@ class _Bounded(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if request.method == "POST":
             self._on_status(response.status_code)
+        if response.headers.get(_PACKING, "identity") != "identity":
+            await response.aclose()
+            raise httpx2.ReadError(f"the answer is packed ({_PACKING}), which was not asked for")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Counted(response.stream)
         return response

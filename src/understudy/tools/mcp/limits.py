@@ -6,6 +6,7 @@ MOST_UNREAD = 32 << 20  # bytes of messages that wait to be handled
 MOST_UNSENT = 1_000  # messages to a server that does not read
 MOST_PAGES = 50  # of a list
 MOST_TOOLS = 512  # of one server
+MOST_LISTED = 4_096  # things on a page that are looked at, tools or not
 MOST_OFFERED = 256 << 10  # bytes of all tools of one server together; beyond, their parameters are left out
 MOST_REFRESHES = 8  # of a server's list in one turn: each is a new beginning for the provider's cache
 MOST_STARTS = 4  # again after a crash, within `RESTART_WINDOW`

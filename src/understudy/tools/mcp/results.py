@@ -36,7 +36,7 @@ def recorded_result(raw: Mapping[str, Any], redact: Redact) -> Json:
     result: Json = {"content": content}
     if _STRUCTURED in raw and raw[_STRUCTURED] is not None:
         text = redact(_json(raw[_STRUCTURED]))
-        result[_STRUCTURED] = msgspec.json.decode(text) if len(text) <= EVENT_BYTES else {"omitted": f"{len(text)} characters"}
+        result[_STRUCTURED] = _decoded(text) if len(text) <= EVENT_BYTES else {"omitted": f"{len(text)} characters"}
     if raw.get("isError") is True:
         result["isError"] = True
     return result
@@ -55,7 +55,8 @@ def _recorded_part(part: Json, room: int, redact: Redact) -> Json:
         }
     encoded = redact(_json(part))
     if len(encoded) <= max(room, _LONGEST_SHORT):
-        return msgspec.json.decode(encoded)
+        found = _decoded(encoded)
+        return cast(Json, found) if isinstance(found, dict) else {"type": "text", "text": encoded}
     return {"type": "text", "text": cut(encoded, max(room, _LONGEST_SHORT))}
 
 
@@ -143,6 +144,14 @@ def _is_json_of(text: str, value: object) -> bool:
         return msgspec.json.decode(text) == value
     except (msgspec.DecodeError, RecursionError):
         return False
+
+
+def _decoded(text: str) -> object:
+    """As a part of text where it is no JSON any more: a secret may have stood there as a number."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {"type": "text", "text": text}
 
 
 def _json(value: object) -> str:

@@ -61,6 +61,7 @@ class _Cleaning:
 
     def _merged(self, schema: Schema, seen: tuple[str, ...]) -> Schema:
         """Alternatives at the top, which providers do not take, as properties that may be given."""
+        self._count()
         schema = self._resolved(schema, seen) or {}
         parts = [part for key in ("allOf", *_ALTERNATIVES) for part in _dicts(schema.get(key))]
         if not parts or len(seen) > _DEEPEST:
@@ -77,9 +78,8 @@ class _Cleaning:
         return {**rest, "properties": {**properties, **_dict(schema.get("properties"))}, "required": required}
 
     def _node(self, given: object, seen: tuple[str, ...]) -> Schema:
-        self._spend(16)
-        self._nodes += 1
-        if self._nodes > _MOST_NODES or len(seen) > 4 * _DEEPEST:
+        self._count()
+        if len(seen) > 4 * _DEEPEST:
             raise TooLarge
         if not isinstance(given, Mapping):  # `true`, or something that is no schema
             return {}
@@ -124,7 +124,7 @@ class _Cleaning:
             names = [name for name in given if len(name) <= _LONGEST_NAME]
             self._spend(sum(len(name) for name in names))
             cleaned["properties"] = {make_visible(name): self._node(given[name], seen) for name in names}
-            required = [name for name in _list(schema.get("required")) if name in cleaned["properties"]]
+            required = [name for name in _list(schema.get("required")) if isinstance(name, str) and name in cleaned["properties"]]
             if required:
                 cleaned["required"] = list(dict.fromkeys(required))
             others = schema.get("additionalProperties")
@@ -164,6 +164,13 @@ class _Cleaning:
             key = part.replace("~1", "/").replace("~0", "~")
             at = cast(Schema, at).get(key) if isinstance(at, Mapping) else None
         return cast(Schema, at) if isinstance(at, Mapping) else None
+
+    def _count(self) -> None:
+        """References may lead back, so that a few bytes would be gone through for ever."""
+        self._spend(16)
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise TooLarge
 
     def _spend(self, size: int) -> None:
         self._bytes += size

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from understudy.config.mcp_servers import McpServer
 from understudy.tools.mcp.limits import (
+    MOST_LISTED,
     MOST_OFFERED,
     MOST_PAGES,
     MOST_STARTS,
@@ -174,10 +175,11 @@ class Server:
         for _ in range(MOST_PAGES):
             page = await session.request("tools/list", {} if cursor is None else {"cursor": cursor}, None)
             given = page.get("tools")
-            for raw in cast(list[Any], given) if isinstance(given, list) else []:
-                tool = self._read_tool(raw, left)
-                if tool is None or tool.name in found:
+            for raw in cast(list[Any], given)[:MOST_LISTED] if isinstance(given, list) else []:
+                tool = self._read_tool(raw, left, found)
+                if tool is None:
                     continue
+                await asyncio.sleep(0)  # its parameters may take a while to go through, and others wait
                 left -= len(tool.definition)
                 found[tool.name] = tool
                 if len(found) >= MOST_TOOLS:
@@ -188,17 +190,17 @@ class Server:
             cursor = following
         return _sorted(found)
 
-    def _read_tool(self, raw: object, room: int) -> RemoteTool | None:
-        """None for what is no tool, or one that the user does not want."""
+    def _read_tool(self, raw: object, room: int, known: Container[str]) -> RemoteTool | None:
+        """None for what is no tool, is known already, or is one that the user does not want."""
         match raw:
-            case {"name": str(name)} if name and len(name) <= 1_000 and self.settings.has_tool(name):
+            case {"name": str(name)} if name and len(name) <= 1_000 and name not in known and self.settings.has_tool(name):
                 fields = cast(dict[str, Any], raw)
             case _:
                 return None
         annotations = fields.get("annotations")
         hints: Mapping[str, Any] = cast(Mapping[str, Any], annotations) if isinstance(annotations, dict) else {}
         said = tuple(f"{hint} {'true' if hints[hint] else 'false'}" for hint in _HINTS if isinstance(hints.get(hint), bool))
-        description = clean_description(fields.get("description"))
+        description = self.redact(clean_description(fields.get("description")))
         parameters = clean_parameters(fields.get("inputSchema")) if room > 0 else nothing_said()
         return RemoteTool(self.name, name, description if room > 0 else "", parameters, said, hints.get("readOnlyHint") is True)
 

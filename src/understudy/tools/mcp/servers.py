@@ -115,6 +115,7 @@ def _server(
     settings: McpServer, sandbox: RunsCommands, cwd: str, env: Mapping[str, str], containment: Containment | None
 ) -> Server:
     secrets = [*secret_values(settings.env), *settings.http_headers.values()]
+    secrets += [value.partition(" ")[2] for value in settings.http_headers.values()]  # what follows `Bearer`
     secrets += secret_values({name: env.get(name, "") for name in settings.env_vars})
     secrets += [env.get(name, "") for name in (settings.bearer_token_env_var or "", *settings.env_http_headers.values())]
 

@@ -2,15 +2,18 @@
 nothing of it outlives us, however we end."""
 
 import asyncio
+import json
 import math
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
+import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult
@@ -95,9 +98,8 @@ class Program:
             return  # what programs print where they should not
         if len(text) > MOST_LINE:
             raise _Flood(f"it sent a message of more than {MOST_LINE >> 20} MiB")
-        try:
-            message = jsonrpc_message_adapter.validate_json(bytes(text), by_name=False)
-        except ValueError:
+        message = _read_message(bytes(text))
+        if message is None:
             return
         self._junk = 0
         waiting = self._incoming.statistics().current_buffer_used
@@ -133,6 +135,32 @@ class Program:
             return result.spawn_error or result.setup_error or ""
         how = f"by signal {result.signal}" if result.signal is not None else f"with exit code {result.exit_code}"
         return f"connection closed: the program ended {how}{last}"
+
+
+def _read_message(text: bytes) -> JSONRPCMessage | None:
+    """None for what is no message. An answer that cannot be read is a failure, or whoever asked would wait for nothing."""
+    for mend in (bytes, _mended):
+        try:
+            return jsonrpc_message_adapter.validate_json(mend(text), by_name=False)
+        except (ValueError, RecursionError):
+            continue
+    try:
+        answer = msgspec.json.decode(text, type=_Answer)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if answer.method is not None:
+        return None
+    return JSONRPCError(jsonrpc="2.0", id=answer.id, error=ErrorData(code=PARSE_ERROR, message="its answer cannot be read"))
+
+
+def _mended(text: bytes) -> bytes:
+    """Halves of characters, which names of files get into texts, as question marks. Raises ValueError, or RecursionError."""
+    return json.dumps(json.loads(text.decode("utf-8", "replace")), ensure_ascii=False).encode("utf-8", "replace")
+
+
+class _Answer(msgspec.Struct):
+    id: int | str
+    method: Any = None
 
 
 class _Flood(Exception):
