@@ -55,7 +55,7 @@ def _complain(text: str) -> int:
         silence(2)  # nobody reads it
     try:
         sys.stdout.flush()
-    except OSError:
+    except (OSError, ValueError):  # nobody reads it, and the pipe may be closed on our side too
         silence(1)
     return FAILED
 
