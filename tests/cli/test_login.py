@@ -75,6 +75,13 @@ def test_a_damaged_file_is_said_and_not_overwritten(program: Program, damage: st
     assert kept(program).read_text() == damage
 
 
+def test_a_folder_in_the_place_of_the_keys_is_named(program: Program) -> None:
+    kept(program).mkdir(mode=0o700, parents=True)
+    for words in (("login",), ("login", "status"), ("logout",)):
+        ended = program.call(*words, stdin=KEY)
+        assert (ended.code, f"cannot read {kept(program)}" in ended.err) == (1, True), ended.err
+
+
 def test_a_file_that_others_can_read_is_not_used(program: Program) -> None:
     program.call("login", stdin=KEY)
     kept(program).chmod(0o644)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,15 +27,18 @@ class PrivateFile(msgspec.Struct, frozen=True):
             return None
         except OSError as error:
             raise ConfigError(f"cannot read {self.path}: {error.strerror}") from None
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise ConfigError(f"cannot read {self.path}: it is no file; move it away")
         with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & OTHERS_WRITE:
                 raise ConfigError(f"{self.path} could have been written by others. Expected a file of your own with mode 0600")
             if self.secret and status.st_mode & OTHERS_READ:
                 raise ConfigError(f"{self.path} can be read by others: chmod 600 it, and better get new keys too")
             try:
                 raw = file.read()
-            except OSError as error:  # a folder
+            except OSError as error:
                 raise ConfigError(f"cannot read {self.path}: {error.strerror}") from None
         try:
             value = json.loads(raw)
