@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import os
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.scenes import scene, told_to_model
+from tests.e2e.scenes import scene, text_of, told_to_model
+from tests.e2e.talking import Stream
 from tests.golden_exec.play import PNG
 from understudy.testing import call, say
 
@@ -51,3 +54,85 @@ async def test_a_later_turn_still_has_the_image(tmp_path: Path) -> None:
         (tmp_path / "dot.png").unlink()
         await client.call_tool("codex-reply", prompt="which colour?", threadId=first["structuredContent"]["threadId"])
     assert base64.b64encode(PNG).decode() in str(model.requests[2]["messages"])
+
+
+# -- images that callers give
+
+
+def images_in(request: dict[str, Any]) -> list[str]:
+    """Of a Chat request."""
+    parts = [part for message in request["messages"] if isinstance(message["content"], list) for part in message["content"]]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+
+
+@pytest.mark.parametrize("spelled", ["images", "Images", "IMAGES"])
+async def test_images_go_with_the_prompt_of_a_call_and_of_a_reply(tmp_path: Path, spelled: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "dot.jpg").write_bytes(PNG)
+    wrong = URL.replace("image/png", "image/jpeg")
+    async with scene([say("one"), say("two"), say("three")], tmp_path, config=NEVER) as (model, client):
+        first = await client.call_tool("codex", {"prompt": "look", "cwd": "sub", spelled: ["dot.jpg", wrong]})
+        thread = first["structuredContent"]["threadId"]
+        await client.call_tool("codex-reply", {"threadId": thread, "prompt": "again", spelled: ["dot.jpg"]})
+        plain = await client.call_tool("codex-reply", {"threadId": thread, "prompt": "no more", spelled: []})
+    assert images_in(model.requests[0]) == [URL, URL]
+    assert images_in(model.requests[1]) == [URL, URL, URL]
+    assert plain["structuredContent"]["content"] == "three"
+
+
+@pytest.mark.parametrize(
+    ("images", "reason"),
+    [
+        ("dot.png", "expected a sequence"),
+        ([1], "expected a string: a path or a data: URL"),
+        (["none.png"], "image none.png cannot be shown to a model: no such file"),
+        ([""], "no such file"),
+        (["a\0b"], "cannot be shown to a model"),
+        (["."], "no such file"),
+        (["pipe"], "no such file"),
+        (["text.png"], "image text.png cannot be shown to a model: it is no image that models can see: PNG, JPEG, GIF or WebP"),
+        (["bomb.png"], "60000 x 60000 pixels"),
+        (["huge.png"], "larger than 20 MB"),
+        (["data:text/plain,hello"], "write it as data:image/png;base64"),
+        (["data:image/png;base64,AAAA"], "no image"),
+        ([URL] * 17, "expected 16 at most"),
+    ],
+)
+async def test_what_is_no_image_begins_nothing(tmp_path: Path, images: Any, reason: str) -> None:
+    (tmp_path / "text.png").write_text("words")
+    (tmp_path / "bomb.png").write_bytes(PNG[:16] + struct.pack(">II", 60_000, 60_000) + PNG[24:])
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "huge.png").open("wb") as file:
+        file.write(PNG)
+        file.truncate(1 << 34)
+    async with scene([], tmp_path, config=NEVER) as (model, client):
+        result = await client.call_tool("codex", {"prompt": "look", "images": images})
+        listed = await client.call_tool("conversationsList")
+    assert result["isError"] is True
+    assert text_of(result).startswith("Failed to parse configuration for Codex tool: ")
+    assert reason in text_of(result)
+    assert text_of(result).endswith("in `images`")
+    assert model.requests == []
+    assert listed["structuredContent"]["conversations"] == []
+
+
+async def test_items_of_a_message_have_the_same_bounds(tmp_path: Path) -> None:
+    (tmp_path / "dot.jpg").write_bytes(PNG)
+    bomb = PNG[:16] + struct.pack(">II", 60_000, 60_000) + PNG[24:]
+    (tmp_path / "bomb.png").write_bytes(bomb)
+    refused = [
+        {"type": "local_image", "path": "bomb.png"},
+        {"type": "image", "image_url": "data:image/png;base64," + base64.b64encode(bomb).decode()},
+        {"type": "image", "image_url": "data:image/png;base64," + "A" * (6 << 20)},
+    ]
+    async with scene([say("ok")], tmp_path, config=NEVER) as (model, client):
+        made = await client.call_tool("conversationCreate", cwd=str(tmp_path))
+        conversation = made["structuredContent"]["conversation_id"]
+        for item in refused:
+            result = await client.call_tool("conversationSendMessage", conversation_id=conversation, content=[item])
+            assert result["structuredContent"]["status"] == "error"
+            assert len(result["structuredContent"]["message"]) < 500
+        content = [{"type": "local_image", "path": "dot.jpg"}, {"type": "image", "image_url": "https://localhost/x.png"}]
+        await client.call_tool("conversationSendMessage", conversation_id=conversation, content=content)
+        await Stream(client, conversation, after=0).until("task_complete")
+    assert images_in(model.requests[0]) == [URL, "https://localhost/x.png"]

@@ -1,13 +1,11 @@
 """Images as models take them: known by what is in them rather than by their name, within bounds, as `data:` URLs."""
 
 import base64
-import os
-import stat
 import struct
 from io import BytesIO
 from threading import Lock
 
-MOST_ENCODED = 5 << 20  # characters of base64: providers take no more
+LARGEST_ENCODED = 5 << 20  # characters of base64: providers take no more
 MOST_BYTES = 20 << 20  # of a file; what is larger than a provider takes is scaled
 MOST_PIXELS = 50_000_000  # a small file can say that it has any number of them
 LONGEST_SIDE = 8000  # pixels: providers take no more
@@ -15,7 +13,6 @@ SCALED_SIDES = (2048, 1024, 512)  # tried in this order until the image is small
 
 NOT_AN_IMAGE = "it is no image that models can see: PNG, JPEG, GIF or WebP"
 _DAMAGED = "it is a damaged image"
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not hold us up
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a JPEG that are followed by its size
 _BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 
@@ -26,19 +23,23 @@ class UnusableImage(ValueError):
     """No model can be shown this. The text says why, and what to do; it goes after the image's name."""
 
 
+class NotAnImage(UnusableImage):
+    """It is none, or damaged."""
+
+
 def image_url(data: bytes) -> str:
     """For a model, scaled where that is needed and possible. Raises `UnusableImage`."""
     if len(data) > MOST_BYTES:
         raise UnusableImage(f"it is larger than {MOST_BYTES >> 20} MB: make it smaller")
     kind = image_kind(data)
     if kind is None:
-        raise UnusableImage(NOT_AN_IMAGE)
+        raise NotAnImage(NOT_AN_IMAGE)
     width, height = _size(data, kind)
     if not width or not height:
-        raise UnusableImage(_DAMAGED)
+        raise NotAnImage(_DAMAGED)
     if width * height > MOST_PIXELS:
         raise UnusableImage(f"it has {width} x {height} pixels, and more than {MOST_PIXELS // 1_000_000} million are too many")
-    if max(width, height) > LONGEST_SIDE or _encoded_length(data) > MOST_ENCODED:
+    if max(width, height) > LONGEST_SIDE or not is_small(data):
         kind, data = _scaled(data, kind, f"{width} x {height} pixels, {len(data) / 1_000_000:.1f} MB")
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
@@ -54,23 +55,16 @@ def image_kind(data: bytes) -> str | None:
     return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
 
 
-def read_image_file(path: str) -> str:
-    """An image file that the user named. Raises `UnusableImage`."""
-    try:
-        with open(os.open(path, _READ), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnusableImage("it is not a file")
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise UnusableImage(f"{error.strerror}") from None
-    return image_url(data)
+def is_small(data: bytes) -> bool:
+    """Whether providers take as much."""
+    return (len(data) + 2) // 3 * 4 <= LARGEST_ENCODED
 
 
 def read_data_url(url: str) -> str:
     """An image that the user gave as a `data:` URL; its type becomes what it is. Raises `UnusableImage`."""
     head, comma, encoded = url.partition(",")
     if not comma or not head.endswith(";base64"):
-        raise UnusableImage("write it as data:image/png;base64,… (or jpeg, gif, webp)")
+        raise NotAnImage("write it as data:image/png;base64,… (or jpeg, gif, webp)")
     if len(encoded) > 2 * MOST_BYTES:  # before it is decoded
         raise UnusableImage(f"it is larger than {MOST_BYTES >> 20} MB: make it smaller")
     try:
@@ -78,11 +72,7 @@ def read_data_url(url: str) -> str:
     except UnusableImage:
         raise
     except ValueError as error:
-        raise UnusableImage(f"it is not valid base64: {error}") from None
-
-
-def _encoded_length(data: bytes) -> int:
-    return (len(data) + 2) // 3 * 4
+        raise NotAnImage(f"it is not valid base64: {error}") from None
 
 
 # -- width and height, by what the head of the file says
@@ -150,7 +140,7 @@ def _scaled(data: bytes, kind: str, measures: str) -> tuple[str, bytes]:
     try:
         with _one_at_a_time, Image.open(BytesIO(data), formats=(kind.upper(),)) as image:
             if image.width * image.height > MOST_PIXELS:
-                raise UnusableImage(_DAMAGED)
+                raise NotAnImage(_DAMAGED)
             image.draft("RGB", (SCALED_SIDES[0], SCALED_SIDES[0]))  # a JPEG need not be decoded at its full size
             pixels = image.convert("RGBA" if image.has_transparency_data else "RGB")
             for side in SCALED_SIDES:
@@ -158,10 +148,10 @@ def _scaled(data: bytes, kind: str, measures: str) -> tuple[str, bytes]:
                 form = "PNG" if pixels.mode == "RGBA" else "JPEG"
                 written = BytesIO()
                 pixels.save(written, form, quality=85)
-                if _encoded_length(written.getvalue()) <= MOST_ENCODED:
+                if is_small(written.getvalue()):
                     return form.lower(), written.getvalue()
     except UnusableImage:
         raise
     except Exception as error:  # whatever a decoder makes of a file that is not what it says
-        raise UnusableImage(f"{_DAMAGED}, and too large to be shown as it is ({measures})") from error
+        raise NotAnImage(f"{_DAMAGED}, and too large to be shown as it is ({measures})") from error
     raise UnusableImage(f"it is too large for models ({measures}): make it smaller")

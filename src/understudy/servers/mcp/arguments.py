@@ -158,12 +158,18 @@ def _budget(value: object) -> str | None:
     return check_budget(value)
 
 
+def _images(value: object) -> str | None:
+    from understudy.servers.mcp.image_arguments import check_images  # few calls have any
+
+    return check_images(value)
+
+
 TERM_MEMBERS: dict[str, Check] = {"output-schema": _schema, "budget": _budget}
 
-CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, **SESSION_MEMBERS, **TERM_MEMBERS}, ("prompt",))
+CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, "images": _images, **SESSION_MEMBERS, **TERM_MEMBERS}, ("prompt",))
 CODEX_REPLY = Arguments(
     "struct CodexToolCallReplyParam",
-    {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text, **TERM_MEMBERS},
+    {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text, "images": _images, **TERM_MEMBERS},
     (),
 )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.items import InputText, Message
+from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import Terms
 from understudy.protocol.uuids import read_uuid
@@ -29,13 +29,14 @@ async def codex(call: Call) -> Later:
         raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
     values = _read(arguments.CODEX, call.arguments)
     terms = await _read_terms(values)
+    images = await _read_images(values, values.get("cwd", ""))  # before there is a session
     try:
         handle = await call.client.engine.create(call.client.caller, arguments.overrides_from(values))
     except ConfigError as error:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
         raise type(error)(f"Failed to start Codex session: {error}") from error
-    return await _begin(call, handle, values["prompt"], terms, created=True)
+    return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, created=True)
 
 
 async def codex_reply(call: Call) -> Later:
@@ -57,7 +58,8 @@ async def codex_reply(call: Call) -> Later:
         handle = await call.client.find(conversation_id, to_send=True)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
-    return await _begin(call, handle, values["prompt"], terms)
+    images = await _read_images(values, handle.facts.cwd or "")
+    return await _begin(call, handle, (*images, InputText(values["prompt"])), terms)
 
 
 async def _read_terms(values: dict[str, Any]) -> Terms | None:
@@ -71,6 +73,17 @@ async def _read_terms(values: dict[str, Any]) -> Terms | None:
         raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
 
+async def _read_images(values: dict[str, Any], cwd: str) -> tuple[ContentPart, ...]:
+    if not values.get("images"):
+        return ()
+    from understudy.servers.mcp.image_arguments import read_images  # few calls have any
+
+    try:
+        return await read_images(values["images"], cwd)
+    except InvalidArguments as error:
+        raise InvalidArguments(f"{UNREADABLE}{error}") from None
+
+
 def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
     try:
         return members.read(given)
@@ -78,11 +91,13 @@ def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
         raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
 
-async def _begin(call: Call, handle: Handle, prompt: str, terms: Terms | None, *, created: bool = False) -> Later:
+async def _begin(
+    call: Call, handle: Handle, content: tuple[ContentPart, ...], terms: Terms | None, *, created: bool = False
+) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
     viewer = CallViewer(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
     try:
-        await viewer.send(Message("user", (InputText(prompt),)), terms)
+        await viewer.send(Message("user", content), terms)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:

@@ -1,7 +1,6 @@
 """Arguments of the conversation tools: what each takes, ids, and the content of a message with its images."""
 
-import base64
-import mimetypes
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,6 @@ from understudy.servers.mcp.arguments import (
     text,
     whole_number,
 )
-
-LARGEST_IMAGE = 20 * 1024 * 1024
 
 OVERRIDES = {name.replace("-", "_"): check for name, check in SESSION_MEMBERS.items()}
 TERMS = {name.replace("-", "_"): check for name, check in TERM_MEMBERS.items()}
@@ -73,7 +70,7 @@ def read_id(spelled: str, name: str) -> str:
         raise InvalidArguments(f"Failed to parse {name}: {error}\n{hint}") from None
 
 
-def read_content(items: list[Any], cwd: str | None) -> tuple[ContentPart, ...]:
+async def read_content(items: list[Any], cwd: str | None) -> tuple[ContentPart, ...]:
     """Paths of images are relative to `cwd`. Raises `InvalidArguments`."""
     if not items:
         raise InvalidArguments("No content items provided")
@@ -82,28 +79,24 @@ def read_content(items: list[Any], cwd: str | None) -> tuple[ContentPart, ...]:
     except msgspec.ValidationError as error:
         hint = "Items are {type: text, text}, {type: image, image_url} or {type: local_image, path}."
         raise InvalidArguments(f"content: {error}\n{hint}") from None
-    return tuple(_part(item, cwd or "") for item in decoded)
+    if all(isinstance(item, _Text) for item in decoded):
+        return tuple(_part(item, cwd or "") for item in decoded)
+    return await asyncio.to_thread(lambda: tuple(_part(item, cwd or "") for item in decoded))  # a disk may be slow
 
 
 def _part(item: _Text | _Image | _LocalImage, cwd: str) -> ContentPart:
     match item:
         case _Text(text=words):
             return InputText(words)
+        case _:
+            return InputImage(_url(item, cwd))
+
+
+def _url(item: _Image | _LocalImage, cwd: str) -> str:
+    from understudy.servers.mcp.image_arguments import image_item, local_image  # few messages have any
+
+    match item:
         case _Image(image_url=url):
-            return InputImage(url)
+            return image_item(url)
         case _LocalImage(path=path):
-            return InputImage(_data_url(Path(os.path.join(cwd, path))))
-
-
-def _data_url(path: Path) -> str:
-    """Read now, so that the log has what the model is shown. Raises `InvalidArguments` that names the file."""
-    try:
-        if not path.is_file():
-            raise InvalidArguments(f"local_image {path} cannot be read: no such file")
-        if path.stat().st_size > LARGEST_IMAGE:
-            raise InvalidArguments(f"local_image {path} is larger than {LARGEST_IMAGE // 1024 // 1024} MB")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InvalidArguments(f"local_image {path} cannot be read: {error.strerror}") from None
-    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+            return local_image(Path(os.path.join(cwd, path)))

@@ -49,7 +49,7 @@ async def send_message(call: Call) -> OnceKept:
     parent = values.get("parent_message_id")
     if parent is not None:
         parent = arguments.read_id(parent, "parent_message_id")
-    message = Message("user", arguments.read_content(values["content"], handle.facts.cwd))
+    message = Message("user", await arguments.read_content(values["content"], handle.facts.cwd))
     kept = Kept()
     chosen = overrides_from(values) if any(name in values for name in arguments.OVERRIDES) else None
     try:

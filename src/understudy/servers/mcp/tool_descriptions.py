@@ -47,6 +47,12 @@ _TERMS: dict[str, Any] = {
     },
 }
 
+_IMAGES: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Images that go with the prompt: files on the server's machine, or data: URLs.",
+}
+
 _ACTS: dict[str, Any] = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 CODEX: dict[str, Any] = {
@@ -75,6 +81,7 @@ CODEX: dict[str, Any] = {
             },
             "cwd": _string("The folder to work in; a relative one starts at the server's own."),
             "developer-instructions": _string("Further instructions, given to the model in the developer role."),
+            "images": _IMAGES,
             "include-plan-tool": {"type": "boolean", "description": "Let the agent show a plan of its steps."},
             "model": _string("The model to use, in place of the configured one."),
             "profile": _string("A profile of config.toml."),
@@ -103,6 +110,7 @@ CODEX_REPLY: dict[str, Any] = {
         "type": "object",
         "properties": {
             "conversationId": _string("The same as threadId, by its former name."),
+            "images": _IMAGES,
             "prompt": _string("The next message."),
             "sessionId": _string("The same as threadId, by its first name."),
             "threadId": _string("The session: threadId of an earlier result."),
@@ -129,7 +137,7 @@ def _snake(properties: dict[str, Any], *left_out: str) -> dict[str, Any]:
     return {name.replace("-", "_"): schema for name, schema in properties.items() if name not in left_out}
 
 
-_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt")
+_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt", "images")
 _ITEM: dict[str, Any] = {
     "type": "object",
     "properties": {
