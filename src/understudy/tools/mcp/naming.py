@@ -50,16 +50,17 @@ class Spellings:
     def __init__(self, named: Mapping[str, Tool]) -> None:
         self._named = named
         self._known: dict[str, Tool | None] = {}  # None: it could be several
-        self._exact: dict[str, Tool] = {}
+        self._exact: dict[str, Tool | None] = {}
         for offered, (server, tool) in named.items():
-            self._exact |= dict.fromkeys((f"{PREFIX}{server}__{tool}", f"{server}__{tool}"), (server, tool))
+            for exact in (f"{PREFIX}{server}__{tool}", f"{server}__{tool}"):
+                _note(self._exact, exact, (server, tool))
             spellings = {_squeezed(text) for text in (offered, f"{PREFIX}{server}__{tool}", f"{server}__{tool}")}
             for spelling in spellings - {""}:
-                self._note(spelling, (server, tool))
+                _note(self._known, spelling, (server, tool))
         full = frozenset(self._known)
         for server, tool in named.values():
             if (bare := _squeezed(tool)) and bare not in full:  # without its server, where only one has such a tool
-                self._note(bare, (server, tool))
+                _note(self._known, bare, (server, tool))
 
     def find(self, name: str) -> Tool | None:
         found = self._named.get(name) or self._exact.get(name)
@@ -68,9 +69,10 @@ class Spellings:
             found = self._known.get(spelling) or self._known.get(spelling.removeprefix("mcp_"))
         return found
 
-    def _note(self, spelling: str, tool: Tool) -> None:
-        if self._known.setdefault(spelling, tool) != tool:
-            self._known[spelling] = None
+
+def _note(known: dict[str, Tool | None], spelling: str, tool: Tool) -> None:
+    if known.setdefault(spelling, tool) != tool:
+        known[spelling] = None
 
 
 def _squeezed(name: str) -> str:

@@ -1,6 +1,7 @@
 """One of the user's servers, in one conversation: started, started again after a crash, its tools listed, called."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Container, Mapping
 from typing import Any, cast
@@ -19,6 +20,8 @@ from understudy.tools.mcp.limits import (
 )
 from understudy.tools.mcp.schema import clean_description, clean_parameters, nothing_said
 from understudy.tools.mcp.session import Late, Lost, Progress, Refused, Session, Way
+
+logger = logging.getLogger(__name__)
 
 LIST_CHANGED = "notifications/tools/list_changed"
 QUESTION = "elicitation/create"
@@ -119,7 +122,10 @@ class Server:
             if session is not None:
                 await session.close()
         except ValueError as error:  # a variable that is not set, a header that cannot be sent
-            self.error = str(error)
+            self.error = self.redact(str(error))
+        except Exception as error:  # a fault of ours, which must not look as if it were still starting
+            logger.exception("starting the MCP server %s failed", self.name)
+            self.error = f"it could not be started: {type(error).__name__}"
 
     async def refresh(self) -> bool:
         """Read the list again. True where it is another one. A list that cannot be read leaves the old one."""
