@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program
+from tests.cli.program import CTRL_D, Program
 from understudy.testing import ScriptedModel, say
 
 KEY = "sk-test-0123456789-abcdefghij"
@@ -73,6 +73,12 @@ def test_a_damaged_file_is_said_and_not_overwritten(program: Program, damage: st
         ended = program.call(*words, stdin=KEY)
         assert (ended.code, "is not understood" in ended.err) == (1, True), words
     assert kept(program).read_text() == damage
+
+
+def test_the_end_of_input_instead_of_a_key_keeps_none(program: Program) -> None:
+    ended = program.at_terminal("login", answers=[("(it is not shown): ", CTRL_D)])
+    assert (ended.code, "there is no key" in ended.out, "Traceback" in ended.out) == (1, True, False)
+    assert not kept(program).exists()
 
 
 def test_a_folder_in_the_place_of_the_keys_is_named(program: Program) -> None:

@@ -70,7 +70,13 @@ def _read_key(provider: Provider, *, from_input: bool) -> str:
     if sys.stdin.isatty() and not from_input:
         from getpass import getpass
 
-        return getpass(f"API key for {provider.name} (it is not shown): ").strip()
+        try:
+            return getpass(f"API key for {provider.name} (it is not shown): ").strip()
+        except EOFError:  # Ctrl-D
+            sys.stderr.write("\n")
+            return ""
+        except UnicodeDecodeError:
+            return "\N{REPLACEMENT CHARACTER}"  # which is in no key
     return sys.stdin.read(LONGEST + 2).strip()
 
 
