@@ -9,7 +9,8 @@ from understudy.config.instructions import TRAITS, conditions, instructions_for
 from understudy.models.families import FAMILIES, family_of
 
 # What the text names as a tool; more may be offered.
-NAMED = ("update_plan", "exec_command", "write_stdin", "read_file", "search", "list_files", "edit_file", "view_image")
+FILE_TOOLS = ("read_file", "search", "list_files", "edit_file", "apply_patch")
+NAMED = ("update_plan", "exec_command", "write_stdin", *FILE_TOOLS, "view_image")
 COMES_WITH = {"write_stdin": "exec_command", "search": "read_file", "list_files": "read_file"}
 
 

@@ -95,7 +95,7 @@ def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, en
     model = open_model(provider, settings, Credentials(env, config.home), http)
     family = family_of(model_asked(settings))
     chosen = config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds
-    tools = offered(Offer(*chosen, eyes=family.eyes))
+    tools = offered(Offer(*chosen, eyes=family.eyes, without=family.without))
     return TurnSetup(
         model=model,
         instructions=_instructions(config, family, tools),

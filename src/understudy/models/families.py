@@ -29,6 +29,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     eyes: bool = True
     commentary: bool = True  # it is asked to say a word before its calls; newer ones do so unasked
     signs_calls: bool = False  # each call carries a signature that has to come back with it
+    without: tuple[str, ...] = ()  # tools of ours that it is not offered; it is offered all others
 
     @property
     def known(self) -> bool:
@@ -43,6 +44,9 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UNKNOWN = Family()
+
+# Older and smaller models get patches wrong and lose track of sessions. They edit by exact text, and their window has more room.
+_FOR_STRONGER = ("exec_command", "write_stdin", "apply_patch")
 
 _LOW_TO_HIGH = ("low", "medium", "high")
 _TO_XHIGH = ("none", *_LOW_TO_HIGH, "xhigh")
@@ -157,8 +161,8 @@ FAMILIES = (
     Family(prefixes=("o1-mini", "o1-preview"), window=128_000, output=32_768, eyes=False),
     Family(prefixes=("gpt-4.1",), window=1_047_576, output=32_768),
     Family(prefixes=("gpt-4o", "gpt-4-turbo"), window=128_000, output=16_384),
-    Family(prefixes=("gpt-4",), window=8_192, output=8_192, eyes=False),
-    Family(prefixes=("gpt-3.5",), window=16_385, output=4_096, eyes=False),
+    Family(prefixes=("gpt-4",), window=8_192, output=8_192, eyes=False, without=_FOR_STRONGER),
+    Family(prefixes=("gpt-3.5",), window=16_385, output=4_096, eyes=False, without=_FOR_STRONGER),
     Family(prefixes=("gpt-oss",), window=131_072, output=32_768, reasoning="effort", efforts=_LOW_TO_HIGH, eyes=False),
     # Anthropic
     Family(
@@ -228,11 +232,11 @@ FAMILIES = (
     Family(prefixes=("glm-5v", "glm-4.6v"), window=128_000, output=32_768),
     Family(prefixes=("qwen3.", "qwen3-max", "qwen3-coder-plus", "qwen3-coder-flash"), window=1_000_000, output=65_536),
     Family(prefixes=("qwen3",), window=262_144, output=65_536, eyes=False),
-    Family(prefixes=("qwen2.5", "qwen2-5"), window=131_072, output=8_192, eyes=False),
+    Family(prefixes=("qwen2.5", "qwen2-5"), window=131_072, output=8_192, eyes=False, without=_FOR_STRONGER),
     Family(prefixes=("devstral", "codestral"), window=262_144, output=65_536, eyes=False),
     Family(prefixes=("mistral-large", "mistral-medium", "mistral-small"), window=262_144, output=65_536),
     Family(prefixes=("llama-4", "llama4"), window=1_048_576, output=16_384),
-    Family(prefixes=("llama-3", "llama3"), window=131_072, output=8_192, eyes=False),
+    Family(prefixes=("llama-3", "llama3"), window=131_072, output=8_192, eyes=False, without=_FOR_STRONGER),
 )
 _PREFIXES = {prefix: family for family in FAMILIES for prefix in family.prefixes}
 

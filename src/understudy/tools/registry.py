@@ -23,6 +23,7 @@ class Offer(msgspec.Struct, frozen=True):
     with_plan: bool
     command_seconds: int
     eyes: bool = True  # the model sees images
+    without: tuple[str, ...] = ()  # names of tools that the model's family is not offered
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -97,7 +98,7 @@ TOOLS = (
     Entry(("edit_file",), "understudy.tools.edit_file", "EditFile", _edit_file),
     Entry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
 )
-
+_READING = frozenset(name for entry in TOOLS if entry.only_reads for name in entry.names)
 
 _ACTS = ("understudy.tools.acts.patches", "understudy.tools.acts.commands")  # need policy and sandbox, so they take long to load
 
@@ -107,6 +108,11 @@ def find_tool(name: str) -> "Tool | None":
     """The tool of that name, loaded when it is first asked for; None if there is none."""
     entry = next((entry for entry in TOOLS if name in entry.names), None)
     return None if entry is None else getattr(import_module(entry.module), entry.class_name)()
+
+
+def only_reads(name: str) -> bool:
+    """Whether several calls of that tool may run at once."""
+    return name in _READING
 
 
 def load_tools() -> Iterator[None]:
@@ -122,7 +128,8 @@ def load_tools() -> Iterator[None]:
 @lru_cache(maxsize=32)
 def offered(offer: Offer) -> tuple[ToolSpec, ...]:
     """The same for every request of a session, so that a provider can keep the beginning of the prompt."""
-    return tuple(spec for entry in TOOLS if (spec := entry.spec(offer)) is not None)
+    entries = (entry for entry in TOOLS if entry.names[0] not in offer.without)
+    return tuple(spec for entry in entries if (spec := entry.spec(offer)) is not None)
 
 
 @cache
