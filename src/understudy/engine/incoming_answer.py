@@ -5,22 +5,25 @@ from typing import Protocol
 
 from understudy.engine.shown_text import ShownText, cut_off
 from understudy.engine.tail import Tail
+from understudy.engine.tool_calls import ToolCalls
 from understudy.errors import StreamLost
 from understudy.models.events import Answer, Completed, Counted, ItemDone, ModelEvent
 from understudy.protocol.encodable import encode
 from understudy.protocol.items import FunctionCall, Message, Reasoning, Usage
 from understudy.protocol.records import ItemReceived, Noticed, ReasoningDelta, Record, TextDelta
+from understudy.tools.host import ToolHost
 
 AT_ONCE = 256  # events of a model that are handled before others get their turn: about a millisecond's work
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
 
 
-class Takes(Protocol):
+class Takes(ToolHost, Protocol):
     """What is asked of the turn that the answer is for."""
 
     async def listen(self, answer: Answer) -> list[ModelEvent]: ...
 
-    async def run_call(self, call: FunctionCall) -> None: ...
+    @property
+    def calls(self) -> ToolCalls: ...
 
     def count(self, usage: Usage) -> None: ...
 
@@ -73,8 +76,10 @@ class IncomingAnswer:
             case ItemDone(item=item):
                 await self._take(item, turn)
             case Counted(usage=usage):
+                await turn.calls.finish_reads()
                 turn.count(usage)
             case Completed(usage=usage):
+                await turn.calls.finish_reads()
                 self._withdraw_unfinished()
                 if usage is None:
                     turn.note_uncounted()
@@ -98,11 +103,15 @@ class IncomingAnswer:
             self._tail.emit(ReasoningDelta(more, raw), self._turn_id)
 
     async def _take(self, item: Message | Reasoning | FunctionCall, turn: Takes) -> None:
+        calls = turn.calls
+        if not isinstance(item, FunctionCall) and calls.under_way:
+            await calls.finish_reads()
         match item:
             case FunctionCall():
                 call, _ = encode(item)  # as the log will have it: its id names the question, the command and the answer
+                await calls.make_way(call)
                 self._record(ItemReceived(call))
-                await turn.run_call(call)
+                await calls.run(call, turn)
             case Message():
                 if self._text.falls_short:
                     self._record(ANEW)

@@ -34,11 +34,15 @@ def close_open_calls(state: State) -> list[Record]:
     records: list[Record] = []
     for call_id, begun in state.running.items():
         records.append(_unknown_outcome(call_id, begun))
-    for call_id in state.calls:
-        known = _known_outcome(state.outcomes.get(call_id))
-        text = f"interrupted: {OUTCOME_UNKNOWN}" if call_id in state.running else known
-        records.append(ToolAnswered(FunctionCallOutput(call_id, text), success=False))
+    records += [answer_unanswered(state, call_id) for call_id in state.calls]
     return records
+
+
+def answer_unanswered(state: State, call_id: str) -> ToolAnswered:
+    """What the model is told of a call whose turn ends before it was answered."""
+    known = _known_outcome(state.outcomes.get(call_id))
+    text = f"interrupted: {OUTCOME_UNKNOWN}" if call_id in state.running else known
+    return ToolAnswered(FunctionCallOutput(call_id, text), success=False)
 
 
 def _unknown_outcome(call_id: str, begun: CommandStarted | PatchStarted | ToolCallBegan) -> Record:

@@ -1,26 +1,139 @@
-"""Running the tool calls of a model's answer: each is run to its end, and what the model is given for it is recorded."""
+"""Running the tool calls of a model's answers: each is run to its end, and what the model is given for it is recorded.
 
+Calls that only read run together, while the answer goes on. Whatever else the answer holds waits until they are done. All that
+they record after their beginnings is held until then and goes into the log in the order of the calls, so that the log does not
+depend on which of them was faster.
+"""
+
+import asyncio
 from collections.abc import Callable
+from typing import Any, cast
 
+from understudy.engine.recovery import answer_unanswered
 from understudy.engine.tail import Tail
 from understudy.errors import AgentError, ToolError
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
-from understudy.protocol.records import ToolAnswered
+from understudy.protocol.records import Record, ToolAnswered, ToolCallBegan
 from understudy.tools.host import ToolHost
+from understudy.tools.registry import only_reads
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
 
+MOST_READS = 8  # at once
 
-async def run_call(call: FunctionCall, find_tool: Callable[[str], Tool | None], host: ToolHost, tail: Tail) -> None:
-    tool = find_tool(call.name)
-    try:
-        if tool is None:
-            output = ToolOutput(f"unsupported call: {call.name}", success=False)
-        else:
-            output = await tool.run(call, ToolContext(host, call))
-    except ToolError as error:
-        output = ToolOutput(str(error), success=False)
-    except AgentError as error:  # the act could not be contained or recorded: the model is told, unless the log itself is gone
-        if tail.failure:
-            raise
-        output = ToolOutput(f"execution error: {error}", success=False)
-    host.record(ToolAnswered(FunctionCallOutput(call.call_id, output.text, output.images), output.success))
+
+class ToolCalls:
+    """Of one turn."""
+
+    def __init__(self, turn_id: str, tail: Tail, find_tool: Callable[[str], Tool | None]) -> None:
+        self._turn_id = turn_id
+        self._tail = tail
+        self._find_tool = find_tool
+        self._reads: list[_Read] = []
+
+    @property
+    def under_way(self) -> bool:
+        """Reads are, or what they gave is not recorded yet."""
+        return bool(self._reads)
+
+    async def make_way(self, call: FunctionCall) -> None:
+        """Wait until the call may run: an effect runs alone, a read beside a few others."""
+        together = only_reads(call.name) and len(self._reads) < MOST_READS
+        if not together or any(read.call.call_id == call.call_id for read in self._reads):
+            await self.finish_reads()
+
+    async def run(self, call: FunctionCall, host: ToolHost) -> None:
+        """To its end; a read only begins."""
+        if not only_reads(call.name):
+            self._answer(call, await self._run(call, host))
+            return
+        holds = _HoldsRecords(host)
+        task = asyncio.create_task(self._run(call, cast(ToolHost, holds)), name=f"call {call.call_id}")
+        self._reads.append(_Read(call, holds, task))
+        await asyncio.sleep(0)  # it records its beginning before anything else happens
+
+    async def finish_reads(self) -> None:
+        if self._reads:
+            await asyncio.wait([read.task for read in self._reads])
+            self._record_reads()
+
+    async def stop_reads(self) -> None:
+        """The turn is told to end. What has been read is recorded, and that the rest was not."""
+        for read in self._reads:
+            read.task.cancel()
+        try:
+            if self._reads:
+                await asyncio.wait([read.task for read in self._reads])
+        finally:
+            self._record_reads()
+
+    def _record_reads(self) -> None:
+        """Raises what went wrong with one of them, once all are recorded."""
+        reads, self._reads = self._reads, []
+        bug: BaseException | None = None
+        for read in reads:
+            if not read.task.done():
+                continue  # nobody waits for it any more; the turn's end is honest about it
+            try:
+                self._record(*read.host.held)
+                if read.task.cancelled():
+                    self._record(answer_unanswered(self._tail.state, read.call.call_id))
+                elif (error := read.task.exception()) is None:
+                    self._answer(read.call, read.task.result())
+                else:
+                    bug = bug or error
+            except AgentError as error:
+                self._answer(read.call, self._failed(error))
+        if bug is not None:
+            raise bug
+
+    async def _run(self, call: FunctionCall, host: ToolHost) -> ToolOutput:
+        tool = self._find_tool(call.name)
+        try:
+            if tool is None:
+                return ToolOutput(f"unsupported call: {call.name}", success=False)
+            return await tool.run(call, ToolContext(host, call))
+        except ToolError as error:
+            return ToolOutput(str(error), success=False)
+        except AgentError as error:  # the act could not be contained or recorded
+            return self._failed(error)
+
+    def _failed(self, error: AgentError) -> ToolOutput:
+        """The model is told, unless the log itself is gone."""
+        if self._tail.failure:
+            raise error
+        return ToolOutput(f"execution error: {error}", success=False)
+
+    def _answer(self, call: FunctionCall, output: ToolOutput) -> None:
+        self._record(ToolAnswered(FunctionCallOutput(call.call_id, output.text, output.images), output.success))
+
+    def _record(self, *records: Record) -> None:
+        self._tail.append(*records, turn=self._turn_id)
+
+
+class _HoldsRecords:
+    """The turn, as the acts of one read see it: beginnings are recorded at once, the rest when its time comes."""
+
+    def __init__(self, host: ToolHost) -> None:
+        self.held: list[Record] = []
+        self._host = host
+
+    def record(self, *records: Record) -> None:
+        for record in records:
+            if isinstance(record, ToolCallBegan):
+                self._host.record(record)
+            else:
+                self.held.append(record)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+
+class _Read:
+    """A call under way."""
+
+    __slots__ = ("call", "host", "task")
+
+    def __init__(self, call: FunctionCall, host: _HoldsRecords, task: "asyncio.Task[ToolOutput]") -> None:
+        self.call = call
+        self.host = host
+        self.task = task

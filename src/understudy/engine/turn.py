@@ -16,17 +16,17 @@ from understudy.engine.compaction.keeping import ContextKeeper
 from understudy.engine.incoming_answer import IncomingAnswer
 from understudy.engine.long_commands import LongCommands
 from understudy.engine.tail import Tail
-from understudy.engine.tool_calls import run_call
+from understudy.engine.tool_calls import ToolCalls
 from understudy.engine.turn_budget import TurnBudget, listen_within, open_budget_question
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.turn_tools import TurnTools
-from understudy.errors import ContextFull, ModelUnavailable, OutOfTime, StreamLost
+from understudy.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, StreamLost
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
 from understudy.models.retry import backoff, format_delay
 from understudy.protocol.choices import ApprovalPolicy
-from understudy.protocol.items import FunctionCall, FunctionCallOutput, Message, Usage
+from understudy.protocol.items import FunctionCallOutput, Message, Usage
 from understudy.protocol.records import BudgetAsked, Delta, Noticed, Question, Record, RequestSent, TokensCounted, TurnEnded
 from understudy.tools.host import Answer, RunsCommands, ToolSettings
 
@@ -68,6 +68,7 @@ class Turn:
         self._budget = TurnBudget()
         self._context = ContextKeeper(tail, setup)
         self._tools = None if setup.servers is None else TurnTools(setup, setup.servers, self.record)
+        self.calls = ToolCalls(turn_id, tail, setup.find_tool if self._tools is None else self._tools.find)
         self._incoming = IncomingAnswer(tail, turn_id, show_raw_reasoning=setup.show_raw_reasoning)
 
     @property
@@ -76,19 +77,26 @@ class Turn:
         return self._incoming.unfinished
 
     async def run(self) -> TurnEnded:
-        if self._tools is None:
-            return await self._run()
         try:
-            await self._tools.begin()
-            self._offer(self._tools.offered)
+            return await (self._run() if self._tools is None else self._run_with(self._tools))
+        finally:
+            if self.calls.under_way:
+                await self.calls.stop_reads()
+
+    async def _run_with(self, tools: TurnTools) -> TurnEnded:
+        try:
+            await tools.begin()
+            self._offer(tools.offered)
             return await self._run()
         finally:
-            self._tools.rest()
+            tools.rest()
 
     async def _run(self) -> TurnEnded:
         state = self._tail.state
         for call in tuple(state.calls.values()):  # only a turn that is taken up again has any
-            await self.run_call(call)
+            await self.calls.make_way(call)
+            await self.calls.run(call, self)
+        await self.calls.finish_reads()
         if self._compacts:
             before = set(state.waiting)  # left by a turn that was cut off: for the next message's turn
             await self._context.sum_up(self)
@@ -183,10 +191,14 @@ class Turn:
         setup, asked = self._setup, history.requests - 1
         prompt = Prompt(setup.instructions, items, setup.offered, self._tail.conversation_id, asked, output_schema=schema)
         async with setup.model.stream(prompt) as answer:
-            await self._incoming.read(answer, self)
+            try:
+                await self._incoming.read(answer, self)
+            except ModelError:  # calls before the break are part of what is sent next
+                await self.calls.finish_reads()
+                raise
 
     async def listen(self, answer: ModelAnswer) -> list[ModelEvent]:
-        self.listens = True
+        self.listens = not self.calls.under_way
         left = self._budget.seconds_left()
         try:
             return await (answer.batch() if left is None else listen_within(left, answer))
@@ -194,10 +206,6 @@ class Turn:
             self.listens = False
             if self.closed:
                 raise asyncio.CancelledError  # whatever has come since was not listened to any more
-
-    async def run_call(self, call: FunctionCall) -> None:
-        find = self._setup.find_tool if self._tools is None else self._tools.find
-        await run_call(call, find, self, self._tail)
 
     def count(self, usage: Usage) -> None:
         before = self._tail.state.usage
