@@ -389,9 +389,10 @@ INJECTION_ROWS: dict[str, Row] = {
     ),
     "I2": row(
         "a repository's `.env`, `.codex/`, `.mcp.json`",
-        "`.env` never counts, `.codex/config.toml` only once you trust the folder, and never for policy, sandbox or provider; "
+        "`.env` never counts, the others only once you trust the folder, and never for policy, sandbox or provider; "
         "trust is of the real path and ends when the files change",
         f"{SECRETS}: x14 i2 a repository sets nothing by its own files",
+        "e2e/test_other_servers_of_projects.py: a server counts from the moment it is trusted until its file changes",
         "config/test_trust.py: trust ends when the folders own files change",
         "config/test_trust.py: trust is inherited neither by folders below nor through a git file",
     ),

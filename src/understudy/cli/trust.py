@@ -31,8 +31,12 @@ def run(options: Namespace) -> int:
         print(f"not trusted any more: {one_line(str(folder))}")
         return 0
     real = store.trust(folder)
-    for warning in read_project_layer(real, find_home(os.environ), {}).warnings:
+    layer = read_project_layer(real, find_home(os.environ), {})
+    for warning in layer.warnings:
         print(one_line(warning), file=sys.stderr)
+    for name, server in layer.servers.items():
+        words = " ".join([str(server.get("command") or server.get("url")), *server.get("args", ())])
+        print(one_line(f"its MCP server `{name}` counts now, and runs outside the sandbox: {words}"), file=sys.stderr)
     there = [name for name in OWN_FILES if (real / name).exists()]
     print(f"trusted: {one_line(str(real))} ({', '.join(there) or 'none of ' + ', '.join(OWN_FILES) + ' is there'})")
     print("If these files change, or one is added, it is not trusted any more until you trust it again.", file=sys.stderr)

@@ -109,6 +109,13 @@ PROJECT_KEYS = frozenset({
     "project_doc_max_bytes",
     "understudy.commands.timeout_seconds",
 })  # fmt: skip
+# What it may say of each of its MCP servers: none of the user's variables, and nothing on questions.
+PROJECT_SERVER_KEYS = frozenset(
+    _names("""
+    command args env cwd url http_headers enabled required startup_timeout_sec startup_timeout_ms tool_timeout_sec
+    enabled_tools disabled_tools supports_parallel_tool_calls
+""")
+)
 
 
 def guards(key: str) -> bool:

@@ -19,7 +19,7 @@ from understudy.config.mcp_servers import read_mcp_servers
 from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
 from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.profiles import Profile, choose_profile
-from understudy.config.project import ProjectLayer, project_files, read_project_layer
+from understudy.config.project import ProjectLayer, project_files, read_project_layer, with_project_servers
 from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Reader, Tree
@@ -75,6 +75,7 @@ def load_config(
     try:
         project = read_project_layer(cwd, home, check_projects(Reader(laid_over)))
         tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
+        tree = with_project_servers(tree, project.servers)
         return _build(home, Reader(tree), overrides, cwd, env, (*warnings, *project.warnings))
     except Mismatch as slip:
         origin = _find_origin(slip.key, settings, profile, file, project)

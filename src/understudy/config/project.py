@@ -1,6 +1,8 @@
-"""The configuration that a project brings along: `.codex/config.toml` of each trusted folder from the git root down to cwd.
+"""The configuration that a project brings along: `.codex/config.toml` and `.mcp.json` of each trusted folder from the git root
+down to cwd.
 
-It stands below the user's own file, and decides nothing about what may run, what may be read or where anything is sent.
+It stands below the user's own file. Apart from the MCP servers that it names, it decides nothing about what may run, what may be
+read or where anything is sent.
 """
 
 import os
@@ -21,45 +23,74 @@ from understudy.config.slips import find_slips
 from understudy.errors import ConfigError
 
 PROJECT_FILE = ".codex/config.toml"
+SERVERS_FILE = ".mcp.json"
 
 
 class ProjectLayer(msgspec.Struct, frozen=True):
     tree: Tree
     origins: tuple[tuple[str, Tree], ...]  # the files it was made from, the nearest last
     warnings: tuple[str, ...]
+    servers: Tree = {}  # by name; each as a whole from one file, so that no two are mixed
 
 
 NOTHING = ProjectLayer({}, (), ())
 
 
-def project_files(cwd: Path, home: Path) -> list[str]:
-    """Folders from cwd up to the git root that have such a file; the user's own, below the home directory, is none."""
-    folders = project_folders(str(cwd))
-    found = [folder for folder in folders if os.path.lexists(os.path.join(folder, PROJECT_FILE))]
-    return [folder for folder in found if os.path.realpath(os.path.join(folder, ".codex")) != os.path.realpath(home)]
+def project_files(cwd: Path, home: Path) -> list[tuple[str, str]]:
+    """Such files from cwd up to the git root, with their folders; the user's own, below the home directory, is none."""
+    found = [
+        (folder, file)
+        for folder in project_folders(str(cwd))
+        for file in (PROJECT_FILE, SERVERS_FILE)
+        if os.path.lexists(os.path.join(folder, file))
+    ]
+    return [(folder, file) for folder, file in found if file == SERVERS_FILE or not _is_home(os.path.join(folder, ".codex"), home)]
+
+
+def _is_home(folder: str, home: Path) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(home)
 
 
 def read_project_layer(cwd: Path, home: Path, projects: Mapping[str, Tree]) -> ProjectLayer:
-    """Raises `ConfigError` for a trusted file that cannot be read as TOML."""
-    folders = project_files(cwd, home)
-    if not folders:
+    """Raises `ConfigError` for a trusted file that cannot be read as TOML or JSON."""
+    files = project_files(cwd, home)
+    if not files:
         return NOTHING
     from understudy.config.trust import TrustStore  # few projects have one
 
     store = TrustStore(state_dir(home) / "trust.json")
+    judgements = {folder: store.judge(Path(folder), projects) for folder, _ in files}  # each folder is read once
     layer = NOTHING
-    for folder in reversed(folders):
-        path = f"{folder}/{PROJECT_FILE}"
-        judged = store.judge(Path(folder), projects)
+    for folder, file in reversed(files):
+        path = f"{folder}/{file}"
+        judged = judgements[folder]
         if judged.files is None:
             layer = _with_notice(layer, _not_read(path, folder, changed=judged.standing == "changed"))
-        elif PROJECT_FILE not in judged.files.contents:
-            layer = _with_notice(
-                layer, f"{path} was not read: it has to be a plain file, and neither it nor `.codex` may be a link"
-            )
+        elif file not in judged.files.contents:
+            nor = "neither it nor `.codex` may be a link" if file == PROJECT_FILE else "it may not be a link"
+            layer = _with_notice(layer, f"{path} was not read: it has to be a plain file, and {nor}")
+        elif file == PROJECT_FILE:
+            layer = _laid_over(layer, path, judged.files.contents[file])
         else:
-            layer = _laid_over(layer, path, judged.files.contents[PROJECT_FILE])
+            from understudy.config.project_servers import servers_in_json
+
+            layer = _with_servers(layer, path, servers_in_json(path, judged.files.contents[file]))
     return layer
+
+
+def with_project_servers(tree: Tree, servers: Tree) -> Tree:
+    """A server of the user's own wins over the project's of the same name, as a whole."""
+    own = tree.get("mcp_servers", {})
+    if not servers or not isinstance(own, Mapping):
+        return tree
+    return {**tree, "mcp_servers": {**servers, **cast(Tree, own)}}
+
+
+def _with_servers(layer: ProjectLayer, path: str, tables: Mapping[object, object]) -> ProjectLayer:
+    from understudy.config.project_servers import check_servers  # few projects have any
+
+    servers, warnings = check_servers(path, tables)
+    return msgspec.structs.replace(layer, servers={**layer.servers, **servers}, warnings=(*layer.warnings, *warnings))
 
 
 def _not_read(path: str, folder: str, *, changed: bool) -> str:
@@ -82,10 +113,14 @@ def _laid_over(layer: ProjectLayer, path: str, content: bytes) -> ProjectLayer:
         if (value := _value(tree, key)) is not None:
             own = apply_key(own, key, value)
     slips = {slip.key: slip.word for slip in find_slips(tree)}
-    ignored = [key for key in _leaves(tree, "") if key not in PROJECT_KEYS and key not in slips]
+    tables = tree.get("mcp_servers")
+    has_servers = isinstance(tables, Mapping)
+    known = PROJECT_KEYS | {"mcp_servers"} if has_servers else PROJECT_KEYS
+    ignored = [key for key in _leaves(tree, "") if key not in known and key not in slips]
     warnings = [f"`{key}` in {path} {word}" for key, word in slips.items()]
     warnings += [f"`{key}` in {path} does not count: a project cannot set it, only your own configuration can" for key in ignored]
-    return ProjectLayer(merge(layer.tree, own), (*layer.origins, (path, own)), (*layer.warnings, *warnings))
+    laid = ProjectLayer(merge(layer.tree, own), (*layer.origins, (path, own)), (*layer.warnings, *warnings), layer.servers)
+    return _with_servers(laid, path, cast(Mapping[object, object], tables)) if has_servers else laid
 
 
 def _value(tree: Tree, key: str) -> Any:
