@@ -31,6 +31,8 @@ for line in sys.stdin:
             tool = {"name": "t", "description": f"with {os.environ['MY_TOKEN']}", "inputSchema": {}}
             print(json.dumps({**said, "result": {"tools": [tool | {"annotations": {"readOnlyHint": True}}]}}), flush=True)
         case "tools/call":
+            told = {"progressToken": asked["params"]["_meta"]["progressToken"], "progress": 10**400, "total": 10**400}
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}), flush=True)
             told = {"progressToken": asked["params"]["_meta"]["progressToken"], "progress": 1, "message": os.environ["MY_TOKEN"]}
             print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": told}), flush=True)
             print('{"jsonrpc": "2.0", "id": %s, %s}' % (json.dumps(asked["id"]), answer), flush=True)

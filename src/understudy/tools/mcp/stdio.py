@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCNotification, jsonrpc_message_adapter
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult
@@ -21,6 +21,7 @@ from understudy.tools.host import RunsCommands
 from understudy.tools.mcp.limits import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT
 
 _STDERR_KEPT = 2048
+_MOST_BITS = 1_000  # of a number
 _GRACE_SECONDS = 0.5  # to end by itself once its input is closed
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -99,7 +100,7 @@ class Program:
         if len(text) > MOST_LINE:
             raise _Flood(f"it sent a message of more than {MOST_LINE >> 20} MiB")
         message = _read_message(bytes(text))
-        if message is None:
+        if message is None or _is_endless(message):
             return
         self._junk = 0
         waiting = self._incoming.statistics().current_buffer_used
@@ -151,6 +152,13 @@ def _read_message(text: bytes) -> JSONRPCMessage | None:
     if answer.method is not None:
         return None
     return JSONRPCError(jsonrpc="2.0", id=answer.id, error=ErrorData(code=PARSE_ERROR, message="its answer cannot be read"))
+
+
+def _is_endless(message: JSONRPCMessage) -> bool:
+    """Progress beyond what a float holds, over which the SDK would end the session."""
+    if not isinstance(message, JSONRPCNotification) or message.method != "notifications/progress":
+        return False
+    return any(isinstance(value, int) and value.bit_length() > _MOST_BITS for value in (message.params or {}).values())
 
 
 def _mended(text: bytes) -> bytes:
