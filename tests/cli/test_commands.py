@@ -287,7 +287,7 @@ def test_fish_completes_commands_options_values_and_ids(program: Program) -> Non
         "complete -c understudy -n '__understudy_next conversations' -a delete",
         "complete -c understudy -n '__understudy_after conversations delete' -a '(__understudy_ids)'",
         "complete -c understudy -n '__understudy_after export' -s o -l output -r -F",
-        "complete -c understudy -n __understudy_next -l version",
+        "complete -c understudy -n __understudy_next -s V -l version",
     ):
         assert piece in script
     fish = shutil.which("fish")
