@@ -300,6 +300,4 @@ def _translate_event(event: Json) -> Json:
         if given.get("sandbox_permissions") == "require_escalated":
             ours |= {"with_escalated_permissions": True, "justification": given.get("justification", "")}
         return {**event, "item": {**item, "name": "shell", "arguments": json.dumps(ours)}}
-    if "namespace" in item:
-        return {**event, "item": {**item, "name": f"{item['namespace']}__{item['name']}"}}
     return event
