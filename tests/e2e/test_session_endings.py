@@ -117,22 +117,24 @@ async def test_an_interrupt_ends_a_command_whose_number_the_model_does_not_have(
 
 async def test_an_interrupt_leaves_a_session_that_the_model_waits_for(tmp_path: Path, mark: str) -> None:
     script = [
-        start(f"echo begun; sleep {mark}"),
-        write(yield_time_ms=300_000),
+        start(f"echo begun; sleep {mark}", tty=True),
+        write("told of\n", yield_time_ms=300_000),  # so that an event tells when the call is under way
         write("\x03", call_id="call3", yield_time_ms=30_000),
     ]
     async with scene([*script, say("later")], tmp_path, config=CONTAINED) as (model, client):
-        conversation = await create(client, prompt="1")
-        await model.next_request(2)
+        turn = client.call_tool("codex", prompt="1")
+        await client.event("background_event")
+        conversation = (await client.event("session_configured"))["session_id"]
         await there(mark)
         stopped = structured(await client.call_tool("conversationInterrupt", conversation_id=conversation))
         assert stopped["interrupted"] is True
+        await turn
         [row] = await listed(client)
         assert [command["session_id"] for command in row["running"]] == [FIRST]
         assert processes_with(f"sleep\0{mark}")
         await client.call_tool("codex-reply", threadId=conversation, prompt="2")
         assert Told(told_to_model(model.requests[2], "call2")).output.endswith("interrupted by the user\n")
-        assert Told(told_to_model(model.requests[3], "call3")).exit_code == 143
+        assert Told(told_to_model(model.requests[3], "call3")).exit_code == 130
         await gone(mark)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import golden
+from tests.golden.servers import patient
 from understudy.testing import CodexHome, ScriptedModel
 from understudy.testing.model import ReceivedRequest
 from understudy.testing.script import Entry
@@ -136,7 +137,7 @@ async def _play_step(step: Json, recording: Json, names_: Names) -> PlayedStep:
     answers = _Answers(step.get("model", []), names_)
     async with ScriptedModel(answers) as model:
         names_.port = model.port if "model" in step else 9  # where nobody listens
-        config = names_.fill(recording["setup"]["config"])
+        config = patient(names_.fill(recording["setup"]["config"]))
         (names_.home / ".codex" / "config.toml").write_text(config)
         argv = [sys.executable, "-m", "understudy", *names_.fill(step["argv"])[1:]]
         env = CodexHome(names_.home / ".codex").environment({"TMPDIR": "", **names_.fill(step.get("env", {}))})
