@@ -204,6 +204,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         tool_output_token_limit=_read_tokens(read, "tool_output_token_limit"),
         approval_policy=overrides.approval_policy
         or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
+        mcp_servers=read_mcp_servers(read),
         sandbox=read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env),
         shell_environment=_read_shell_environment(read),
         disable_response_storage=_first(read.flag("disable_response_storage"), True),
@@ -216,7 +217,6 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         developer_instructions=_first(overrides.developer_instructions, read.text("developer_instructions")),
         compact_prompt=_first(overrides.compact_prompt, read.text("compact_prompt")),
         include_plan_tool=overrides.include_plan_tool or False,
-        mcp_servers=read_mcp_servers(read),
         mcp_wait_seconds=_first(read.amount("understudy.mcp.wait_seconds"), MCP_WAIT_SECONDS),
         policy_rules=read.tables("policy.rules"),
         projects=check_projects(read),

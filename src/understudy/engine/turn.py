@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.engine.answer_form.fitting import answer_fits
 from understudy.engine.approvals import Approvals
 from understudy.engine.compaction.keeping import ContextKeeper
 from understudy.engine.incoming_answer import IncomingAnswer
@@ -108,7 +107,7 @@ class Turn:
             if called:
                 continue
             await self._read_letters()  # all that has come goes into one request
-            if state.waiting or not await answer_fits(self.turn_id, self._tail, self._read_letters):
+            if state.waiting or not await self._answer_fits():
                 continue
             if self._context.asked and not state.waiting:
                 await self._context.when_asked(self)
@@ -125,6 +124,15 @@ class Turn:
         tail, cwd = self._tail, str(self._setup.config.cwd)
         turn = completed_turn(tail.state, tail.conversation_id, self.turn_id, cwd, ended.message)
         tail.when_committed(lambda: None if tail.failure else notify(turn))
+
+    async def _answer_fits(self) -> bool:
+        """Whether the answer has the form that its call asked for. False: the model was told what is wrong, and tries again."""
+        work = self._tail.state.ledger.work(self.turn_id)
+        if work is None or work.schema is None:
+            return True
+        from understudy.engine.answer_form.fitting import answer_fits  # few callers ask for a form
+
+        return await answer_fits(self.turn_id, work, work.schema, self._tail, self._read_letters)
 
     def compact_soon(self) -> None:
         """Before the next request, or at the end of the turn if there is none."""

@@ -3,6 +3,7 @@
 Upstream's `auth.json` is only read (see `auth`). A key in the environment comes before both.
 """
 
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,8 @@ class Logins:
 
     def keys(self) -> dict[str, str]:
         """By the provider's id. Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
+        if not os.path.lexists(self.path):  # as for nearly everybody, at every request
+            return {}
         content = self._file.read()
         if content is None:
             return {}

@@ -2,19 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 
+from understudy.engine.answer_form.schema import Misfit, Schema, check_answer
+from understudy.engine.ledger import Work
 from understudy.engine.tail import Tail
 from understudy.errors import AnswerMisfit
 from understudy.protocol.records import AnswerRejected
 
 
-async def answer_fits(turn_id: str, tail: Tail, read_letters: Callable[[], Awaitable[None]]) -> bool:
+async def answer_fits(turn_id: str, work: Work, schema: Schema, tail: Tail, read_letters: Callable[[], Awaitable[None]]) -> bool:
     """False: the model was told what is wrong, and tries again. Raises `AnswerMisfit` when it had been told before."""
-    work = tail.state.ledger.work(turn_id)
-    if work is None or work.schema is None:
-        return True
-    from understudy.engine.answer_form.schema import Misfit, check_answer  # few callers ask for a form
-
-    checked = await check_answer(work.schema, tail.state.answer or "")
+    checked = await check_answer(schema, tail.state.answer or "")
     if not isinstance(checked, Misfit):
         await read_letters()  # checking took a while
         return True
