@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from understudy.places.resolving import is_within
 from understudy.places.walking import real_paths
@@ -36,28 +37,28 @@ class Masks:
     def inner_identities(self) -> frozenset[Identity] | None:
         """Of all files in masked folders; None where there are too many to look at."""
         found: set[Identity] = set()
-        waiting = list(self.paths)
-        searched = 0
-        while waiting:
-            try:
-                with os.scandir(waiting.pop()) as entries:
-                    for entry in entries:
-                        searched += 1
-                        if searched > _MOST_SEARCHED:
-                            return None
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                        else:
-                            status = entry.stat(follow_symlinks=False)
-                            found.add((status.st_dev, status.st_ino))
-            except OSError:
-                continue  # a file, or nothing
+        for entry in self._inner_files():
+            if entry is None:
+                return None
+            with suppress(OSError):  # gone meanwhile
+                status = entry.stat(follow_symlinks=False)
+                found.add((status.st_dev, status.st_ino))
         return frozenset(found)
 
     def may_hold(self, status: os.stat_result) -> bool:
         """Whether a file with several names has, or may have, one of them in a masked folder."""
         if status.st_nlink < 2:
             return False
+        for entry in self._inner_files():
+            if entry is None:
+                return True
+            with suppress(OSError):
+                if entry.inode() == status.st_ino and entry.stat(follow_symlinks=False).st_dev == status.st_dev:
+                    return True
+        return False
+
+    def _inner_files(self) -> Iterator["os.DirEntry[str] | None"]:
+        """Files in masked folders; None, and nothing after it, where there are too many to look at."""
         searched = 0
         waiting = list(self.paths)
         while waiting:
@@ -66,14 +67,14 @@ class Masks:
                     for entry in entries:
                         searched += 1
                         if searched > _MOST_SEARCHED:
-                            return True
+                            yield None
+                            return
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
-                        elif entry.inode() == status.st_ino and entry.stat(follow_symlinks=False).st_dev == status.st_dev:
-                            return True
+                        else:
+                            yield entry
             except OSError:
                 continue  # a file, or nothing
-        return False
 
 
 class MaskWatch:

@@ -1,14 +1,13 @@
 """The form a caller wants the answer in: a JSON schema, checked before it is used, and the answer checked against it."""
 
-import asyncio
 import logging
 import re
-import sys
 from typing import Any, cast
 
 import msgspec
 
 from understudy.errors import AgentError
+from understudy.sandbox.worker_process import run_worker
 
 logger = logging.getLogger(__name__)
 
@@ -91,29 +90,14 @@ def without_fence(text: str) -> str:
 
 async def _ask_worker(job: dict[str, Any]) -> list[str] | None:
     """The problems it found; None where it was killed for taking too long or too much."""
-    worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-X", "utf8", "-m", "understudy.engine.answer_form.worker"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={},
-        cwd="/",
-        start_new_session=True,  # a Ctrl-C at the terminal is for us
-    )
-    try:
-        async with asyncio.timeout(WALL_SECONDS):
-            out, err = await worker.communicate(_encode(job))
-    except TimeoutError:
+    finished = await run_worker("understudy.engine.answer_form.worker", _encode(job), WALL_SECONDS)
+    if finished is None:
         return None
-    finally:
-        if worker.returncode is None:
-            worker.kill()
-            await worker.wait()
-    if worker.returncode == 0:
-        return msgspec.json.decode(out, type=list[str])
-    if (worker.returncode or 0) < 0 or b"MemoryError" in err:
+    if finished.code == 0:
+        return msgspec.json.decode(finished.out, type=list[str])
+    if finished.code < 0 or "MemoryError" in finished.err:
         return None
-    logger.error("the schema worker failed: %s", err.decode(errors="replace")[-2000:])
+    logger.error("the schema worker failed: %s", finished.err)
     raise CannotCheck("the output schema could not be checked: the worker for it failed; see the server's log")
 
 

@@ -1,16 +1,15 @@
 """Searching and listing files for a model, in a process of its own with limits: neither a pattern nor a disk holds us up."""
 
-import asyncio
 import json
 import logging
 import os
 import posixpath
-import sys
 from typing import Any
 
 from understudy.errors import ToolError
 from understudy.places.unreadable import KERNEL
 from understudy.protocol.encodable import visible
+from understudy.sandbox.worker_process import run_worker
 from understudy.tools.acts.showing import shown
 from understudy.tools.host import ToolHost
 from understudy.tools.output import file_bytes
@@ -102,27 +101,12 @@ async def _look(host: ToolHost, path: str, glob: str | None, more: dict[str, Any
 
 
 async def _ask_worker(job: dict[str, Any]) -> dict[str, Any]:
-    worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-X", "utf8", "-m", "understudy.tools.acts.look_worker"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={},
-        cwd="/",
-        start_new_session=True,  # a Ctrl-C at the terminal is for us
-    )
-    try:
-        async with asyncio.timeout(SECONDS + PATIENCE):
-            out, err = await worker.communicate(json.dumps(job).encode())
-    except TimeoutError:
-        raise ToolError(f"nothing was found within {SECONDS:.0f} seconds: simplify `pattern`, or narrow `path` or `glob`") from None
-    finally:
-        if worker.returncode is None:
-            worker.kill()
-            await worker.wait()
-    if worker.returncode == 0:
-        return json.loads(out)
-    logger.error("looking for files failed: %s", err.decode(errors="replace")[-2000:])
+    finished = await run_worker("understudy.tools.acts.look_worker", json.dumps(job).encode(), SECONDS + PATIENCE)
+    if finished is None:
+        raise ToolError(f"nothing was found within {SECONDS:.0f} seconds: simplify `pattern`, or narrow `path` or `glob`")
+    if finished.code == 0:
+        return json.loads(finished.out)
+    logger.error("looking for files failed: %s", finished.err)
     raise ToolError("looking for files took too much time or memory: simplify `pattern`, or narrow `path` or `glob`")
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
+from understudy.models.images import image_kind
 from understudy.tools.output import EVENT_BYTES
 
 MODEL_BYTES = 12_000  # of one result, unless the user says otherwise
@@ -16,7 +17,6 @@ MOST_IMAGE_BYTES = 5 << 20
 RECORDED_IMAGE = 128 << 10  # characters of an image in the log; the model is given larger ones too
 LONGEST_ARGUMENTS = 32 << 10
 _LONGEST_SHORT = 1_000
-_IMAGE_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _STRUCTURED = "structuredContent"
 
 Json = dict[str, Any]
@@ -109,10 +109,8 @@ def _image(data: str) -> str:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return "[an image that is not base64 was left out]"
-    kind = next((kind for start, kind in _IMAGE_TYPES.items() if raw.startswith(start)), None)
-    if kind is None and raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
-        kind = "image/webp"
-    return f"data:{kind};base64,{data}" if kind else "[an image of a kind that models do not read was left out]"
+    kind = image_kind(raw)
+    return f"data:image/{kind};base64,{data}" if kind else "[an image of a kind that models do not read was left out]"
 
 
 def recorded_arguments(arguments: Json) -> Json:

@@ -1,0 +1,38 @@
+"""A process that runs a module of ours on one job and can be killed: for work that may never end, or take all the memory.
+
+It has none of our environment and limits itself. It is not for what a model wrote: that runs in the cell.
+"""
+
+import asyncio
+import sys
+
+import msgspec
+
+
+class Finished(msgspec.Struct, frozen=True):
+    code: int  # negative: the signal that ended it
+    out: bytes
+    err: str
+
+
+async def run_worker(module: str, job: bytes, seconds: float) -> Finished | None:
+    """None where it had to be killed, because its time was over."""
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-X", "utf8", "-m", module),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={},
+        cwd="/",
+        start_new_session=True,  # a Ctrl-C at the terminal is for us
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await worker.communicate(job)
+    except TimeoutError:
+        return None
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+    return Finished(worker.returncode or 0, out, err.decode(errors="replace")[-2000:])
