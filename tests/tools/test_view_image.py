@@ -11,7 +11,7 @@ from tests.golden_exec.play import PNG
 from tests.tools.test_file_tools import Host
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
-from understudy.protocol.viewed import ImageViewed
+from understudy.protocol.records import ImageViewed
 from understudy.tools.registry import Offer, find_tool, offered
 from understudy.tools.tool import ToolContext, ToolOutput
 

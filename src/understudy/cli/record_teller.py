@@ -28,6 +28,7 @@ from understudy.protocol.records import (
     CompactionStarted,
     Delta,
     DiffChanged,
+    ImageViewed,
     InputWritten,
     ItemReceived,
     Noticed,
@@ -52,7 +53,6 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.protocol.viewed import ImageViewed
 
 
 class RecordTeller:

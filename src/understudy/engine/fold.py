@@ -23,6 +23,7 @@ from understudy.protocol.records import (
     CompactionStarted,
     DiffChanged,
     Entry,
+    ImageViewed,
     InputWritten,
     ItemReceived,
     Noticed,
@@ -46,7 +47,6 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.protocol.viewed import ImageViewed
 from understudy.store.log import RunningCommand, Status, Summary
 
 TITLE_LENGTH = 80

@@ -17,6 +17,7 @@ from understudy.protocol.records import (
     CommandStarted,
     Compacted,
     Entry,
+    ImageViewed,
     InputWritten,
     ItemReceived,
     Opened,
@@ -32,7 +33,6 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
-from understudy.protocol.viewed import ImageViewed
 from understudy.servers.event_codec import Encoded
 from understudy.servers.seed_events import SeedCodec, shown_reason
 

@@ -22,6 +22,7 @@ from understudy.protocol.records import (
     Delta,
     DiffChanged,
     Entry,
+    ImageViewed,
     InputWritten,
     ItemReceived,
     Noticed,
@@ -45,7 +46,6 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.protocol.viewed import ImageViewed
 from understudy.servers.event_codec import Encoded
 
 _encode = msgspec.json.Encoder().encode

@@ -4,7 +4,7 @@ import os
 
 from understudy.models.images import MOST_BYTES, image_url
 from understudy.protocol.encodable import visible
-from understudy.protocol.viewed import ImageViewed
+from understudy.protocol.records import ImageViewed
 from understudy.tools.acts.files import head, with_file
 from understudy.tools.host import ToolHost
 from understudy.tools.tool import ToolOutput

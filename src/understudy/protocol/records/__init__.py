@@ -1,0 +1,122 @@
+"""What the log of a conversation holds, in order. Everything else (history, events, status) is a fold over these.
+
+Wire events are projected from records in `servers`; nothing here knows a wire.
+"""
+
+import msgspec
+
+from understudy.protocol.records.commands import CommandEnded, CommandStarted, InputWritten
+from understudy.protocol.records.compaction import Compacted, CompactionStarted, Shortened
+from understudy.protocol.records.deltas import Delta, OutputDelta, ReasoningDelta, TextDelta
+from understudy.protocol.records.files import DiffChanged, ImageViewed, PatchEnded, PatchStarted
+from understudy.protocol.records.overrides import Budget, Overrides, Pin, Pins, Terms
+from understudy.protocol.records.questions import (
+    ApprovalDecided,
+    BudgetAsked,
+    CommandApprovalAsked,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
+from understudy.protocol.records.tools import OWN_SERVER, ServersChecked, ToolCallBegan, ToolCallEnded
+from understudy.protocol.records.turns import (
+    AnswerRejected,
+    ItemReceived,
+    Noticed,
+    Opened,
+    PlanStep,
+    PlanUpdated,
+    RequestSent,
+    TokensCounted,
+    ToolAnswered,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+
+__all__ = [
+    "OWN_SERVER",
+    "AnswerRejected",
+    "ApprovalDecided",
+    "Budget",
+    "BudgetAsked",
+    "CommandApprovalAsked",
+    "CommandEnded",
+    "CommandStarted",
+    "Compacted",
+    "CompactionStarted",
+    "Delta",
+    "DiffChanged",
+    "Entry",
+    "ImageViewed",
+    "InputWritten",
+    "ItemReceived",
+    "Noticed",
+    "Opened",
+    "OutputDelta",
+    "Overrides",
+    "PatchApprovalAsked",
+    "PatchEnded",
+    "PatchStarted",
+    "Pin",
+    "Pins",
+    "PlanStep",
+    "PlanUpdated",
+    "Question",
+    "ReasoningDelta",
+    "Record",
+    "RequestSent",
+    "ServersChecked",
+    "Shortened",
+    "Terms",
+    "TextDelta",
+    "TokensCounted",
+    "ToolAnswered",
+    "ToolApprovalAsked",
+    "ToolCallBegan",
+    "ToolCallEnded",
+    "TurnEnded",
+    "TurnStarted",
+    "UserMessage",
+]
+
+Record = (
+    Opened
+    | UserMessage
+    | TurnStarted
+    | RequestSent
+    | ItemReceived
+    | ToolAnswered
+    | CommandStarted
+    | CommandEnded
+    | InputWritten
+    | PatchStarted
+    | PatchEnded
+    | ToolCallBegan
+    | ToolCallEnded
+    | ImageViewed
+    | CommandApprovalAsked
+    | PatchApprovalAsked
+    | BudgetAsked
+    | ToolApprovalAsked
+    | ServersChecked
+    | ApprovalDecided
+    | AnswerRejected
+    | PlanUpdated
+    | TokensCounted
+    | CompactionStarted
+    | Compacted
+    | DiffChanged
+    | Noticed
+    | TurnEnded
+)
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A record in its place. `turn` is the submission id its events carry; `parent` the record it follows on its path."""
+
+    seq: int
+    parent: int
+    turn: str
+    at: float  # seconds since the epoch
+    record: Record

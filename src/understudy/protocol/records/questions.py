@@ -1,0 +1,67 @@
+"""Questions to a person, and their answers."""
+
+from typing import Any
+
+import msgspec
+
+from understudy.protocol.changes import FileChange
+from understudy.protocol.choices import BudgetLimit, Decision
+
+
+class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_approval_asked"):
+    call_id: str
+    command: tuple[str, ...]
+    cwd: str
+    reason: str | None = None
+    key: str | None = None  # what an approval for the session would cover
+    retries: bool = False  # the command has run contained and was refused something
+    note: str | None = None  # why it is asked, in the words of a rule of the user's; `reason` may be the model's
+    full_access: bool = False  # the mode has no sandbox that the command could leave
+    depends_on: str = msgspec.field(default="", name="ground")  # digest of folder, programs and scripts; empty in older records
+    typed_at: str | None = None  # the question is about input: for this command, which runs outside the sandbox if `full_access`
+
+
+class PatchApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="patch_approval_asked"):
+    call_id: str
+    changes: dict[str, FileChange]
+    reason: str | None = None
+    outside: tuple[str, ...] = ()  # of these paths, those outside the writable roots
+    protected: tuple[str, ...] = ()  # and those on the protected list
+    replaced: tuple[str, ...] = ()  # and those where a file stands that an addition or a move replaces
+
+
+class BudgetAsked(msgspec.Struct, frozen=True, gc=False, tag="budget_asked"):
+    """A limit is reached: may it be raised? A refusal ends the turn."""
+
+    call_id: str  # of no tool call: made up for the question
+    limit: BudgetLimit
+    used: float
+    allowed: float
+    raised_to: float  # what is allowed after a yes
+    message_id: str | None = None  # whose call the limit is for; None: it is the conversation's
+
+
+class ToolApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="tool_approval_asked", omit_defaults=True):
+    """May a tool of another server be called?"""
+
+    call_id: str
+    server: str
+    tool: str
+    arguments: dict[str, Any] | None = None  # all of them: what is approved is what is sent
+    key: str | None = None  # what an approval for the session would cover
+    contained: bool = False  # whether the server runs in the sandbox
+    hints: tuple[str, ...] = ()  # what the server says of the tool
+
+
+Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked
+
+
+class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decided"):
+    """An answer to a question. Only the first for its question counts (`effective`)."""
+
+    call_id: str
+    decision: Decision
+    source: str  # who answered: "client", or the rule that answered for nobody
+    effective: bool = True
+    key: str | None = None  # what an approval for the session covers
+    by: str = "local"  # the caller in whose name it was answered

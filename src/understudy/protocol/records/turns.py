@@ -1,0 +1,96 @@
+"""A conversation and its turns: how they begin and end, what was said, and what the model used."""
+
+from typing import Literal
+
+import msgspec
+
+from understudy.protocol.callers import LOCAL_NAME
+from understudy.protocol.choices import PlanStatus
+from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
+from understudy.protocol.records.overrides import Overrides, Pins, Terms
+
+
+class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
+    """The first record. `overrides` is filled in with what the configuration gave, so that going on later means the same."""
+
+    conversation_id: str
+    model: str
+    overrides: Overrides
+    provider: str = ""
+    pins: Pins | None = None  # None in logs from before there were any
+    owner: str = LOCAL_NAME  # the name of the caller who made it
+
+
+class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
+    """Input that was accepted. It reaches the model with the request that names it."""
+
+    message_id: str
+    message: Message
+    overrides: Overrides | None = None
+    parent_message_id: str | None = None
+    pins: Pins | None = None  # from here on; None: as before
+    terms: Terms | None = None
+
+
+class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started", omit_defaults=True):
+    turn_id: str
+    compacts: bool = False  # nobody sent a message: the model is to sum up what was before
+    window: int | None = None  # tokens that the model can read at once; None: not known
+
+
+class RequestSent(msgspec.Struct, frozen=True, gc=False, tag="request_sent", omit_defaults=True):
+    """A model request begins, and with it the named messages enter the history."""
+
+    consumed: tuple[str, ...] = ()
+    context: tuple[Message, ...] = ()  # what the model is told of its place, where that is new; empty: as before
+
+
+class ItemReceived(msgspec.Struct, frozen=True, gc=False, tag="item", omit_defaults=True):
+    item: ModelItem
+    show_raw: bool = False  # the user wants to see raw reasoning
+
+
+class ToolAnswered(msgspec.Struct, frozen=True, gc=False, tag="tool_answered"):
+    """What the model is given for a call."""
+
+    output: FunctionCallOutput
+    success: bool = True
+
+
+class AnswerRejected(msgspec.Struct, frozen=True, gc=False, tag="answer_rejected"):
+    """The answer does not have the form that was asked for: the model is told why, and tries again."""
+
+    problem: str
+
+
+class PlanStep(msgspec.Struct, frozen=True, gc=False):
+    step: str
+    status: PlanStatus
+
+
+class PlanUpdated(msgspec.Struct, frozen=True, gc=False, tag="plan_updated"):
+    plan: tuple[PlanStep, ...]
+    explanation: str | None = None
+
+
+class TokensCounted(msgspec.Struct, frozen=True, gc=False, tag="tokens_counted"):
+    """Tokens of one answer, and of all answers of the conversation so far."""
+
+    usage: Usage
+    total: Usage | None = None
+    cost_usd: float | None = None  # of this answer, by the price that held then; None: not known
+
+
+class Noticed(msgspec.Struct, frozen=True, gc=False, tag="noticed", omit_defaults=True):
+    """A word to whoever watches."""
+
+    message: str
+    withdraws: bool = False  # what was shown of an unfinished answer does not count
+
+
+class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended"):
+    reason: Literal["completed", "failed", "interrupted"]
+    message: str | None = None  # the last answer, or why it failed
+    unfinished: str | None = None  # what the model had said of an answer that was cut off: shown, so the model is reminded of it
+    asked_for: bool = False  # by an interrupt op, which took a submission number of its own
+    cut_at: float | None = None  # of a turn that a crash cut off: the time of its last record before this end
