@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from understudy.cli.transfer import read_conversation
-from understudy.engine.fold import State, path_to
+from understudy.engine.fold import State
+from understudy.engine.log_path import path_to
 from understudy.errors import BadRequest
 from understudy.protocol.items import (
     FunctionCall,

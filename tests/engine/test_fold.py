@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.logs import Story
-from understudy.engine.fold import NO_TITLE, State, merge, path_to, title_from
+from understudy.engine.chosen import merge
+from understudy.engine.fold import State
+from understudy.engine.log_path import path_to
+from understudy.engine.title import NO_TITLE, title_from
 from understudy.protocol.items import InputImage, InputText, Message, OutputText
 from understudy.protocol.records import Entry, Noticed, Overrides, Record, TurnEnded, TurnStarted
 

@@ -78,10 +78,10 @@ def test_approvals_for_the_session_and_running_commands_stay_with_the_other() ->
     decided = ApprovalDecided("c", "approved_for_session", "client", key="k")
     started = CommandStarted("s", ("bash", "-c", "sleep 9"), "/w", contained=True, session=1)
     log = log_of(turn("1", decided, started))
-    assert (State.read(log).approved, list(State.read(log).sessions)) == ({"k"}, [1])
+    assert (State.read(log).approved, list(State.read(log).sessions.running)) == ({"k"}, [1])
     batch = forked(log, OLD, NEW)
     copy = State.read(batch.entries)
-    assert (copy.approved, copy.sessions) == (set(), {})
+    assert (copy.approved, copy.sessions.running) == (set(), {})
     ended = batch.entries[-1].record
     assert isinstance(ended, CommandEnded)
     assert (ended.call_id, ended.started, ended.ended_by) == ("s", started, RUNS_THERE)

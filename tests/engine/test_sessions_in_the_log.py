@@ -1,8 +1,9 @@
 """Commands that outlive their turns, as the fold has them: across turns, forks and compactions, and after a crash."""
 
 from understudy.engine.compaction.plan import note_of
-from understudy.engine.fold import MOST_UNTOLD, State
+from understudy.engine.fold import State
 from understudy.engine.recovery import OUTCOME_UNKNOWN, lost_sessions
+from understudy.engine.session_facts import MOST_UNTOLD
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Message
 from understudy.protocol.records import (
     CommandEnded,
@@ -34,10 +35,10 @@ def started(number: int) -> tuple[Record, ...]:
 def test_one_that_was_answered_for_outlives_its_turn_and_ends_with_its_own_record() -> None:
     before = (TurnStarted("1"), *started(1001), TurnEnded("completed", "x"))
     state = folded(*before)
-    assert (list(state.sessions), state.running, state.last_session) == ([1001], {}, 1001)
+    assert (list(state.sessions.running), state.running, state.sessions.last) == ([1001], {}, 1001)
     assert [command.command for command in state.summary().running] == ["serve 1001"]
     ended = folded(*before, CommandEnded("c1001", "out", "", 0, 1.0, started=begun(1001), untold=True))
-    assert (ended.sessions, ended.outcomes, list(ended.untold), ended.summary().running) == ({}, {}, [1001], ())
+    assert (ended.sessions.running, ended.outcomes, list(ended.sessions.untold), ended.summary().running) == ({}, {}, [1001], ())
 
 
 def test_those_that_died_with_their_process_are_closed_as_unknown_and_told_with_the_next_request() -> None:
@@ -45,7 +46,7 @@ def test_those_that_died_with_their_process_are_closed_as_unknown_and_told_with_
     [(turn, lost)] = lost_sessions(folded(*records), {1002})
     assert (turn, lost.exit_code, lost.ended_by) == ("1", -1, OUTCOME_UNKNOWN)
     state = folded(*records, lost, TurnStarted("2"), RequestSent())
-    assert list(state.sessions) == [1002]
+    assert list(state.sessions.running) == [1002]
     told = state.history.items[-1]
     assert isinstance(told, Message)
     assert told.text().startswith("Session 1001 (`serve 1001`) does not run any more: ")
@@ -67,9 +68,9 @@ def test_a_fork_to_before_it_began_does_not_forget_it() -> None:
     entries = [Entry(seq, seq - 1, "1", float(seq), each) for seq, each in enumerate((TurnStarted("1"), *started(1001)), 1)]
     state = State.of(entries)
     forked = state.fork(entries, 1)
-    assert (list(forked.sessions), forked.last_session) == ([1001], 1001)
+    assert (list(forked.sessions.running), forked.sessions.last) == ([1001], 1001)
 
 
 def test_ends_that_nobody_asks_for_are_forgotten_in_the_end() -> None:
     ends = [CommandEnded("c", "", "", 0, 1.0, started=begun(number), untold=True) for number in range(1001, 1101)]
-    assert list(folded(*ends).untold) == list(range(1101 - MOST_UNTOLD, 1101))
+    assert list(folded(*ends).sessions.untold) == list(range(1101 - MOST_UNTOLD, 1101))

@@ -8,7 +8,7 @@ from understudy.cli.event_lines import event_lines
 from understudy.cli.spending import spent_line
 from understudy.cli.stored import find, open_stored, rfc3339, running_in, status_of
 from understudy.cli.waiting import wait_for
-from understudy.engine.fold import path_to
+from understudy.engine.log_path import path_to
 from understudy.protocol.records import Entry
 from understudy.store.log import Listed, RunningCommand, SavedText, Status
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from understudy.cli.output_file import is_stdout, new_file
 from understudy.cli.stored import find, open_stored, write
 from understudy.cli.waiting import wait_for
-from understudy.engine.fold import State, path_to
+from understudy.engine.fold import State
+from understudy.engine.log_path import path_to
 from understudy.errors import BadRequest
 from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.ids import ConversationId

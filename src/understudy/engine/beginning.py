@@ -9,7 +9,7 @@ import msgspec
 
 from understudy.engine import recovery
 from understudy.engine.approvals import Approvals
-from understudy.engine.fold import merge
+from understudy.engine.chosen import merge
 from understudy.engine.letters import Letters
 from understudy.engine.long_commands import LongCommands
 from understudy.engine.running import Running
@@ -133,7 +133,7 @@ class Beginning:
     async def settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
         """After a crash: a turn that waits for an answer goes on (its id is returned), any other is closed as interrupted."""
         tail = self._tail
-        if tail.state.sessions:
+        if tail.state.sessions.running:
             for turn, ended in recovery.lost_sessions(tail.state, self._long_commands.alive):
                 tail.append(ended, turn=turn)
         turn_id = tail.state.turn

@@ -5,7 +5,22 @@ from typing import Any
 from understudy.protocol.records import Overrides
 
 
-def unpinned(before: Overrides, after: Overrides) -> Overrides:
+def with_changes(before: Overrides, after: Overrides) -> Overrides:
+    """What holds where somebody who chose `before` chooses again."""
+    return merge(_unpinned(before, after), after)
+
+
+def merge(before: Overrides, after: Overrides) -> Overrides:
+    """Later choices over earlier ones; `config` keys one by one."""
+    chosen: dict[str, Any] = {
+        name: getattr(before, name) if getattr(after, name) is None else getattr(after, name)
+        for name in Overrides.__struct_fields__
+    }
+    chosen["config"] = {**(before.config or {}), **(after.config or {})} or None
+    return Overrides(**chosen)
+
+
+def _unpinned(before: Overrides, after: Overrides) -> Overrides:
     """A profile or a `config` key chosen now counts, though the same thing was written down by name at the start."""
     keys = set(after.config or {})
     everything = after.profile is not None

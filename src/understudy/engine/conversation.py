@@ -12,20 +12,23 @@ from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
 from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.compaction.op import compact
+from understudy.engine.deciding import decide
 from understudy.engine.deleting import archive, delete
 from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
 from understudy.engine.following import Following
-from understudy.engine.held_messages import FORK_WHILE_RUNNING, HeldMessages
+from understudy.engine.held_messages import HeldMessages
+from understudy.engine.interrupting import cancel, interrupt
 from understudy.engine.letters import Letters
 from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
-from understudy.engine.our_claim import Inbox, OurClaim
+from understudy.engine.our_claim import OurClaim
 from understudy.engine.running import Running
+from understudy.engine.sending import begin_what_waits, send
 from understudy.engine.tail import Tail, Told
 from understudy.engine.turn_setup import TurnSetup
-from understudy.errors import AgentError, BadRequest, ConversationBusy, Fenced, StoreError, UnknownConversation, report_bug
+from understudy.errors import AgentError, Fenced, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Cancel, Compact, Decide, Interrupt, Resume, Send
@@ -34,8 +37,6 @@ from understudy.store.log import EventLog
 from understudy.tools.host import RunsCommands
 
 logger = logging.getLogger(__name__)
-
-CANCELLED_BEFORE = "the message was cancelled before its turn began"
 
 TurnOp = Send | Interrupt | Cancel | Decide | Compact | Resume
 
@@ -87,9 +88,9 @@ class Conversation:
         self.forgotten = False
         self._log = log
         self._loaded = False
-        self._on_watch_needed = on_watch_needed
-        self._held = HeldMessages()
-        self._interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
+        self.on_watch_needed = on_watch_needed
+        self.held = HeldMessages()
+        self.interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
 
     @property
     def state(self) -> State:
@@ -164,62 +165,30 @@ class Conversation:
     async def _handle(self, op: TurnOp) -> Accepted:
         match op:
             case Send(message=message):
-                return await self._send(op, message)
+                return await send(self, op, message)
             case Interrupt(turn=turn):
-                ended = await self._interrupt(op, turn or None)
+                ended = await interrupt(self, op, turn or None)
                 return Accepted(turn=ended, effective=ended is not None)
             case Cancel(message_id=message_id, turn=turn):
-                return Accepted(message_id, turn, effective=await self._cancel(op))
+                return Accepted(message_id, turn, effective=await cancel(self, op))
             case Decide():
-                return await self._decide(op)
+                return await decide(self, op)
             case Compact():
                 return await compact(self, op)
             case Resume():
-                return Accepted(turn=await self._resume())
+                return Accepted(turn=await self.resume())
 
     def when_accepted(self, callback: Told) -> None:
         """Call back once all that was sent so far is on disk, or with the reason why it is not. Nobody is shown it sooner."""
-        if self._held:
-            self._held.when_accepted(callback)
+        if self.held:
+            self.held.when_accepted(callback)
         elif self.letters.posting:
             self.letters.when_posted(callback)
         else:
             self.tail.when_accepted(callback)
 
-    async def _send(self, op: Send, record: UserMessage) -> Accepted:
-        """It joins the running turn, or begins one; where the running one was told to end, the one after it."""
-        if self.deleted:
-            raise UnknownConversation(f"no conversation {self.id}")
-        if self.running:
-            if self.running.is_ending:
-                self._held.add(op)
-                return Accepted(record.message_id, "", held=True)
-            return self._join(record)
-        try:
-            inbox = await self.claim.take()
-        except ConversationBusy:
-            return self._send_elsewhere(op, record)
-        return await self.begin(record, *(await self.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else ()))
-
-    def _join(self, record: UserMessage) -> Accepted:
-        if record.parent_message_id is not None:
-            raise BadRequest(FORK_WHILE_RUNNING)
-        self.beginning.check(record)  # what it changes holds from the next turn on
-        turn = self.running.turn
-        assert turn is not None
-        self.tail.append(record, turn=turn.turn_id)
-        return Accepted(record.message_id, turn.turn_id, joined=True)
-
-    def _send_elsewhere(self, op: Send, record: UserMessage) -> Accepted:
-        if record.parent_message_id is not None:
-            raise BadRequest(FORK_WHILE_RUNNING)
-        self.letters.post(op, self._on_posted)
-        self._on_watch_needed(self)
-        if self.state.turn is not None and self.state.turn == self._interrupted_elsewhere:
-            return Accepted(record.message_id, "", held=True)
-        return Accepted(record.message_id, self.state.turn or "", joined=True)
-
-    def _on_posted(self, error: AgentError | None) -> None:
+    def on_posted(self, error: AgentError | None) -> None:
+        """A message was left for another process."""
         if error is None:
             self.elsewhere.look_soon()
         else:
@@ -233,64 +202,14 @@ class Conversation:
             self.claim.mistrust()
             raise
 
-    async def _cancel(self, op: Cancel) -> bool:
-        if self._held.take_back(op.message_id, BadRequest(CANCELLED_BEFORE)):
-            return True
-        began = op.turn or next((turn for turn, first in self.state.turn_messages.items() if first == op.message_id), "")
-        return bool(began) and await self._interrupt(Interrupt(began, op.by), began) is not None
-
-    async def _resume(self) -> str | None:
+    async def resume(self) -> str | None:
+        """Take up a turn that waited for an answer when its process ended: its id. Raises `ConversationBusy`."""
         if self.deleted:
             raise UnknownConversation(f"no conversation {self.id}")
         if self.running:
             return self.running.turn.turn_id if self.running.turn else None
         await self.claim.take()
         return await self.beginning.resume()
-
-    async def _interrupt(self, op: Interrupt, turn: str | None) -> str | None:
-        """Tell the running turn to end, also one that a crash left waiting: its id (empty where another process has it and its
-        id is not known here). None when there is none, or when `turn` is named and is not the one that runs.
-        """
-        if self.running.turn is not None:
-            running = self.running.turn.turn_id
-            if turn not in (None, running):
-                return None
-            if self.running.is_ending:
-                self._held.join(self.tail, running)
-            else:
-                self.running.interrupt()
-            return running
-        if turn not in (None, self.state.turn) or (self.state.turn is None and not await self.elsewhere.may_have_turn()):
-            return None
-        try:
-            await self.claim.take()
-        except ConversationBusy:
-            self.letters.post(Interrupt(self.state.turn or "", op.by))
-            self._interrupted_elsewhere = self.state.turn
-            return self.state.turn or ""
-        ended = self.state.turn
-        if turn not in (None, ended):  # another process had ended the one that was meant
-            return None
-        await self.beginning.settle_cut_turn(may_resume=False)
-        return ended
-
-    async def _decide(self, op: Decide) -> Accepted:
-        """Not effective when the question was not open any more."""
-        if self.running.turn is not None:
-            turn = self.running.turn.turn_id
-            return Accepted(turn=turn, effective=self.decide_here(op, turn))
-        meant = op.turn or self.state.turn or ""
-        if not await self.elsewhere.has_claim():
-            if meant != self.state.turn or op.call_id not in self.state.questions:
-                return Accepted(turn=meant, effective=False)
-            try:
-                resumed = await self._resume()
-            except ConversationBusy:  # another process has taken it up meanwhile
-                pass
-            else:  # kept until the turn has asked again
-                return Accepted(turn=meant, effective=resumed is not None and self.decide_here(op, resumed))
-        self.letters.post(Decide(op.call_id, op.decision, op.source, meant, op.by))
-        return Accepted(turn=meant, posted=True)
 
     def decide_here(self, op: Decide, turn: str) -> bool:
         if op.turn not in ("", turn):
@@ -308,37 +227,13 @@ class Conversation:
 
     def _on_turn_started(self) -> None:
         self.elsewhere.letters_left = False
-        self._on_watch_needed(self)
+        self.on_watch_needed(self)
 
     def _on_turn_ended(self) -> None:
-        if self._held or self.elsewhere.letters_left:
-            self.queue.put(self._begin_what_waits(), first=True)
+        if self.held or self.elsewhere.letters_left:
+            self.queue.put(begin_what_waits(self), first=True)
         else:
             self.release_if_idle()
-
-    async def _begin_what_waits(self) -> None:
-        """Messages that came while a turn was ending begin one of their own, those from other processes first."""
-        if self.elsewhere.letters_left and not self.stopped and not self.deleted:
-            self.elsewhere.letters_left = False
-            try:
-                await self.claim.take()
-                await self.elsewhere.begin_with_letters()
-            except AgentError as error:  # they stay in the inbox: whoever sent them takes the conversation over, and is told
-                logger.info("letters to %s wait: %s", self.id, error)
-            except Exception as error:
-                report_bug(logger, error, "in beginning a turn of %s", self.id)
-        for held in self._held.take_all():
-            try:
-                if self.stopped:
-                    raise StoreError(ENDING)
-                await self._send(held.op, held.op.message)
-            except AgentError as error:
-                held.tell(error)
-            except Exception as error:
-                held.tell(AgentError(report_bug(logger, error, "in beginning a turn of %s", self.id)))
-            else:
-                for told in held.told:
-                    self.when_accepted(told)
 
     def fail_waiting(self, error: AgentError) -> None:
         for following in tuple(self.waiting):
@@ -347,7 +242,7 @@ class Conversation:
     def _on_failure(self) -> None:
         """The log cannot be written."""
         if self.tail.failure is not None:
-            self._held.fail(self.tail.failure)
+            self.held.fail(self.tail.failure)
         self.running.stop_unrecorded()
         self.long_commands.end_soon(UNRECORDED)
         self.loop.call_soon(self.release_if_idle)  # once everyone has been told
@@ -381,7 +276,7 @@ class Conversation:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""
         reason = StoreError(ENDING)
         self.stopped = self.beginning.stopped = True
-        self._held.fail(reason)
+        self.held.fail(reason)
         await self.queue.close(reason)
         await self.running.leave()
         await self.long_commands.end_all(LEAVING)

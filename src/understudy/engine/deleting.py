@@ -25,7 +25,7 @@ async def delete(conversation: "Conversation", log: EventLog) -> None:
         await conversation.running.ended()
         await conversation.long_commands.end_all(COMMANDS_END)
         give_up = conversation.loop.time() + LETTING_GO_SECONDS
-        if conversation.state.sessions and await conversation.elsewhere.has_claim():
+        if conversation.state.sessions.running and await conversation.elsewhere.has_claim():
             conversation.letters.post(Delete())
             give_up += ENDING_SECONDS
         while not await conversation.queue.run(_finish(conversation, log, give_up)):  # noqa: ASYNC110  # nothing tells of it
@@ -43,7 +43,7 @@ async def archive(conversation: "Conversation", log: EventLog, *, archived: bool
     await on_disk(lambda told: log.archive(conversation.id, archived, told))
     if archived and conversation.long_commands:
         await conversation.long_commands.end_all(ARCHIVED)
-    elif archived and conversation.state.sessions and await conversation.elsewhere.has_claim():
+    elif archived and conversation.state.sessions.running and await conversation.elsewhere.has_claim():
         conversation.letters.post(Archive())
 
 

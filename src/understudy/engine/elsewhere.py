@@ -32,10 +32,10 @@ class Elsewhere:
         if not await self.has_claim():
             return False
         state = self._conversation.state
-        if state.sessions:
+        if state.sessions.running:
             await self._conversation.claim.catch_up()
         state = self._conversation.state
-        return state.turn is not None or not state.sessions
+        return state.turn is not None or not state.sessions.running
 
     async def holder(self) -> int | None:
         """The process that runs the turn, where that can be told."""

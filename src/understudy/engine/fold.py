@@ -7,9 +7,12 @@ go through the same `apply`.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+from understudy.engine.chosen import merge
 from understudy.engine.history import History
 from understudy.engine.ledger import Ledger
-from understudy.errors import StoreError
+from understudy.engine.log_path import path_to
+from understudy.engine.session_facts import SessionFacts
+from understudy.engine.title import NO_TITLE, title_from
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
@@ -47,23 +50,16 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.store.log import RunningCommand, Status, Summary
+from understudy.store.log import Status, Summary
 
-TITLE_LENGTH = 80
-NO_TITLE = "New conversation"
-FIRST_SESSION = 1001  # told from other numbers at a glance; the same in every conversation, so that a recorded one can be played
-MOST_UNTOLD = 32
-LINE_LENGTH = 200  # of a running command, in lists
 MOST_FILES = 200  # changed files that are remembered, the last ones
 
 _COUNTED_BY = Ledger.APPLIED_BY
+
 TRY_AGAIN = (
     "Your answer does not have the form that was asked for: {problem}\n"
     "Answer again with one JSON value that fits the schema, and nothing before or after it."
 )
-
-
-SESSION_ENDED = "Session {number} (`{line}`) does not run any more: {why}."
 
 
 class State:
@@ -88,10 +84,8 @@ class State:
         self.running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
         self.outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
         self.questions: dict[str, Question] = {}
-        self.sessions: dict[int, tuple[str, CommandStarted]] = {}  # commands that outlive their turns, with the turn of each
-        self.untold: dict[int, CommandEnded] = {}  # sessions that ended while no call waited for it, the last ones
-        self.last_session = FIRST_SESSION - 1  # the number given out last
-        self._news: list[str] = []  # of sessions that were ended, for the model
+        self.sessions = SessionFacts()  # commands that outlive their turns
+        self._news: list[str] = []  # for the model, with the next request
         self.approved: set[str] = set()  # keys approved for the session
         self.answer: str | None = None  # the last thing the model said in this turn
         self.title = ""
@@ -174,29 +168,19 @@ class State:
     def _begun(self, entry: Entry, record: CommandStarted | PatchStarted | ToolCallBegan) -> None:
         self.running[record.call_id] = record
         if isinstance(record, CommandStarted) and record.session is not None:
-            self.sessions[record.session] = entry.turn, record
-            self.last_session = max(self.last_session, record.session)
+            self.sessions.begin(record.session, entry.turn, record)
 
     def _ended(self, entry: Entry, record: CommandEnded | PatchEnded | ToolCallEnded) -> None:
         begun = self.running.pop(record.call_id, None)
         if isinstance(record, CommandEnded) and record.started is not None:
-            self._session_ended(record, record.started)
+            news = self.sessions.end(record, record.started)
+            if news is not None:
+                self._news.append(news)
             if record.call_id not in self.calls:
                 return  # its call was answered long ago
         self.outcomes[record.call_id] = record
         if isinstance(begun, PatchStarted) and isinstance(record, PatchEnded) and record.success:
             self._note_changed(begun)
-
-    def _session_ended(self, record: CommandEnded, started: CommandStarted) -> None:
-        number = started.session or 0
-        self.sessions.pop(number, None)
-        if record.untold:
-            self.untold[number] = record
-            for old in list(self.untold)[:-MOST_UNTOLD]:
-                del self.untold[old]
-        if record.ended_by:
-            line = " ".join(started.command[-1].split())[:LINE_LENGTH]
-            self._news.append(SESSION_ENDED.format(number=started.session, line=line, why=record.ended_by))
 
     def _note_changed(self, patch: PatchStarted) -> None:
         for path in patch.changes:
@@ -310,12 +294,8 @@ class State:
             tuple(self.questions),
             None if total.usage is None else total.usage.total_tokens,
             total.cost_usd,
-            self.running_commands() if self.sessions else (),
+            self.sessions.commands() if self.sessions.running else (),
         )
-
-    def running_commands(self) -> tuple[RunningCommand, ...]:
-        lines = ((number, " ".join(begun.command[-1].split())) for number, (_, begun) in self.sessions.items())
-        return tuple(RunningCommand(number, line[:LINE_LENGTH]) for number, line in lines)
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "State":
@@ -343,46 +323,9 @@ class State:
         """Numbers are given out once, and a message on another path can still be gone on from."""
         self.last_seq = whole.last_seq
         self.last_at = whole.last_at
-        self.last_session = whole.last_session
-        self.untold = dict(whole.untold)
-        self.sessions = dict(whole.sessions)  # they are the conversation's, whatever path it follows
+        self.sessions = whole.sessions.copy()  # they are the conversation's, whatever path it follows
         self.ledger = whole.ledger
         self.submissions = whole.submissions
         self.message_ends = dict(whole.message_ends)
         self.turn_messages = dict(whole.turn_messages)
         self._messages_of_turn = list(whole._messages_of_turn)
-
-
-def path_to(entries: Sequence[Entry], head: int | None = None) -> Sequence[Entry]:
-    """The records from the first one to `head` (the newest when not given), along their parents."""
-    if not entries:
-        return entries
-    head = entries[-1].seq if head is None else head
-    if all(entry.parent == entry.seq - 1 for entry in entries):  # never forked: the log is the path
-        return entries if head == entries[-1].seq else [entry for entry in entries if entry.seq <= head]
-    by_seq = {entry.seq: entry for entry in entries}
-    path: list[Entry] = []
-    while head:
-        entry = by_seq.get(head)
-        if entry is None:
-            raise StoreError(f"conversation store: record {head} is missing, though others follow it: the log is damaged")
-        path.append(entry)
-        head = entry.parent
-    path.reverse()
-    return path
-
-
-def merge(before: Overrides, after: Overrides) -> Overrides:
-    """Later choices over earlier ones; `config` keys one by one."""
-    chosen: dict[str, Any] = {
-        name: getattr(before, name) if getattr(after, name) is None else getattr(after, name)
-        for name in Overrides.__struct_fields__
-    }
-    chosen["config"] = {**(before.config or {}), **(after.config or {})} or None
-    return Overrides(**chosen)
-
-
-def title_from(message: Message) -> str:
-    text = next((part.text for part in message.content if isinstance(part, InputText) and part.text.strip()), "")
-    line = " ".join(text.split())
-    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from understudy.engine.fold import State, path_to
+from understudy.engine.fold import State
+from understudy.engine.log_path import path_to
 from understudy.engine.on_disk import on_disk
 from understudy.errors import BadRequest
 from understudy.protocol.ids import ConversationId
@@ -31,7 +32,7 @@ def forked(
     copied = [_copy(entry, new_id, now) for entry in entries if entry.seq <= end]
     added: list[tuple[str, Record]] = [("0", Noticed(f"forked from conversation {source}"))]
     state = State.read(copied)
-    for of_turn, begun in state.sessions.values():
+    for of_turn, begun in state.sessions.running.values():
         added.append((of_turn, CommandEnded(begun.call_id, "", "", -1, 0.0, started=begun, ended_by=RUNS_THERE)))
     for of_turn, record in added:
         before = copied[-1].seq

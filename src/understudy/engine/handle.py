@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from understudy.engine.answering import Outcome, answer_question
+from understudy.engine.chosen import with_changes
 from understudy.engine.compaction.compacting import Compacting, begin_compacting
 from understudy.engine.following import Following, Outlet, Viewer
 from understudy.engine.ledger import Work
@@ -262,7 +263,8 @@ class Handle:
 
     def running_commands(self) -> tuple[RunningCommand, ...]:
         """Those that outlive their turns."""
-        return self._conversation.state.running_commands() if self._conversation.state.sessions else ()
+        sessions = self._conversation.state.sessions
+        return sessions.commands() if sessions.running else ()
 
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
         """What calls of the model have begun and not ended."""
@@ -274,7 +276,7 @@ class Handle:
 
     def with_changes(self, overrides: Overrides) -> Overrides:
         """What a message with these overrides would run with."""
-        return self._engine.with_changes(self._conversation, overrides)
+        return with_changes(self._conversation.state.overrides, overrides)
 
     def setup(self) -> TurnSetup:
         """What the next turn would run with. Raises `ConfigError`."""

@@ -38,7 +38,9 @@ class LongCommands:
             from understudy.tools.session import Sessions
 
             tail = self._tail  # its state is another one after every look at what other processes wrote
-            self._sessions = Sessions(lambda: tail.state.last_session, lambda number: tail.state.untold.get(number), self._on_over)
+            self._sessions = Sessions(
+                lambda: tail.state.sessions.last, lambda number: tail.state.sessions.untold.get(number), self._on_over
+            )
         return self._sessions
 
     async def end_all(self, reason: str) -> None:

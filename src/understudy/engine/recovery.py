@@ -63,7 +63,7 @@ def lost_sessions(state: State, alive: Container[int]) -> list[tuple[str, Comman
     """The ends of those that died with their process, each with its turn; without those whose call is still open."""
     return [
         (turn, _lost(begun))
-        for number, (turn, begun) in state.sessions.items()
+        for number, (turn, begun) in state.sessions.running.items()
         if number not in alive and begun.call_id not in state.running
     ]
 

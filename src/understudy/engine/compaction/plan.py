@@ -158,7 +158,7 @@ def note_of(state: State, heading: str) -> str:
     if state.plan is not None and state.plan.plan:
         steps = "\n".join(f"- [{step.status}] {step.step}" for step in state.plan.plan)
         parts.append(f"Your plan, as you last set it:\n{steps}")
-    running = [f"- {' '.join(begun.command)} (session {number})" for number, (_, begun) in state.sessions.items()]
+    running = [f"- {' '.join(begun.command)} (session {number})" for number, (_, begun) in state.sessions.running.items()]
     waited_for = [begun for begun in state.running.values() if isinstance(begun, CommandStarted) and begun.session is None]
     running += [f"- {' '.join(begun.command)} (call {begun.call_id})" for begun in waited_for]
     if running:

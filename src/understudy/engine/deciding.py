@@ -1,0 +1,28 @@
+"""The op that answers a question: of the turn that runs, of one that a crash left waiting, or of another process."""
+
+from typing import TYPE_CHECKING
+
+from understudy.errors import ConversationBusy
+from understudy.protocol.ops import Accepted, Decide
+
+if TYPE_CHECKING:
+    from understudy.engine.conversation import Conversation
+
+
+async def decide(conversation: "Conversation", op: Decide) -> Accepted:
+    """Not effective when the question was not open any more."""
+    if conversation.running.turn is not None:
+        turn = conversation.running.turn.turn_id
+        return Accepted(turn=turn, effective=conversation.decide_here(op, turn))
+    meant = op.turn or conversation.state.turn or ""
+    if not await conversation.elsewhere.has_claim():
+        if meant != conversation.state.turn or op.call_id not in conversation.state.questions:
+            return Accepted(turn=meant, effective=False)
+        try:
+            resumed = await conversation.resume()
+        except ConversationBusy:  # another process has taken it up meanwhile
+            pass
+        else:  # kept until the turn has asked again
+            return Accepted(turn=meant, effective=resumed is not None and conversation.decide_here(op, resumed))
+    conversation.letters.post(Decide(op.call_id, op.decision, op.source, meant, op.by))
+    return Accepted(turn=meant, posted=True)
