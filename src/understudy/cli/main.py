@@ -20,6 +20,9 @@ def main() -> int:
                 from understudy.cli.greeting import greet_person
 
                 greet_person()
+            import gc
+
+            gc.disable()  # nothing of what is imported is ever garbage
             from understudy.servers.mcp.start import serve
 
             return serve()

@@ -6,7 +6,6 @@ read or where anything is sent.
 """
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -94,6 +93,8 @@ def _with_servers(layer: ProjectLayer, path: str, tables: Mapping[object, object
 
 
 def _not_read(path: str, folder: str, *, changed: bool) -> str:
+    import shlex
+
     why = "the folder's own files have changed since you trusted it" if changed else "the folder is not trusted"
     return f"{path} was not read, because {why}. Look at what it says; `understudy trust {shlex.quote(folder)}` lets it count"
 

@@ -11,15 +11,11 @@ from collections.abc import Callable, Sequence
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
 from understudy.engine.commit_delay import CommitDelay
-from understudy.engine.compaction.op import compact
-from understudy.engine.deciding import decide
-from understudy.engine.deleting import archive, delete
 from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
 from understudy.engine.following import Following
 from understudy.engine.held_messages import HeldMessages
-from understudy.engine.interrupting import cancel, interrupt
 from understudy.engine.letters import Letters
 from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
@@ -167,13 +163,21 @@ class Conversation:
             case Send(message=message):
                 return await send(self, op, message)
             case Interrupt(turn=turn):
+                from understudy.engine.interrupting import interrupt
+
                 ended = await interrupt(self, op, turn or None)
                 return Accepted(turn=ended, effective=ended is not None)
             case Cancel(message_id=message_id, turn=turn):
+                from understudy.engine.interrupting import cancel
+
                 return Accepted(message_id, turn, effective=await cancel(self, op))
             case Decide():
+                from understudy.engine.deciding import decide
+
                 return await decide(self, op)
             case Compact():
+                from understudy.engine.compaction.op import compact
+
                 return await compact(self, op)
             case Resume():
                 return Accepted(turn=await self.resume())
@@ -266,10 +270,14 @@ class Conversation:
 
     async def delete(self) -> None:
         """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
+        from understudy.engine.deleting import delete
+
         await delete(self, self._log)
 
     async def archive(self, *, archived: bool) -> None:
         """Put it among the archived ones, or back. A turn may run meanwhile; commands that outlive their turns are ended."""
+        from understudy.engine.deleting import archive
+
         await archive(self, self._log, archived=archived)
 
     async def stop(self) -> None:

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from understudy.engine.answering import Outcome, answer_question
 from understudy.engine.chosen import with_changes
-from understudy.engine.compaction.compacting import Compacting, begin_compacting
 from understudy.engine.following import Following, Outlet, Viewer
 from understudy.engine.ledger import Work
-from understudy.engine.stopping import PATIENCE_SECONDS, Stopped, stop_turn
 from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import AgentError, NotAllowed, UnknownConversation, report_bug
@@ -39,8 +36,11 @@ from understudy.protocol.uuids import new_uuid
 from understudy.store.log import RunningCommand
 
 if TYPE_CHECKING:
+    from understudy.engine.answering import Outcome
+    from understudy.engine.compaction.compacting import Compacting
     from understudy.engine.conversation import Conversation
     from understudy.engine.engine import Engine
+    from understudy.engine.stopping import Stopped
 
 logger = logging.getLogger(__name__)
 
@@ -159,17 +159,24 @@ class Handle:
         if not self.caller.may(right, self._conversation.state.owner):
             raise NotAllowed(f"{self.caller.name} does not have the right to {right} on conversation {self.id}")
 
-    async def interrupt(self, seconds: float | None = None) -> Stopped:
+    async def interrupt(self, seconds: float | None = None) -> "Stopped":
         """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
+        from understudy.engine.stopping import PATIENCE_SECONDS, stop_turn
+
         return await stop_turn(self._conversation, self.submit, PATIENCE_SECONDS if seconds is None else seconds)
 
-    async def decide(self, op: Decide, kept: "Kept", seconds: float | None = None) -> Outcome:
+    async def decide(self, op: Decide, kept: "Kept", seconds: float | None = None) -> "Outcome":
         """Answer a question, and wait until it is known whether the answer counts, whichever process has asked."""
+        from understudy.engine.answering import answer_question
+        from understudy.engine.stopping import PATIENCE_SECONDS
+
         submit = partial(self.submit, kept=kept)
         return await answer_question(self._conversation, submit, self.watch, op, PATIENCE_SECONDS if seconds is None else seconds)
 
-    async def compact(self) -> Compacting:
+    async def compact(self) -> "Compacting":
         """Have the model sum up what was before. Raises `AgentError` where it is not taken."""
+        from understudy.engine.compaction.compacting import begin_compacting
+
         return await begin_compacting(self._conversation, self.submit)
 
     def submit_soon(self, op: Op) -> None:

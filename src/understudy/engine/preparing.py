@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,12 +13,14 @@ from understudy.config.sandbox import places_of
 from understudy.engine.chosen import fields_of, merge, with_changes
 from understudy.engine.fold import State
 from understudy.engine.logs import Logs
-from understudy.engine.other_servers import ConversationServers, OtherServers
 from understudy.engine.setup import Setups
 from understudy.engine.turn_setup import TurnSetup
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Overrides, Pins, UserMessage
 from understudy.tools.host import RunsCommands
+
+if TYPE_CHECKING:
+    from understudy.engine.other_servers import OtherServers
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +65,8 @@ class Preparing:
         setup = self._setups.prepare(config, self._logs.temporary_folder(conversation_id, kept=kept), pins)
         if not config.mcp_servers:
             return setup
+        from understudy.engine.other_servers import ConversationServers, OtherServers
+
         taken = frozenset(tool.name for tool in setup.offered)
         pool = self._other_servers = self._other_servers or OtherServers(self._commands, self._env)
         servers = (conversation_id, config.mcp_servers, setup.settings, taken, config.mcp_wait_seconds)

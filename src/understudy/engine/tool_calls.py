@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from understudy.engine.recovery import answer_unanswered
 from understudy.engine.tail import Tail
 from understudy.errors import AgentError, ToolError
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
@@ -76,6 +75,8 @@ class ToolCalls:
             try:
                 self._record(*read.host.held)
                 if read.task.cancelled():
+                    from understudy.engine.recovery import answer_unanswered
+
                     self._record(answer_unanswered(self._tail.state, read.call.call_id))
                 elif (error := read.task.exception()) is None:
                     self._answer(read.call, read.task.result())

@@ -18,7 +18,6 @@ from understudy.engine.tail import Tail
 from understudy.engine.tool_calls import ToolCalls
 from understudy.engine.turn_budget import TurnBudget, listen_within, open_budget_question
 from understudy.engine.turn_setup import TurnSetup
-from understudy.engine.turn_tools import TurnTools
 from understudy.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, StreamLost
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import ModelEvent
@@ -30,6 +29,8 @@ from understudy.protocol.records import BudgetAsked, Delta, Noticed, Question, R
 from understudy.tools.host import Answer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
+    from understudy.engine.other_servers import ConversationServers
+    from understudy.engine.turn_tools import TurnTools
     from understudy.tools.mcp.servers import Servers
     from understudy.tools.patch.turn_diff import TurnDiff
     from understudy.tools.session import Sessions
@@ -66,7 +67,7 @@ class Turn:
         self._compacts = compacts
         self._budget = TurnBudget()
         self._context = ContextKeeper(tail, setup)
-        self._tools = None if setup.servers is None else TurnTools(setup, setup.servers, self.record)
+        self._tools = None if setup.servers is None else _tools_of(setup, setup.servers, self.record)
         self.calls = ToolCalls(turn_id, tail, setup.find_tool if self._tools is None else self._tools.find)
         self._incoming = IncomingAnswer(tail, turn_id, show_raw_reasoning=setup.show_raw_reasoning)
 
@@ -82,7 +83,7 @@ class Turn:
             if self.calls.under_way:
                 await self.calls.stop_reads()
 
-    async def _run_with(self, tools: TurnTools) -> TurnEnded:
+    async def _run_with(self, tools: "TurnTools") -> TurnEnded:
         try:
             await tools.begin()
             self._offer(tools.offered)
@@ -274,3 +275,9 @@ class Turn:
     def is_approved(self, key: Callable[[], str]) -> bool:
         approved = self._tail.state.approved
         return bool(approved) and key() in approved
+
+
+def _tools_of(setup: TurnSetup, servers: "ConversationServers", record: Callable[[Record], None]) -> "TurnTools":
+    from understudy.engine.turn_tools import TurnTools  # where other MCP servers are configured
+
+    return TurnTools(setup, servers, record)

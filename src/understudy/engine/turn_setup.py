@@ -7,7 +7,6 @@ import msgspec
 
 from understudy.config.model import Config
 from understudy.engine.compaction.limits import ContextLimits
-from understudy.engine.other_servers import ConversationServers
 from understudy.models.events import Model
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.items import Message, Usage
@@ -17,6 +16,7 @@ from understudy.tools.tool import Tool
 
 if TYPE_CHECKING:
     from understudy.engine.notifying import CompletedTurn
+    from understudy.engine.other_servers import ConversationServers
 
 
 class TurnSetup(msgspec.Struct, frozen=True):
@@ -35,4 +35,4 @@ class TurnSetup(msgspec.Struct, frozen=True):
     cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
     limits: ContextLimits = ContextLimits()
     notify: "Callable[[CompletedTurn], None] | None" = None  # tells the user's program of a completed turn
-    servers: ConversationServers | None = None  # whose tools are offered too
+    servers: "ConversationServers | None" = None  # whose tools are offered too

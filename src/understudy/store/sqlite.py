@@ -15,13 +15,12 @@ import msgspec
 from understudy.errors import StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
-from understudy.protocol.records import Entry, Record
+from understudy.protocol.records import Entry
 from understudy.store import writing
 from understudy.store.bell import Bell
 from understudy.store.chain import Heads
 from understudy.store.claims import Claims, SqliteClaim
-from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
-from understudy.store.decoding import unpacked
+from understudy.store.decoding import op_decoder, record_decoder, saved_text_decoder, summary_decoder, unpacked
 from understudy.store.hints import Hints
 from understudy.store.log import (
     LATEST,
@@ -49,10 +48,6 @@ BUSY_SECONDS = 5.0
 UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # what a damaged row gives; bad UTF-8 is a `ValueError`
 
 _encode = msgspec.json.Encoder().encode
-_decode_record = msgspec.json.Decoder(Record).decode
-_decode_summary = msgspec.json.Decoder(Summary).decode
-_decode_saved_text = msgspec.json.Decoder(SavedText).decode
-_decode_op = msgspec.json.Decoder(Op).decode
 
 
 _POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id, digest FROM conversations"
@@ -216,9 +211,10 @@ class SqliteLog:
         )
         read = seq = 0
         entries: list[Entry] = []
+        decode = record_decoder()
         try:
             for seq, parent, turn, at, data in rows:
-                entries.append(Entry(seq, parent, turn, at, _decode_record(unpacked(data))))
+                entries.append(Entry(seq, parent, turn, at, decode(unpacked(data))))
                 read = seq
         except UNREADABLE as error:
             reason = f"record {seq} of conversation {conversation_id} is damaged and cannot be read ({error})"
@@ -232,7 +228,7 @@ class SqliteLog:
             "SELECT data FROM partials WHERE conversation = ?", number
         )  # an older build runs the turn
         try:
-            return SavedText.of([_decode_saved_text(unpacked(row[0])) for row in rows]) if rows else None
+            return SavedText.of([saved_text_decoder()(unpacked(row[0])) for row in rows]) if rows else None
         except UNREADABLE as error:  # the finished item is in the log, or will never be
             logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
             return None
@@ -247,7 +243,7 @@ class SqliteLog:
         letters: list[Letter] = []
         for number, op in rows:
             try:
-                letters.append(Letter(number, _decode_op(op)))
+                letters.append(Letter(number, op_decoder()(op)))
             except UNREADABLE as error:
                 logger.error("letter %d to %s cannot be read: %s", number, conversation_id, error)
         return letters
@@ -257,6 +253,8 @@ class SqliteLog:
         return self._listed(*row) if row else None
 
     async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
+        from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
+
         place = read_cursor(cursor)
         if limit <= 0:
             return Page((), None)
@@ -280,7 +278,7 @@ class SqliteLog:
         self, conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int, owner: Any, digest: Any
     ) -> Listed:
         try:
-            decoded = _decode_summary(summary)
+            decoded = summary_decoder()(summary)
         except UNREADABLE as error:  # it must not hide the others
             logger.error("the summary of %s cannot be read: %s", conversation_id, error)
             decoded = _DAMAGED
