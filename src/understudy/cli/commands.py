@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
+from understudy.cli.arguments.app_server import add_app_server
 from understudy.cli.arguments.conversations import add_conversations, add_transfer
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
 from understudy.cli.arguments.running import add_policy, add_running
@@ -22,7 +23,7 @@ EPILOG = "Ids of conversations may be shortened as long as they are unique. `und
 
 def run(words: Sequence[str]) -> int:
     """Parse and carry out. The exit code: 0, 1 for a failure, 2 for a call that makes no sense."""
-    if list(words[:1]) not in (["mcp-server"], ["mcp"]):  # for which a stream that is closed is an error
+    if list(words[:1]) not in (["mcp-server"], ["mcp"], ["app-server"]):  # for which a stream that is closed is an error
         prepare_streams()
     try:
         try:
@@ -85,6 +86,7 @@ def build_parser() -> Parser:
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_exec(commands)
     _add_serving(commands)
+    add_app_server(commands)
     add_conversations(commands)
     add_transfer(commands)
     add_running(commands)

@@ -11,10 +11,9 @@ from understudy.config.home import find_home, state_dir
 from understudy.config.providers import BUILT_IN
 from understudy.errors import BadRequest, ConfigError, MissingKey
 from understudy.models.auth import Credentials
-from understudy.models.logins import Logins
-from understudy.models.providers import Provider, find_provider, is_header
+from understudy.models.logins import LONGEST, Logins, key_problem
+from understudy.models.providers import Provider, find_provider
 
-LONGEST = 16_384  # characters of a key; some providers' are signed tokens
 SHOWN_FROM = 13  # shorter ones are not shown at all
 
 _ADDRESSED = {
@@ -44,8 +43,8 @@ def _log_in(options: Namespace, home: Path, logins: Logins) -> int:
     key = _read_key(provider, from_input=options.with_api_key)
     if not key:
         raise BadRequest("there is no key: standard input was empty")
-    if len(key) > LONGEST or not is_header("Authorization", key) or any(character.isspace() for character in key):
-        raise BadRequest("this is not a key: it has characters in it that cannot be sent, or is far too long. Give the key alone")
+    if (problem := key_problem(key)) is not None:
+        raise BadRequest(problem)
     logins.keep(provider.id, key)
     print(f"The key for {provider.name} is kept in {logins.path}: {masked(key)}")
     variable = provider.env_key or ("OPENAI_API_KEY" if provider.requires_openai_auth else None)

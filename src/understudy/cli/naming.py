@@ -4,9 +4,9 @@ import os
 import sys
 
 from understudy import __version__
+from understudy.servers.codex_version import CODEX_VERSION
 
 CODEX = "codex"
-CODEX_VERSION = "0.166.0"  # whose command line and events ours are compatible with
 
 
 def is_codex() -> bool:

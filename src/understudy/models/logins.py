@@ -9,8 +9,19 @@ from typing import Any, cast
 
 from understudy.config.private_file import PrivateFile
 from understudy.errors import ConfigError
+from understudy.models.providers import is_header
 
 FILE_NAME = "credentials.json"
+LONGEST = 16_384  # characters of a key; some providers' are signed tokens
+
+
+def key_problem(key: str) -> str | None:
+    """Why this cannot be a key; None where it can."""
+    if not key:
+        return "there is no key"
+    if len(key) > LONGEST or not is_header("Authorization", key) or any(character.isspace() for character in key):
+        return "this is not a key: it has characters in it that cannot be sent, or is far too long. Give the key alone"
+    return None
 
 
 class Logins:

@@ -28,22 +28,35 @@ class InvalidParams(Exception):
     """What a method was given is not what it takes."""
 
 
+class RpcFault(msgspec.Struct, frozen=True):
+    """What a JSON-RPC error says, whatever protocol carries it."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
 def to_rpc_error(request_id: RequestId | None, error: BaseException) -> bytes:
+    fault = to_rpc_fault(request_id, error)
+    return error_line(request_id, fault.code, fault.message, fault.data)
+
+
+def to_rpc_fault(request_id: RequestId | None, error: BaseException) -> RpcFault:
     match error:
         case MethodNotFound(method=method):
-            return error_line(request_id, METHOD_NOT_FOUND, str(error), {"method": method})
+            return RpcFault(METHOD_NOT_FOUND, str(error), {"method": method})
         case InvalidRequest():
-            return error_line(request_id, -32600, str(error))
+            return RpcFault(-32600, str(error))
         case InvalidParams():
-            return error_line(request_id, INVALID_PARAMS, str(error))
+            return RpcFault(INVALID_PARAMS, str(error))
         case msgspec.ValidationError() | msgspec.DecodeError():
-            return error_line(request_id, INVALID_PARAMS, f"Invalid params: {error}")
+            return RpcFault(INVALID_PARAMS, f"Invalid params: {error}")
         case BadRequest():
-            return error_line(request_id, INVALID_PARAMS, str(error), {"kind": error.kind})
+            return RpcFault(INVALID_PARAMS, str(error), {"kind": error.kind})
         case AgentError():
-            return error_line(request_id, AGENT_ERROR, str(error), {"kind": error.kind})
+            return RpcFault(AGENT_ERROR, str(error), {"kind": error.kind})
         case _:
-            return error_line(request_id, INTERNAL_ERROR, report_bug(logger, error, "in handling request %r", request_id))
+            return RpcFault(INTERNAL_ERROR, report_bug(logger, error, "in handling request %r", request_id))
 
 
 def to_tool_result(error: BaseException) -> dict[str, Any]:

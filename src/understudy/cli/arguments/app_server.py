@@ -1,0 +1,15 @@
+"""Commands for programs that speak the app server's protocol, or send ops and read events line by line."""
+
+from understudy.cli.arguments.adding import Commands, add, add_overrides
+
+
+def add_app_server(commands: Commands) -> None:
+    server = add(
+        commands,
+        "app-server",
+        "app_server",
+        "serve the protocol of editors and the Codex SDKs on standard input and output",
+        more="Programs start it; docs/app-server.md has the protocol.",
+    )
+    server.add_argument("--listen", metavar="URL", default="stdio://", help="stdio:// (the default), and nothing else")
+    add_overrides(server)

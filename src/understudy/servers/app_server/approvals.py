@@ -1,0 +1,89 @@
+"""Questions as requests of the app server, and what its clients' answers mean."""
+
+import time
+from typing import Any
+
+from understudy.engine.approvals import CLIENT
+from understudy.policy.budget_words import budget_question
+from understudy.policy.mcp_tools import tool_message
+from understudy.policy.questions import CommandQuestion, PatchQuestion, command_reason, patch_reason
+from understudy.policy.quoting import quote_command
+from understudy.policy.visible import make_visible
+from understudy.protocol.choices import Decision
+from understudy.protocol.jsonrpc import Response
+from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.servers.app_server.items import command_actions
+from understudy.servers.app_server.wire import Json, milliseconds
+
+COMMAND_DECISIONS = ["accept", "acceptForSession", "decline", "cancel"]
+NOT_READABLE = "the client's answer to the approval question could not be read"
+
+_DECISIONS: dict[str, Decision] = {
+    "accept": "approved",
+    "acceptForSession": "approved_for_session",
+    "decline": "denied",
+    "cancel": "abort",
+}
+
+
+def question_request(question: Question, thread_id: str, turn_id: str, item_id: str, cwd: str) -> tuple[str, Json]:
+    """The method and the params by which it is put. `cwd`: files below it are named from there."""
+    about: Json = {"threadId": thread_id, "turnId": turn_id, "itemId": item_id, "startedAtMs": milliseconds(time.time())}
+    match question:
+        case CommandApprovalAsked():
+            return "item/commandExecution/requestApproval", _about_command(question, about)
+        case PatchApprovalAsked():
+            reason = patch_reason(PatchQuestion.of(question, cwd)) or None
+            return "item/fileChange/requestApproval", {**about, "reason": reason, "grantRoot": None}
+        case ToolApprovalAsked():
+            return _elicitation(question.server, tool_message(question), about)
+        case BudgetAsked():
+            return _elicitation("understudy", budget_question(question), about)
+
+
+def _about_command(question: CommandApprovalAsked, about: Json) -> Json:
+    return {
+        "kind": "command",
+        **about,
+        "environmentId": "local",
+        "reason": command_reason(CommandQuestion.of(question)) or None,
+        "command": make_visible(quote_command(question.command)),
+        "cwd": question.cwd,
+        "commandActions": command_actions(question.command),
+        "proposedExecpolicyAmendment": None,
+        "availableDecisions": COMMAND_DECISIONS,
+    }
+
+
+def _elicitation(server: str, message: str, about: Json) -> tuple[str, Json]:
+    """For what the protocol has no question of its own: a form with nothing to fill in, to be accepted or declined."""
+    form: Json = {"type": "object", "properties": {}}
+    params: Json = {"mode": "form", "message": message, "requestedSchema": form, "_meta": None}
+    return "mcpServer/elicitation/request", {**about, "serverName": server, **params}
+
+
+def read_answer(response: Response) -> tuple[Decision, str]:
+    """What a client decided, and in whose name. Whatever cannot be understood is a no."""
+    if response.unreadable:
+        return "denied", NOT_READABLE
+    if response.failed:
+        return "denied", f"the client answered the approval question with an error{_error_text(response.error)}"
+    match response.result:
+        case {"decision": str(word)}:
+            return _DECISIONS.get(word, "denied"), CLIENT
+        case {"decision": {"acceptWithExecpolicyAmendment": _}}:
+            return "approved", CLIENT  # this once: rules are the user's, in the configuration
+        case {"action": "accept"}:
+            return "approved", CLIENT
+        case {"action": "cancel"}:
+            return "abort", CLIENT
+        case _:
+            return "denied", CLIENT
+
+
+def _error_text(error: Any) -> str:
+    match error:
+        case {"message": str(message)}:
+            return f": {make_visible(' '.join(message[:200].split()))}"
+        case _:
+            return ""

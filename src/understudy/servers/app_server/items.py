@@ -1,0 +1,130 @@
+"""Items of a thread, as the app server's clients are shown them. Pure: parts of records in, JSON out."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from understudy.policy.quoting import quote_command
+from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.items import InputImage, Message, Usage
+from understudy.protocol.records import CommandEnded, ToolApprovalAsked, ToolCallBegan, ToolCallEnded
+from understudy.servers.app_server.wire import Json
+
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+
+
+def user_message(item_id: str, message: Message) -> Json:
+    content: list[Json] = [
+        {"type": "image", "url": part.image_url, "detail": None}
+        if isinstance(part, InputImage)
+        else {"type": "text", "text": part.text, "text_elements": []}
+        for part in message.content
+    ]
+    return {"type": "userMessage", "id": item_id, "clientId": None, "content": content}
+
+
+def agent_message(item_id: str, text: str) -> Json:
+    more: Json = {"phase": None, "memoryCitation": None, "delivery": None, "questions": None}
+    return {"type": "agentMessage", "id": item_id, "text": text, **more}
+
+
+def reasoning(item_id: str, summary: Sequence[str] = (), content: Sequence[str] = ()) -> Json:
+    return {"type": "reasoning", "id": item_id, "summary": list(summary), "content": list(content)}
+
+
+def command(item_id: str, argv: Sequence[str], cwd: str, process: int | None = None) -> Json:
+    return {
+        "type": "commandExecution",
+        "id": item_id,
+        "pluginId": None,
+        "scriptPath": None,
+        "command": quote_command(tuple(argv)),
+        "cwd": cwd,
+        "processId": None if process is None else str(process),
+        "source": "agent" if process is None else "unifiedExecStartup",
+        "status": "inProgress",
+        "commandActions": command_actions(argv),
+        "aggregatedOutput": None,
+        "exitCode": None,
+        "durationMs": None,
+    }
+
+
+def command_actions(argv: Sequence[str]) -> list[Json]:
+    """What the command does, in one word: nobody here guesses more. The shell around a script is left out."""
+    wrapped = len(argv) == 3 and os.path.basename(argv[0]) in _SHELLS and argv[1] in ("-c", "-lc")
+    return [{"type": "unknown", "command": argv[2] if wrapped else quote_command(tuple(argv))}]
+
+
+def ended_command(item: Json, ended: CommandEnded, output: str) -> Json:
+    status = "completed" if ended.exit_code == 0 else "failed"
+    spent = max(0, int(ended.duration * 1000))
+    return {**item, "status": status, "aggregatedOutput": output or None, "exitCode": ended.exit_code, "durationMs": spent}
+
+
+def file_change(item_id: str, changes: Sequence[Json], status: str = "inProgress") -> Json:
+    return {"type": "fileChange", "id": item_id, "changes": list(changes), "status": status}
+
+
+def changes_of(changes: Mapping[str, FileChange], cwd: str) -> list[Json]:
+    return [_change(os.path.normpath(os.path.join(cwd, path)), changes[path], cwd) for path in sorted(changes)]
+
+
+def _change(path: str, change: FileChange, cwd: str) -> Json:
+    match change:
+        case AddFile(content=content):
+            return {"path": path, "kind": {"type": "add"}, "diff": content}
+        case DeleteFile(content=content):
+            return {"path": path, "kind": {"type": "delete"}, "diff": content}
+        case UpdateFile(unified_diff=diff, move_path=None):
+            return {"path": path, "kind": {"type": "update", "move_path": None}, "diff": diff}
+        case UpdateFile(unified_diff=diff, move_path=str(target)):
+            target = os.path.normpath(os.path.join(cwd, target))
+            return {"path": path, "kind": {"type": "update", "move_path": target}, "diff": f"{diff}\n\nMoved to: {target}"}
+        case _:
+            raise AssertionError(change)
+
+
+def tool_call(item_id: str, call: ToolCallBegan | ToolCallEnded | ToolApprovalAsked) -> Json:
+    return {
+        "type": "mcpToolCall",
+        "id": item_id,
+        "server": call.server,
+        "tool": call.tool,
+        "status": "inProgress",
+        "arguments": call.arguments or {},
+        "appContext": None,
+        "mcpAppUi": None,
+        "pluginId": None,
+        "readOnlyHint": None,
+        "result": None,
+        "error": None,
+        "durationMs": None,
+    }
+
+
+def ended_tool_call(item: Json, ended: ToolCallEnded) -> Json:
+    item = {**item, "status": "failed" if ended.failed else "completed", "durationMs": max(0, int(ended.seconds * 1000))}
+    result = ended.result
+    if result is None:
+        return {**item, "error": {"message": ended.error or "the tool gave no result"}}
+    told = {"content": result.get("content", []), "structuredContent": result.get("structuredContent"), "_meta": None}
+    return {**item, "result": told}
+
+
+def image_view(item_id: str, path: str) -> Json:
+    return {"type": "imageView", "id": item_id, "path": path}
+
+
+def compaction(item_id: str) -> Json:
+    return {"type": "contextCompaction", "id": item_id}
+
+
+def token_counts(usage: Usage) -> Json:
+    return {
+        "totalTokens": usage.total_tokens,
+        "inputTokens": usage.input_tokens,
+        "cachedInputTokens": usage.cached_input_tokens or 0,
+        "cacheWriteInputTokens": usage.cache_write_input_tokens or 0,
+        "outputTokens": usage.output_tokens,
+        "reasoningOutputTokens": usage.reasoning_output_tokens or 0,
+    }

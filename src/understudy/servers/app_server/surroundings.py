@@ -1,0 +1,215 @@
+"""Methods about what is there around threads: models, configuration, the account, profiles and skills."""
+
+import os
+from typing import Any, cast
+
+import msgspec
+from msgspec import Raw
+
+from understudy.config.file import read_config_file
+from understudy.config.model import Config
+from understudy.config.providers import BY_ID
+from understudy.errors import ConfigError, MissingKey
+from understudy.models.auth import Credentials
+from understudy.models.families import EFFORTS, family_of
+from understudy.models.logins import Logins, key_problem
+from understudy.models.prices import models_of
+from understudy.models.providers import Provider, find_provider
+from understudy.policy.secrets import without_secrets
+from understudy.protocol.records import Overrides
+from understudy.servers.app_server import params
+from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.requests import Answer
+from understudy.servers.app_server.settings import PROFILES
+from understudy.servers.app_server.wire import Json
+from understudy.servers.failures import InvalidParams, InvalidRequest
+
+_USUAL_EFFORTS = ("low", "medium", "high")
+_DESCRIBED = {
+    "none": "No reasoning",
+    "minimal": "As little reasoning as possible",
+    "low": "Quick answers with little reasoning",
+    "medium": "A balance of speed and depth",
+    "high": "More reasoning for harder problems",
+    "xhigh": "Much reasoning, for the hardest problems",
+    "max": "As much reasoning as the model can do",
+    "ultra": "As much reasoning as the model can do",
+}
+
+
+# -- models
+
+
+async def list_models(client: Client, given: Raw | None) -> Json:
+    """The configured model first, then those that are known of its provider. Nobody is asked: an editor waits for this."""
+    asked = params.read(params.ListPage, given)
+    config = client.engine.configure(Overrides())
+    row = BY_ID.get(config.model_provider)
+    known = (row.default_model, *models_of(row.vendors)) if row is not None else ()
+    names = list(dict.fromkeys((config.model, *known)))
+    begin = _begin(asked.cursor)
+    end = len(names) if not asked.limit else begin + max(asked.limit, 0)
+    shown = [_model(name, is_default=name == config.model) for name in names[begin:end]]
+    return {"data": shown, "nextCursor": str(end) if end < len(names) else None}
+
+
+def _begin(cursor: str | None) -> int:
+    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
+        raise InvalidParams("Invalid params: `cursor` is to be the `nextCursor` of an earlier answer")
+    return int(cursor or 0)
+
+
+def _model(name: str, *, is_default: bool) -> Json:
+    family = family_of(name)
+    efforts = [level for level in EFFORTS if level in (family.efforts or _USUAL_EFFORTS)]
+    default = family.effort("medium") if family.efforts else "medium"
+    return {
+        "id": name,
+        "model": name,
+        "upgrade": None,
+        "upgradeInfo": None,
+        "availabilityNux": None,
+        "displayName": name,
+        "description": "",
+        "modelSpecialty": None,
+        "hidden": False,
+        "supportedReasoningEfforts": [{"reasoningEffort": level, "description": _DESCRIBED[level]} for level in efforts],
+        "defaultReasoningEffort": default,
+        "inputModalities": ["text", "image"] if family.eyes else ["text"],
+        "supportsPersonality": False,
+        "multiAgentVersion": None,
+        "additionalSpeedTiers": [],
+        "serviceTiers": [],
+        "defaultServiceTier": None,
+        "availableAccessPrograms": None,
+        "isDefault": is_default,
+    }
+
+
+# -- configuration
+
+
+async def read_config(client: Client, given: Raw | None) -> Json:
+    """What the file says and what holds in the end; never a secret."""
+    asked = params.read(params.ReadConfig, given)
+    config = client.engine.configure(Overrides(cwd=asked.cwd))
+    file = read_config_file(config.home)
+    written = without_secrets(file.tree)
+    shown: Json = {
+        "profiles": {},
+        "mcp_servers": {},
+        **written,
+        "model": config.model,
+        "model_provider": config.model_provider,
+        "model_providers": without_secrets({name: dict(table) for name, table in config.provider_tables.items()}),
+        "model_reasoning_effort": config.model_reasoning_effort,
+        "model_reasoning_summary": config.model_reasoning_summary,
+        "approval_policy": config.approval_policy,
+        "sandbox_mode": config.sandbox.mode,
+    }
+    answer: Json = {"config": _plain(shown), "origins": {}}
+    if asked.include_layers:
+        name: Json = {"type": "user", "file": str(config.home / "config.toml"), "profile": None}
+        answer["layers"] = [{"name": name, "version": "", "config": _plain(written), "disabledReason": None}]
+    return answer
+
+
+def _plain(tree: Json) -> Json:
+    """As JSON has it: TOML knows dates."""
+    return cast(Json, msgspec.to_builtins(tree, enc_hook=str))
+
+
+async def list_profiles(client: Client, given: Raw | None) -> Json:
+    params.read(params.ListPage, given)
+    return {"data": [{"id": name, "description": None, "allowed": True} for name in PROFILES], "nextCursor": None}
+
+
+async def list_skills(client: Client, given: Raw | None) -> Json:
+    """Those that the model is told of in each folder."""
+    asked = params.read(params.ListSkills, given)
+    return {"data": [_skills_in(client, cwd) for cwd in asked.cwds or [os.getcwd()]]}
+
+
+def _skills_in(client: Client, cwd: str) -> Json:
+    from understudy.config.sandbox import places_of
+    from understudy.config.skills import find_skills
+
+    try:
+        config = client.engine.configure(Overrides(cwd=cwd))
+        found = find_skills(config, places_of(config)).listed if config.skills else ()
+    except ConfigError as error:
+        return {"cwd": cwd, "skills": [], "errors": [{"path": cwd, "message": str(error)}]}
+    skills = [
+        {
+            "name": skill.name,
+            "description": skill.description,
+            "path": skill.path,
+            "scope": "user",
+            "enabled": True,
+            "pluginId": None,
+        }
+        for skill in found
+    ]
+    return {"cwd": cwd, "skills": skills, "errors": []}
+
+
+# -- the account
+
+
+async def read_account(client: Client, given: Raw | None) -> Json:
+    params.read(params.Nothing, given)
+    config, provider = _provider(client)
+    account = {"type": "apiKey"} if _has_key(config, provider) else None
+    return {"account": account, "requiresOpenaiAuth": provider.requires_openai_auth, "workspaceRouting": None}
+
+
+async def auth_status(client: Client, given: Raw | None) -> Json:
+    """The token itself is never told."""
+    params.read(params.Nothing, given)
+    config, provider = _provider(client)
+    method = "apikey" if _has_key(config, provider) else None
+    return {"authMethod": method, "authToken": None, "requiresOpenaiAuth": provider.requires_openai_auth}
+
+
+async def log_in(client: Client, given: Raw | None) -> Answer:
+    asked = params.read(params.Login, given)
+    if asked.type != "apiKey":
+        raise InvalidRequest(f"login of type {asked.type[:100]!r} is not offered; log in with an API key: type `apiKey`")
+    key = (asked.api_key or "").strip()
+    if (problem := key_problem(key)) is not None:
+        raise InvalidParams(f"Invalid params: `apiKey`: {problem}")
+    config, provider = _provider(client)
+    Logins(config.state_dir).keep(provider.id, key)
+
+    def then() -> None:
+        done: Json = {"loginId": None, "success": True, "error": None, "onboardingEntrypoint": None}
+        client.notify("account/login/completed", done)
+        client.notify("account/updated", {"authMode": "apikey", "planType": None})
+
+    return Answer({"type": "apiKey"}, then)
+
+
+async def log_out(client: Client, given: Raw | None) -> Answer:
+    """Forgets what `account/login/start` has kept; a key in the environment stays."""
+    params.read(params.Nothing, given)
+    config, provider = _provider(client)
+    Logins(config.state_dir).forget(provider.id)
+    mode = "apikey" if _has_key(config, provider) else None
+    return Answer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
+
+
+def _provider(client: Client) -> tuple[Config, Provider]:
+    config = client.engine.configure(Overrides())
+    env: dict[str, Any] = dict(os.environ)
+    if config.openai_base_url:
+        env["OPENAI_BASE_URL"] = config.openai_base_url
+    return config, find_provider(config.model_provider, config.provider_tables, env)
+
+
+def _has_key(config: Config, provider: Provider) -> bool:
+    if not provider.requires_openai_auth:
+        return provider.id in Logins(config.state_dir).keys()  # noqa: SIM118  # a method of its own
+    try:
+        return Credentials(os.environ, config.home).key_for(provider) is not None
+    except MissingKey:
+        return False

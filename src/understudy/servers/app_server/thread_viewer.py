@@ -1,0 +1,234 @@
+"""A thread that a client has loaded: it is told what happens there, asked what is asked there, and its turns wait here."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.fold import merge
+from understudy.engine.handle import Handle, Kept
+from understudy.errors import AgentError, report_bug
+from understudy.protocol.jsonrpc import RequestId, Response
+from understudy.protocol.ops import Accepted, Decide, Send
+from understudy.protocol.records import Overrides, Question, TurnEnded
+from understudy.servers.app_server.approvals import question_request, read_answer
+from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.projection import Projection
+from understudy.servers.app_server.turn_shape import turn_object
+from understudy.servers.app_server.wire import Notice
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 64  # turns that wait for the running one
+
+
+class ThreadViewer:
+    """`entry`, `delta` and so on are called by the following, in order."""
+
+    def __init__(self, client: Client, handle: Handle, projection: Projection, after: int) -> None:
+        self.handle = handle
+        self.projection = projection
+        self.chosen: Overrides | None = None  # by the client, for the next turn
+        self.over = False
+        self.following = handle.follow(
+            self, after=after, outlet=client.sink, hides_reasoning=handle.setup().config.hide_agent_reasoning
+        )
+        self._client = client
+        self._sink = client.sink
+        self._held: list[bytes] = []
+        self._holding = 0
+        self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
+        self._queue: deque[Send] = deque()  # messages that begin turns of their own, once the running one is over
+        self._sending = False
+
+    @property
+    def can_answer(self) -> bool:
+        return not self._sink.closed
+
+    # -- loading
+
+    def go_live(self) -> None:
+        """From here on the client is told what happens. What was said of unfinished items comes first, then open questions."""
+        self._client.threads[self.handle.id] = self
+        for live in self.following.take_unfinished():
+            self.delta(live)
+        self.following.go_live()
+        self.following.put_open_questions()
+        self.handle.watch()
+
+    def stop(self) -> None:
+        self.over = True
+        self.following.stop()
+        for request_id, _ in self._asked.values():
+            self._client.forget_request(request_id)
+        self._asked.clear()
+        self._queue.clear()
+
+    def choose(self, chosen: Overrides | None) -> None:
+        """From the next turn on, over what was chosen before."""
+        if chosen is not None and chosen != Overrides():
+            self.chosen = chosen if self.chosen is None else merge(self.chosen, chosen)
+
+    # -- the order of answers and notifications
+
+    def hold(self) -> None:
+        """What happens from here on is told after the answer that is being made."""
+        self._holding += 1
+
+    def release(self) -> None:
+        self._holding -= 1
+        if not self._holding and self._held:
+            lines, self._held = b"".join(self._held), []
+            self._sink.send(lines, None)
+
+    def tell_first(self, notices: Iterable[Notice]) -> None:
+        """Before everything that is held."""
+        self._held[:0] = [self._client.line(method, params) for method, params in notices]
+
+    def tell(self, notices: Iterable[Notice]) -> None:
+        for method, params in notices:
+            self._send(self._client.line(method, params))
+
+    def _send(self, line: bytes) -> None:
+        if not line or self.over:
+            return
+        if self._holding:
+            self._held.append(line)
+        else:
+            self._sink.send(line, None)
+
+    # -- called by the following
+
+    def entry(self, live: LiveEntry) -> None:
+        record = live.entry.record
+        self.tell(self.projection.entry(live.entry))
+        if isinstance(record, TurnEnded):
+            self._withdraw_all()
+            self._send_next()
+
+    def delta(self, live: LiveDelta) -> None:
+        self.tell(self.projection.delta(live, time.time()))
+
+    def question(self, question: Question, turn: str) -> None:
+        if not self.following.can_answer:
+            return
+        key = turn, question.call_id
+        before = self._asked.get(key)
+        if self.handle.open_question(question.call_id) != question or (before is not None and before[1] == question):
+            return
+        if before is not None:
+            self._withdraw(key)  # what would be approved has changed
+        projection = self.projection
+        item_id = projection.work.item_of(question.call_id)
+        method, params = question_request(question, projection.thread_id, projection.turn_id(turn), item_id, self.handle.facts.cwd)
+        request_id, line = self._client.new_request(method, params, lambda response: self._answered(key, question, response))
+        self._asked[key] = request_id, question
+        self._send(line)
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        self._withdraw((turn, call_id))
+
+    def ended(self, ended: TurnEnded) -> None:
+        """A thread goes on after every turn."""
+
+    def failed(self, error: AgentError) -> None:
+        self.tell([("warning", {"threadId": self.handle.id, "message": f"nothing more can be shown of this thread: {error}"})])
+        self._client.unload(self.handle.id)
+
+    # -- questions
+
+    def _answered(self, key: tuple[str, str], question: Question, response: Response) -> None:
+        asked = self._asked.pop(key, None)
+        if asked is not None:
+            self._resolved(asked[0])
+        if self.handle.open_question(question.call_id) not in (None, question):
+            logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
+            return
+        decision, source = read_answer(response)
+        self.handle.submit_soon(Decide(question.call_id, decision, source, key[0]))
+
+    def _withdraw(self, key: tuple[str, str]) -> None:
+        """It was answered elsewhere, or does not matter any more."""
+        asked = self._asked.pop(key, None)
+        if asked is not None:
+            self._client.forget_request(asked[0])
+            self._resolved(asked[0])
+
+    def _withdraw_all(self) -> None:
+        for key in tuple(self._asked):
+            self._withdraw(key)
+
+    def _resolved(self, request_id: RequestId) -> None:
+        self.tell([("serverRequest/resolved", {"threadId": self.handle.id, "requestId": request_id})])
+
+    # -- turns
+
+    @property
+    def running_turn(self) -> str | None:
+        """The id of the turn that runs, also where its beginning has not been told yet."""
+        number = self.handle.running_turn
+        return None if number is None else self._id_of(number)
+
+    def id_of_turn(self, accepted: Accepted, message_id: str) -> str:
+        """Of the turn that reads a message which was accepted just now."""
+        return message_id if not accepted.turn else self._id_of(accepted.turn)
+
+    def _id_of(self, number: str) -> str:
+        """By the projection, once it was told of the turn; else by what it will be told."""
+        return self.projection.turn_ids.get(number) or self.handle.message_of_turn(number) or self.projection.turn_id(number)
+
+    # -- turns that wait
+
+    @property
+    def busy(self) -> bool:
+        """Whether a message that is sent now would join a turn."""
+        return bool(self._queue) or self._sending or self.projection.turn is not None or self.handle.running_turn is not None
+
+    @property
+    def queue_is_full(self) -> bool:
+        return len(self._queue) >= MOST_WAITING
+
+    def queue(self, op: Send) -> str:
+        """The message begins a turn once the running one is over. The id that turn will have."""
+        self.projection.promised.add(op.message.message_id)
+        self._queue.append(op)
+        return op.message.message_id
+
+    def take_back(self, turn_id: str) -> bool:
+        """False when no turn of that id waits."""
+        for op in self._queue:
+            if op.message.message_id == turn_id:
+                self._queue.remove(op)
+                self._tell_unbegun(turn_id, "interrupted")
+                return True
+        return False
+
+    def _send_next(self) -> None:
+        if self._queue and not self._sending and not self.over:
+            self._sending = True
+            self.handle.tasks.run(self._begin(self._queue.popleft()))
+
+    async def _begin(self, op: Send) -> None:
+        turn_id = op.message.message_id
+        try:
+            kept = Kept()
+            accepted = await self.handle.submit(op, kept=kept)
+            await kept
+            if accepted.joined:  # another door was quicker, and its turn reads the message
+                self._tell_unbegun(turn_id, "interrupted", "the message was read in a turn that another client had begun")
+        except AgentError as error:
+            self._tell_unbegun(turn_id, "failed", str(error))
+        except Exception as error:
+            self._tell_unbegun(turn_id, "failed", report_bug(logger, error, "in beginning a turn of %s", self.handle.id))
+        finally:
+            self._sending = False
+            if self.projection.turn is None and self.handle.running_turn is None:
+                self._send_next()
+
+    def _tell_unbegun(self, turn_id: str, status: str, why: str | None = None) -> None:
+        """Of a turn that was promised and will not begin."""
+        now = time.time()
+        error = None if why is None else {"message": why, "codexErrorInfo": "other", "additionalDetails": None}
+        turn = turn_object(turn_id, status, error=error, started_at=now, completed_at=now)
+        self.tell([("turn/completed", {"threadId": self.handle.id, "turn": turn})])

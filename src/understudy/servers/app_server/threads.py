@@ -1,0 +1,271 @@
+"""Methods about threads: begin one, load one again, fork, list, read, put away, name, and sum up."""
+
+from typing import Any
+
+from msgspec import Raw
+
+from understudy.config.model import Config
+from understudy.engine.handle import Handle
+from understudy.errors import BadRequest, ConversationBusy
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Archive, Delete, Resume
+from understudy.protocol.records import Opened, Overrides
+from understudy.servers.app_server import params
+from understudy.servers.app_server.client import Client, read_thread_id
+from understudy.servers.app_server.history import Past, read_past, read_turns
+from understudy.servers.app_server.requests import Answer
+from understudy.servers.app_server.settings import config_of, thread_overrides
+from understudy.servers.app_server.thread_shape import NOT_LOADED, listed_thread, opened_thread, status_of, thread_object
+from understudy.servers.app_server.thread_viewer import ThreadViewer
+from understudy.servers.app_server.wire import Json
+from understudy.servers.failures import InvalidParams, InvalidRequest
+
+DEFAULT_PAGE = 25
+LARGEST_PAGE = 100
+READ_AT_ONCE = 100  # rows, in search of those that a filter lets through
+
+
+async def start(client: Client, given: Raw | None) -> Answer:
+    asked = params.read(params.StartThread, given)
+    handle = await client.engine.create(client.caller, thread_overrides(asked, ephemeral=asked.ephemeral))
+    await handle.kept()
+    past = await read_past(handle)
+    return _loaded(client, handle, past, [])
+
+
+async def resume(client: Client, given: Raw | None) -> Answer:
+    """A turn that a crash cut off is settled: one that waits for an answer asks again."""
+    asked = params.read(params.ResumeThread, given)
+    handle = await client.find(asked.thread_id)
+    try:
+        await handle.submit(Resume())
+    except ConversationBusy:
+        pass  # another process runs its turn, which is watched from here
+    before = client.threads.get(handle.id)
+    turns = [] if asked.exclude_turns else await read_turns(handle)
+    chosen = thread_overrides(asked)
+    if before is not None and not before.over:
+        before.choose(chosen)
+        past = await read_past(handle)
+        return Answer(_opened(client, handle, past, turns, before.chosen), lambda: _tell_usage(before))
+    return _loaded(client, handle, await read_past(handle), turns, chosen, resumed=True)
+
+
+async def fork(client: Client, given: Raw | None) -> Answer:
+    asked = params.read(params.ForkThread, given)
+    source = await client.find(asked.thread_id)
+    turn = None if asked.last_turn_id is None else await _number_of(source, asked.last_turn_id)
+    kept = False if asked.ephemeral else None
+    handle = await client.engine.fork(client.caller, source.id, turn=turn, kept=kept)
+    turns = [] if asked.exclude_turns else await read_turns(handle)
+    return _loaded(client, handle, await read_past(handle), turns, thread_overrides(asked), forked_from=source.id)
+
+
+async def _number_of(handle: Handle, turn_id: str) -> str:
+    past = await read_past(handle)
+    for number, known in past.turn_ids.items():
+        if known == turn_id:
+            return number
+    raise InvalidParams(f"Invalid params: there is no turn {turn_id} in thread {handle.id}")
+
+
+def _loaded(
+    client: Client,
+    handle: Handle,
+    past: Past,
+    turns: list[Json],
+    chosen: Overrides | None = None,
+    *,
+    resumed: bool = False,
+    forked_from: str | None = None,
+) -> Answer:
+    """Follow it from here on. What has happened since the past was read is told behind the answer."""
+    viewer = ThreadViewer(client, handle, past, past.last_seq)
+    viewer.chosen = None if chosen == Overrides() else chosen
+    viewer.hold()
+    result = _opened(client, handle, past, turns, viewer.chosen, forked_from)
+    viewer.go_live()
+
+    def then() -> None:
+        if resumed:
+            viewer.tell_first([past.status()])
+        else:
+            thread: Json = {**result["thread"], "turns": []}
+            viewer.tell_first([("thread/started", {"thread": thread})])
+        viewer.release()
+        _tell_usage(viewer)
+
+    return Answer(result, then)
+
+
+def _tell_usage(viewer: ThreadViewer) -> None:
+    usage, last = viewer.projection.usage, viewer.projection.last_turn
+    if usage is not None and last is not None:
+        viewer.tell([viewer.projection.token_usage(last, viewer.projection.last_usage or usage)])
+
+
+def _opened(
+    client: Client, handle: Handle, past: Past, turns: list[Json], chosen: Overrides | None, forked_from: str | None = None
+) -> Json:
+    config = config_of(client, handle, chosen)
+    return opened_thread(_thread(client, handle, past, turns, forked_from, config), config)
+
+
+def _thread(
+    client: Client,
+    handle: Handle,
+    past: Past,
+    turns: list[Json],
+    forked_from: str | None = None,
+    config: Config | None = None,
+) -> Json:
+    config = config or config_of(client, handle)
+    return thread_object(
+        handle.id,
+        cwd=str(config.cwd),
+        model=config.model,
+        provider=config.model_provider,
+        effort=config.model_reasoning_effort,
+        status=past.status_object(),
+        created_at=past.created_at,
+        updated_at=past.updated_at,
+        preview=past.preview,
+        forked_from=forked_from or past.forked_from,
+        ephemeral=config.history_persistence == "none",
+        originator=client.name,
+        turns=turns,
+    )
+
+
+async def read(client: Client, given: Raw | None) -> Json:
+    asked = params.read(params.ReadThread, given)
+    handle = await client.find(asked.thread_id)
+    past = await read_past(handle)
+    turns = await read_turns(handle) if asked.include_turns else []
+    thread = _thread(client, handle, past, turns)
+    if handle.id not in client.threads and past.turn is None:
+        thread["status"] = NOT_LOADED
+    return {"thread": thread}
+
+
+async def list_threads(client: Client, given: Raw | None) -> Json:
+    asked = params.read(params.ListThreads, given)
+    limit = _limit(asked.limit)
+    folders = None if asked.cwd is None else [asked.cwd] if isinstance(asked.cwd, str) else asked.cwd
+    term = (asked.search_term or "").lower()
+    rows: list[Json] = []
+    cursor = asked.cursor
+    while True:
+        wanted = min(READ_AT_ONCE, limit - len(rows))
+        page = await client.engine.list(client.caller, wanted, cursor, archived=bool(asked.archived))
+        for listed in page.rows:
+            summary = listed.summary
+            if (folders is not None and summary.cwd not in folders) or term not in summary.title.lower():
+                continue
+            provider = await _provider_of(client, listed.conversation_id)
+            if asked.model_providers and provider not in asked.model_providers:
+                continue
+            status = status_of(await client.engine.status_of(listed), loaded=listed.conversation_id in client.threads)
+            rows.append(listed_thread(listed, status, provider))
+        cursor = page.next_cursor
+        if cursor is None or len(rows) >= limit:
+            return {"data": rows, "nextCursor": cursor, "backwardsCursor": None}
+
+
+async def _provider_of(client: Client, conversation_id: ConversationId) -> str:
+    first = await client.engine.log.read(conversation_id, 0, 1)
+    opened = first[0].record if first else None
+    return opened.provider if isinstance(opened, Opened) else ""
+
+
+async def loaded_list(client: Client, given: Raw | None) -> Json:
+    params.read(params.ListPage, given)
+    return {"data": list(client.threads), "nextCursor": None}
+
+
+async def turns_list(client: Client, given: Raw | None) -> Json:
+    """Newest first unless asked otherwise, as the protocol has it."""
+    asked = params.read(params.ListTurns, given)
+    turns = await read_turns(await client.find(asked.thread_id))
+    if asked.items_view == "notLoaded":
+        nothing: Json = {"items": [], "itemsView": "notLoaded"}
+        turns = [turn | nothing for turn in turns]
+    if asked.sort_direction != "asc":
+        turns.reverse()
+    return _page(turns, asked.cursor, asked.limit)
+
+
+async def items_list(client: Client, given: Raw | None) -> Json:
+    asked = params.read(params.ListItems, given)
+    if isinstance(asked.cursor, dict):
+        raise InvalidParams("Invalid params: `cursor` is to be the `nextCursor` of an earlier answer")
+    turns = await read_turns(await client.find(asked.thread_id))
+    entries = [
+        {"turnId": turn["id"], "item": item} for turn in turns if asked.turn_id in (None, turn["id"]) for item in turn["items"]
+    ]
+    if asked.sort_direction == "desc":
+        entries.reverse()
+    return _page(entries, asked.cursor, asked.limit)
+
+
+def _page(rows: list[Any], cursor: str | None, limit: int | None) -> Json:
+    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
+        raise InvalidParams("Invalid params: `cursor` is to be the `nextCursor` of an earlier answer")
+    begin = int(cursor or 0)
+    end = begin + _limit(limit)
+    return {"data": rows[begin:end], "nextCursor": str(end) if end < len(rows) else None, "backwardsCursor": None}
+
+
+def _limit(limit: int | None) -> int:
+    if limit is not None and limit < 0:
+        raise InvalidParams("Invalid params: `limit` is to be a number above 0")
+    return min(limit or DEFAULT_PAGE, LARGEST_PAGE)
+
+
+async def archive(client: Client, given: Raw | None) -> Answer:
+    handle = await client.find(params.read(params.OneThread, given).thread_id)
+    await handle.submit(Archive())
+    was_loaded = client.unload(handle.id)
+
+    def then() -> None:
+        if was_loaded:
+            client.notify("thread/status/changed", {"threadId": handle.id, "status": NOT_LOADED})
+        client.notify("thread/archived", {"threadId": handle.id})
+
+    return Answer({}, then)
+
+
+async def unarchive(client: Client, given: Raw | None) -> Answer:
+    handle = await client.find(params.read(params.OneThread, given).thread_id)
+    await handle.submit(Archive(archived=False))
+    past = await read_past(handle)
+    thread = _thread(client, handle, past, [])
+    if handle.id not in client.threads and past.turn is None:
+        thread["status"] = NOT_LOADED
+    return Answer({"thread": thread}, lambda: client.notify("thread/unarchived", {"threadId": handle.id}))
+
+
+async def delete(client: Client, given: Raw | None) -> Answer:
+    handle = await client.find(params.read(params.OneThread, given).thread_id)
+    await handle.submit(Delete())
+    client.unload(handle.id)
+    return Answer({}, lambda: client.notify("thread/deleted", {"threadId": handle.id}))
+
+
+async def unsubscribe(client: Client, given: Raw | None) -> Json:
+    thread_id: ConversationId = read_thread_id(params.read(params.OneThread, given).thread_id)
+    return {"status": "unsubscribed" if client.unload(thread_id) else "notLoaded"}
+
+
+async def compact(client: Client, given: Raw | None) -> Answer:
+    viewer = await client.loaded(params.read(params.OneThread, given).thread_id)
+    viewer.hold()
+    try:
+        await viewer.handle.compact()
+    except BadRequest as error:
+        viewer.release()
+        raise InvalidRequest(str(error)) from None
+    except BaseException:
+        viewer.release()
+        raise
+    return Answer({}, viewer.release)

@@ -1,0 +1,165 @@
+"""Methods about turns: begin one, end one, and say more while one runs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from msgspec import Raw
+
+from understudy.engine.fold import merge
+from understudy.engine.handle import Kept
+from understudy.errors import AgentError
+from understudy.protocol.items import ContentPart, InputImage, InputText, Message
+from understudy.protocol.records import Terms
+from understudy.servers.app_server import params
+from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.requests import Answer
+from understudy.servers.app_server.settings import config_of, thread_settings, turn_overrides
+from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadViewer
+from understudy.servers.app_server.turn_shape import turn_object
+from understudy.servers.app_server.wire import Json
+from understudy.servers.failures import InvalidParams, InvalidRequest
+
+KINDS = ("text", "image", "localImage", "skill", "mention")
+
+
+async def start(client: Client, given: Raw | None) -> Answer:
+    """A turn of its own: while another runs, it waits for the end of that."""
+    asked = params.read(params.StartTurn, given)
+    viewer = await client.loaded(asked.thread_id)
+    handle = viewer.handle
+    chosen = turn_overrides(asked)
+    if viewer.chosen is not None:
+        chosen = viewer.chosen if chosen is None else merge(viewer.chosen, chosen)
+    if chosen is not None:
+        config_of(client, handle, chosen)  # raises before anything is promised
+    message = Message("user", await read_input(asked.input, asked.cwd or handle.facts.cwd))
+    op = handle.message(message, chosen, terms=await _terms(asked.output_schema))
+    viewer.chosen = None
+    if viewer.busy:
+        if viewer.queue_is_full:
+            raise InvalidRequest(f"{MOST_WAITING} turns of this thread are waiting already; wait for one to begin")
+        return Answer({"turn": turn_object(viewer.queue(op), "inProgress")})
+    viewer.hold()
+    try:
+        kept = Kept()
+        accepted = await handle.submit(op, kept=kept)
+        await kept
+    except BaseException:
+        viewer.release()
+        raise
+    turn_id = viewer.id_of_turn(accepted, op.message.message_id)
+    settled = None if chosen is None else _settings_updated(viewer, config_of(client, handle))
+
+    def then() -> None:
+        if settled is not None:
+            viewer.tell_first([settled])
+        viewer.release()
+
+    return Answer({"turn": turn_object(turn_id, "inProgress")}, then)
+
+
+def _settings_updated(viewer: ThreadViewer, config: Any) -> tuple[str, Json]:
+    return "thread/settings/updated", {"threadId": viewer.handle.id, "threadSettings": thread_settings(config)}
+
+
+async def update_settings(client: Client, given: Raw | None) -> Answer:
+    """What is chosen holds from the next turn on."""
+    asked = params.read(params.TurnSettings, given)
+    viewer = await client.loaded(asked.thread_id)
+    chosen = turn_overrides(asked)
+    before = viewer.chosen
+    viewer.choose(chosen)
+    try:
+        config = config_of(client, viewer.handle, viewer.chosen)
+    except AgentError:
+        viewer.chosen = before
+        raise
+    return Answer({}, lambda: viewer.tell([_settings_updated(viewer, config)]))
+
+
+async def steer(client: Client, given: Raw | None) -> Json:
+    asked = params.read(params.Steer, given)
+    viewer = await client.loaded(asked.thread_id)
+    message = Message("user", await read_input(asked.input, viewer.handle.facts.cwd))
+    running = viewer.running_turn
+    if running is None:
+        raise InvalidRequest("no active turn to steer")
+    if running != asked.expected_turn_id:
+        raise InvalidRequest(f"expected active turn id `{asked.expected_turn_id}` but found `{running}`")
+    kept = Kept()
+    op = viewer.handle.message(message)
+    accepted = await viewer.handle.submit(op, kept=kept)
+    await kept
+    return {"turnId": viewer.id_of_turn(accepted, op.message.message_id)}
+
+
+async def interrupt(client: Client, given: Raw | None) -> Json:
+    """Answered once the turn is over. One that was over before is left alone."""
+    asked = params.read(params.Interrupt, given)
+    viewer = await client.loaded(asked.thread_id)
+    if viewer.take_back(asked.turn_id):
+        return {}
+    running = viewer.running_turn
+    if running == asked.turn_id:
+        stopped = await viewer.handle.interrupt()
+        if stopped.status == "requested":
+            holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
+            raise InvalidRequest(f"the turn runs in {holder}, which was told to end it and has not done so yet")
+        return {}
+    if asked.turn_id in viewer.projection.turn_ids.values():
+        return {}
+    if running is None:
+        raise InvalidRequest(f"no active turn to interrupt: {asked.turn_id} is not a turn of this thread")
+    raise InvalidRequest(f"expected active turn id {asked.turn_id} but found {running}")
+
+
+# -- what a message is made of
+
+
+async def _terms(schema: dict[str, Any] | None) -> Terms | None:
+    if schema is None:
+        return None
+    from understudy.engine.answer_form.schema import schema_problem, shape_problem  # few turns have one
+
+    problem = shape_problem(schema) or await schema_problem(schema)
+    if problem is not None:
+        raise InvalidParams(f"Invalid params: `outputSchema` is no JSON schema: {problem}")
+    return Terms(schema)
+
+
+async def read_input(given: list[dict[str, Any]], cwd: str) -> tuple[ContentPart, ...]:
+    """Raises `InvalidParams` for what cannot be read, and where nothing is said."""
+    if not given:
+        raise InvalidParams("Invalid params: `input` is empty; give at least one item, such as a `text`")
+    parts = [await _read_item(item, f"params.input[{number}]", cwd) for number, item in enumerate(given)]
+    if all(isinstance(part, InputText) and not part.text for part in parts):
+        raise InvalidParams("Invalid params: `input` has no text and no image in it")
+    return tuple(parts)
+
+
+async def _read_item(item: dict[str, Any], where: str, cwd: str) -> ContentPart:
+    match item:
+        case {"type": "text", "text": str(text)}:
+            return InputText(text)
+        case {"type": "image", "url": str(url)}:
+            from understudy.servers.mcp.image_arguments import image_item  # few messages have any
+
+            return InputImage(image_item(url))
+        case {"type": "localImage", "path": str(path)}:
+            import asyncio
+
+            from understudy.servers.mcp.image_arguments import local_image
+
+            return InputImage(await asyncio.to_thread(local_image, Path(os.path.join(cwd, path))))
+        case {"type": "mention", "name": str(name), "path": str(path)}:
+            return InputText(f"[@{name}]({path})")
+        case {"type": "skill", "name": str(name), "path": str(path)}:
+            return InputText(f"[${name}]({path})")
+        case {"type": str(kind)} if kind in KINDS:
+            raise InvalidParams(f"Invalid params: `{where}` of type `{kind}` lacks a member, or one has the wrong type")
+        case {"type": str(kind)}:
+            known = ", ".join(f"`{word}`" for word in KINDS)
+            raise InvalidParams(f"Invalid params: `{where}` has the type `{kind[:100]}`, which is none of {known}")
+        case _:
+            raise InvalidParams(f"Invalid params: `{where}` has no `type`")
