@@ -5,6 +5,8 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 READY := .venv/.ready
 PYTEST := $(RUN) -m pytest
+# A process for each core; ARGS="-n 4" says otherwise, and ARGS="-n 0" or ARGS="-p no:xdist" runs all in one.
+SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all check format bench bench-compare soak real-model agent-suite mutants pictures clean set-up
@@ -16,10 +18,10 @@ demo: $(READY) ## the whole thing with no key and no network
 	@$(RUN) -m understudy demo
 
 test: $(READY) ## the tests, default tier
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) $(SPREAD) -m "not slow" $(ARGS)
 
 test-all: $(READY) ## the tests, both tiers
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) $(SPREAD) $(ARGS)
 
 check: $(READY) ## style, types, import order
 	@$(RUN) -m ruff check .

@@ -1,11 +1,48 @@
 """What holds for every test."""
 
 import os
+import signal
+from collections.abc import Generator
+from typing import Any, cast
 
+import pytest
 from hypothesis import settings
+
+# More workers than this only wait for each other's disk.
+MOST_WORKERS = 8
 
 # A busy machine makes any example slow now and then; how fast things are is measured elsewhere. In CI hypothesis has a
 # profile of its own, which is untimed as well and picks the same examples every time.
 settings.register_profile("untimed", deadline=None)
 if "CI" not in os.environ:
     settings.load_profile("untimed")
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and every program that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes `make test` runs the tests in. `PYTEST_XDIST_AUTO_NUM_WORKERS` says otherwise."""
+    if stated := os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return int(stated)
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_WORKERS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """What a worker tells of a test has to be UTF-8, also where the test is about text that is not."""
+    return _encodable((yield))
+
+
+def _encodable(told: Any) -> Any:
+    match told:
+        case str():
+            return told.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_encodable(key): _encodable(value) for key, value in cast(dict[Any, Any], told).items()}
+        case list() | tuple():
+            items = [_encodable(item) for item in cast(list[Any], told)]
+            return tuple(items) if isinstance(told, tuple) else items
+        case _:
+            return told

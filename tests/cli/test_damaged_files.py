@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.cli.program import Program
 
+pytestmark = pytest.mark.xdist_group("damaged files")  # one fixture serves all of them, and takes long
+
 ID = "5973b6c0-94b8-487b-a530-2aeb6098ae0e"
 PATCH = "*** Begin Patch\n*** Add File: made.txt\n+new\n*** End Patch\n"
 

@@ -126,7 +126,7 @@ OPENED = '{"seq":1,"parent":0,"turn":"0","at":1.0,"record":{"type":"opened","con
         (HEADER + "\n" + OPENED.replace('"seq":1', '"seq":2'), "line 2: records must be numbered from 1 without gaps"),
         (HEADER + "\n" + OPENED.replace("opened", "begun"), "line 2: Invalid value 'begun'"),
         (HEADER.replace("0f8f", "zzzz") + "\n" + OPENED, "line 1: conversation_id: invalid character"),
-        (gzip.compress(b"x")[:9], "cannot be unpacked"),
+        (gzip.compress(b"x", mtime=0)[:9], "cannot be unpacked"),
         (b"\x28\xb5\x2f\xfd....", "is compressed: unpack it with `zstd -d` first"),
     ],
 )

@@ -26,6 +26,8 @@ from tests.golden.play import Played, play
 from tests.golden.recording import Json, Recording
 from understudy.testing import SERVER_COMMAND
 
+pytestmark = pytest.mark.xdist_group("goldens")  # all of them are played by one thread
+
 PEER = os.environ.get("UNDERSTUDY_GOLDEN_SERVER")
 AT_ONCE = 4  # most of a play is waiting: for a process to start, a time limit to pass
 BY_CHANCE = {"reply_while_busy"}  # the recorded server itself behaves differently from run to run

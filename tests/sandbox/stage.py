@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from understudy.sandbox import Command, CommandResult, Containment, Sandbox
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 PROTECTED = (".git", ".codex", ".agents", ".mcp.json")
 BOUND = 20.0
+_THIS_RUN = secrets.randbelow(10**9)
 
 
 class Output:
@@ -49,6 +51,11 @@ async def run(
     result = await asyncio.wait_for(sandbox.run(command, output), BOUND)
     await asyncio.wait_for(sandbox.tidied(), BOUND)
     return result, output
+
+
+def mark(word: str) -> str:
+    """A word to find processes by, which no other run of the tests has at the same time. Made of a number it is a time to sleep."""
+    return f"{word}.{_THIS_RUN}"
 
 
 def processes_with(word: str) -> list[int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, processes_with, until
+from tests.sandbox.stage import ENV, Output, mark, processes_with, until
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.direct import run_directly
 from understudy.sandbox.spec import CommandResult
@@ -31,33 +31,35 @@ async def test_what_cannot_be_executed_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
-    result, output = await run("sh", "-c", "sleep 80001 & trap '' TERM; echo up; sleep 80001", cwd=tmp_path, timeout=0.3)
+    result, output = await run(
+        "sh", "-c", f"sleep {mark('80001')} & trap '' TERM; echo up; sleep {mark('80001')}", cwd=tmp_path, timeout=0.3
+    )
     assert (result.exit_code, result.timed_out, output.text()) == (124, True, "up\n")
-    await until(lambda: processes_with("80001") == [])
+    await until(lambda: processes_with(mark("80001")) == [])
 
 
 async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
     output = Output()
-    argv = ("sh", "-c", "sleep 80002 & echo up; wait")
+    argv = ("sh", "-c", f"sleep {mark('80002')} & echo up; wait")
     task = asyncio.create_task(run_directly(argv, cwd=str(tmp_path), env=ENV, timeout=None, on_output=output))
     await output.until("up")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, 5)
-    await until(lambda: processes_with("80002") == [])
+    await until(lambda: processes_with(mark("80002")) == [])
 
 
 async def test_a_background_process_does_not_keep_the_answer_back(tmp_path: Path) -> None:
-    result, output = await run("sh", "-c", "sleep 80003 & echo done", cwd=tmp_path)
+    result, output = await run("sh", "-c", f"sleep {mark('80003')} & echo done", cwd=tmp_path)
     assert (result.exit_code, output.text()) == (0, "done\n")
-    await until(lambda: processes_with("80003") == [])
+    await until(lambda: processes_with(mark("80003")) == [])
 
 
 async def test_a_callback_that_fails_ends_the_command(tmp_path: Path) -> None:
     def fail(stream: OutputStream, chunk: bytes) -> None:
         raise ValueError("no room")
 
-    argv = ("sh", "-c", "echo up; sleep 80004")
+    argv = ("sh", "-c", f"echo up; sleep {mark('80004')}")
     with pytest.raises(ValueError, match="no room"):
         await asyncio.wait_for(run_directly(argv, cwd=str(tmp_path), env=ENV, timeout=None, on_output=fail), 10)
-    await until(lambda: processes_with("80004") == [])
+    await until(lambda: processes_with(mark("80004")) == [])

@@ -25,10 +25,11 @@ async def main():
     sandbox = Sandbox(rung=given["rung"])
     up, said = asyncio.Event(), []
     env = {"PATH": "/usr/bin:/bin", "CANARY": "egg"}
-    keeper = Command((given["python"], "-I", "-c", given["keeper"]), given["folder"] + "/one", env, None, contained("one"))
+    mark = "keeper-of-" + given["folder"]
+    keeper = Command((given["python"], "-I", "-c", given["keeper"], mark), given["folder"] + "/one", env, None, contained("one"))
     task = asyncio.create_task(sandbox.run(keeper, lambda stream, chunk: up.set()))
     await asyncio.wait_for(up.wait(), 20)
-    pids = [name for name in os.listdir("/proc") if name.isdigit() and b"keeper-marker" in read("/proc/" + name + "/cmdline")]
+    pids = [name for name in os.listdir("/proc") if name.isdigit() and mark.encode() in read("/proc/" + name + "/cmdline")]
     seeker = Command((given["python"], "-I", "-c", given["seeker"], *pids), given["folder"] + "/two", env, 20, contained("two"))
     result = await sandbox.run(seeker, lambda stream, chunk: said.append(chunk.decode()))
     alive = not task.done()
@@ -48,7 +49,6 @@ asyncio.run(main())
 """
 KEEPER = """
 import tempfile, os, time
-marker = "keeper-marker"
 open(tempfile.gettempdir() + "/canary-file", "w").write("egg")
 print("up", flush=True)
 time.sleep(3600)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, PROTECTED, Output, at_rest, children_of_helper, processes_with, run, spare_of, until
+from tests.sandbox.stage import ENV, PROTECTED, Output, at_rest, children_of_helper, mark, processes_with, run, spare_of, until
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, CommandResult, Containment, Limits, Sandbox
 from understudy.sandbox.cell import placeholder
@@ -46,45 +46,45 @@ async def start(
 async def test_a_daemon_ends_with_the_command_that_started_it(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    result, _ = await run(sandbox, either, PLAIN_PYTHON, "-c", DAEMON, "daemon-70001", cwd=workspace)
+    result, _ = await run(sandbox, either, PLAIN_PYTHON, "-c", DAEMON, mark("daemon-70001"), cwd=workspace)
     assert result.exit_code == 0
-    assert processes_with("daemon-70001") == []
+    assert processes_with(mark("daemon-70001")) == []
 
 
 async def test_cancelling_ends_a_command_that_ignores_signals_and_its_daemons(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70002; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" daemon-70002"
+    script = f"'{PLAIN_PYTHON}' daemon.py {mark('daemon-70002')}; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" {mark('daemon-70002')}"
     task, _ = await start(sandbox, either, "sh", "-c", script, cwd=workspace)
-    assert len(processes_with("daemon-70002")) >= 2
+    assert len(processes_with(mark("daemon-70002"))) >= 2
     task.cancel()
     await asyncio.wait([task], timeout=5)
     assert task.cancelled()
-    assert processes_with("daemon-70002") == []
+    assert processes_with(mark("daemon-70002")) == []
 
 
 async def test_cancelling_twice_leaves_nothing_either(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
-    task, _ = await start(sandbox, either, PLAIN_PYTHON, "-c", STUBBORN, "stubborn-70003", cwd=workspace)
+    task, _ = await start(sandbox, either, PLAIN_PYTHON, "-c", STUBBORN, mark("stubborn-70003"), cwd=workspace)
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task], timeout=5)
     assert task.cancelled()
-    await until(lambda: processes_with("stubborn-70003") == [])
+    await until(lambda: processes_with(mark("stubborn-70003")) == [])
 
 
 async def test_cancelling_before_the_command_has_started_leaves_nothing(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     for delay in (0, 0.001, 0.003, 0.006, 0.012):
-        command = Command(("sleep", "70004"), str(workspace), ENV, None, either)
+        command = Command(("sleep", mark("70004")), str(workspace), ENV, None, either)
         task = asyncio.create_task(sandbox.run(command, Output()))
         await asyncio.sleep(delay)
         task.cancel()
         await asyncio.wait([task], timeout=5)
         assert task.cancelled()
-    assert processes_with("70004") == []
+    assert processes_with(mark("70004")) == []
     await sandbox.tidied()
     assert list(workspace.iterdir()) == []
 
@@ -93,10 +93,10 @@ async def test_a_command_that_was_told_a_time_limit_takes_its_daemons_along(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70005; trap '' TERM; while :; do sleep 0.05; done"
+    script = f"'{PLAIN_PYTHON}' daemon.py {mark('daemon-70005')}; trap '' TERM; while :; do sleep 0.05; done"
     result, _ = await run(sandbox, either, "sh", "-c", script, cwd=workspace, timeout=0.5)
     assert result.timed_out
-    assert processes_with("daemon-70005") == []
+    assert processes_with(mark("daemon-70005")) == []
 
 
 async def test_a_fork_bomb_is_bounded_and_ended_while_others_run(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
@@ -105,22 +105,22 @@ async def test_a_fork_bomb_is_bounded_and_ended_while_others_run(sandbox: Sandbo
     )
     # It does not keep trying in vain: looking at processes that fork all the time would take the test minutes.
     bomb = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: print('up', flush=True); time.sleep(60)"
-    task, _ = await start(sandbox, limited, PLAIN_PYTHON, "-c", bomb, "bomb-70006", cwd=workspace)
+    task, _ = await start(sandbox, limited, PLAIN_PYTHON, "-c", bomb, mark("bomb-70006"), cwd=workspace)
     result, output = await run(sandbox, contained, "echo", "still here", cwd=workspace)
     assert (result.exit_code, output.text()) == (0, "still here\n")
-    assert 20 < len(processes_with("bomb-70006")) < 500
+    assert 20 < len(processes_with(mark("bomb-70006"))) < 500
     task.cancel()
     await asyncio.wait([task], timeout=5)
-    assert processes_with("bomb-70006") == []
+    assert processes_with(mark("bomb-70006")) == []
 
 
 async def test_an_uncontained_crowd_is_ended_by_cancelling(sandbox: Sandbox, workspace: Path) -> None:
     crowd = "import os, time\nfor n in range(6):\n  if not os.fork(): os.setsid()\nprint('up', flush=True)\ntime.sleep(3600)"
-    task, _ = await start(sandbox, None, PLAIN_PYTHON, "-c", crowd, "crowd-70007", cwd=workspace)
-    await until(lambda: len(processes_with("crowd-70007")) == 64)
+    task, _ = await start(sandbox, None, PLAIN_PYTHON, "-c", crowd, mark("crowd-70007"), cwd=workspace)
+    await until(lambda: len(processes_with(mark("crowd-70007"))) == 64)
     task.cancel()
     await asyncio.wait([task], timeout=5)
-    assert processes_with("crowd-70007") == []
+    assert processes_with(mark("crowd-70007")) == []
 
 
 async def test_memory_beyond_the_limit_is_refused(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
@@ -137,9 +137,9 @@ async def test_memory_of_all_processes_together_is_limited(sandbox: Sandbox, con
         "workspace-write", contained.writable_roots, private_tmp=contained.private_tmp, limits=Limits(memory_mb=150)
     )
     script = "import os, time\nfor n in range(3): os.fork() or bytearray(1)\nx = bytearray(b'x') * (50 << 20)\ntime.sleep(60)"
-    result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", script, "hungry-70008", cwd=workspace)
+    result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", script, mark("hungry-70008"), cwd=workspace)
     assert (result.limit, result.signal) == ("memory", 9)
-    assert processes_with("hungry-70008") == []
+    assert processes_with(mark("hungry-70008")) == []
 
 
 SHARED = "x = mmap.mmap(-1, 100 << 20); x.write(bytes(100 << 20))"
@@ -216,12 +216,12 @@ async def test_killing_the_helper_ends_its_commands_and_the_next_one_gets_a_new_
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70009; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" daemon-70009"
+    script = f"'{PLAIN_PYTHON}' daemon.py {mark('daemon-70009')}; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" {mark('daemon-70009')}"
     task, _ = await start(sandbox, either, "sh", "-c", script, cwd=workspace)
     os.kill(helper_pid(sandbox), signal.SIGKILL)
     await asyncio.wait([task], timeout=5)
     assert (task.result().lost, task.result().setup_error) == ("the sandbox helper died while the command ran", None)
-    assert processes_with("daemon-70009") == []
+    assert processes_with(mark("daemon-70009")) == []
     again, output = await run(sandbox, either, "echo", "again", cwd=workspace)
     assert (again.exit_code, output.text()) == (0, "again\n")
     assert [entry.name for entry in workspace.iterdir()] == ["daemon.py"]
@@ -243,7 +243,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("contained", [True, False], ids=["contained", "uncontained"])
 async def test_killing_the_server_leaves_nothing(contained: bool, workspace: Path) -> None:
     (workspace / "daemon.py").write_text(DAEMON)
-    script = f"'{PLAIN_PYTHON}' daemon.py daemon-70010; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" daemon-70010"
+    script = f"'{PLAIN_PYTHON}' daemon.py {mark('daemon-70010')}; exec '{PLAIN_PYTHON}' -c \"{STUBBORN}\" {mark('daemon-70010')}"
     given = {
         "workspace": str(workspace),
         "protected": PROTECTED,
@@ -256,22 +256,22 @@ async def test_killing_the_server_leaves_nothing(contained: bool, workspace: Pat
     )
     assert server.stdout is not None
     assert (await asyncio.wait_for(server.stdout.readline(), 20)).strip() == b"up"
-    assert len(processes_with("daemon-70010")) >= 2
+    assert len(processes_with(mark("daemon-70010"))) >= 2
     server.kill()
     await server.communicate()
-    await until(lambda: processes_with("daemon-70010") == [])
+    await until(lambda: processes_with(mark("daemon-70010")) == [])
     await until(lambda: [entry.name for entry in workspace.iterdir()] == ["daemon.py"])
 
 
 async def test_a_watching_process_that_is_killed_takes_everything_along(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    task, _ = await start(sandbox, either, "sh", "-c", "(sleep 70011 &); echo up; sleep 70011", cwd=workspace)
+    task, _ = await start(sandbox, either, "sh", "-c", f"(sleep {mark('70011')} &); echo up; sleep {mark('70011')}", cwd=workspace)
     (watcher,) = children_of_helper(sandbox)
     os.kill(watcher, signal.SIGKILL)
     await asyncio.wait([task], timeout=5)
     assert (task.result().lost, task.result().setup_error) == ("the process that watched the command was killed", None)
-    await until(lambda: processes_with("70011") == [])
+    await until(lambda: processes_with(mark("70011")) == [])
 
 
 async def test_a_set_up_that_fails_is_told_and_nothing_runs(sandbox: Sandbox, workspace: Path) -> None:
@@ -286,11 +286,11 @@ async def test_a_set_up_that_fails_is_told_and_nothing_runs(sandbox: Sandbox, wo
 
 async def test_closing_ends_what_still_runs(workspace: Path, either: Containment | None) -> None:
     sandbox = Sandbox()
-    task, _ = await start(sandbox, either, "sh", "-c", "echo up; sleep 70012", cwd=workspace)
+    task, _ = await start(sandbox, either, "sh", "-c", f"echo up; sleep {mark('70012')}", cwd=workspace)
     await sandbox.close()
     await asyncio.wait([task], timeout=5)
     assert task.done()
-    assert processes_with("70012") == []
+    assert processes_with(mark("70012")) == []
 
 
 async def test_descriptors_are_given_back(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:

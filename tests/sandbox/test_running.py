@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, processes_with, run
+from tests.sandbox.stage import ENV, Output, mark, processes_with, run
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox import Command, Containment, Limits, Sandbox
 
@@ -147,10 +147,10 @@ async def test_a_callback_that_fails_ends_the_command(sandbox: Sandbox, either: 
     def fail(stream: OutputStream, chunk: bytes) -> None:
         raise ValueError("no room")
 
-    command = Command(("sh", "-c", "echo up; sleep 45678"), str(workspace), ENV, None, either)
+    command = Command(("sh", "-c", f"echo up; sleep {mark('45678')}"), str(workspace), ENV, None, either)
     with pytest.raises(ValueError, match="no room"):
         await asyncio.wait_for(sandbox.run(command, fail), 10)
-    assert processes_with("45678") == []
+    assert processes_with(mark("45678")) == []
 
 
 async def test_many_commands_run_at_once_and_a_slow_one_delays_nobody(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.arena import PLAIN_UID
-from tests.sandbox.stage import ENV, PROTECTED, Output, at_rest, children_of_helper, processes_with, run, spare_of, until
+from tests.sandbox.stage import ENV, PROTECTED, Output, at_rest, children_of_helper, mark, processes_with, run, spare_of, until
 from tests.sandbox.test_lifecycle import helper_pid, start
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.protocol.choices import NetworkMode, SandboxMode
@@ -50,11 +50,11 @@ def is_running(pid: int) -> bool:
 class TestUse:
     async def test_the_next_command_is_run_by_it(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
         spare = await spare_of(ready)
-        task, _ = await start(ready, contained, "sh", "-c", "echo up; sleep 71001", cwd=workspace)
+        task, _ = await start(ready, contained, "sh", "-c", f"echo up; sleep {mark('71001')}", cwd=workspace)
         assert children_of_helper(ready) == [spare]
         task.cancel()
         await asyncio.wait([task], timeout=5)
-        assert processes_with("71001") == []
+        assert processes_with(mark("71001")) == []
 
     async def test_there_is_one_after_every_command_and_never_two(
         self, ready: Sandbox, contained: Containment, workspace: Path
@@ -363,32 +363,32 @@ class TestLimitsAndCancelling:
         for number, delay in enumerate((0, 0.0005, 0.001, 0.002, 0.003, 0.005)):
             await run(ready, contained, "true", cwd=workspace)
             await spare_of(ready)
-            argv = ("sh", "-c", f"while :; do echo >> written-{number}; done")
+            argv = ("sh", "-c", f"while :; do echo >> {mark(f'written-{number}')}; done")
             task = asyncio.create_task(ready.run(Command(argv, str(workspace), ENV, None, contained), Output()))
             await asyncio.sleep(delay)
             task.cancel()
             await asyncio.wait([task], timeout=5)
             assert task.cancelled()
-            path = workspace / f"written-{number}"
+            path = workspace / mark(f"written-{number}")
             size = path.stat().st_size if path.exists() else None
-            assert processes_with(f"written-{number}") == []
+            assert processes_with(mark(f"written-{number}")) == []
             assert (path.stat().st_size if path.exists() else None) == size
 
     async def test_cancelling_does_not_wait_for_a_watching_process_that_is_stopped(
         self, ready: Sandbox, contained: Containment, workspace: Path
     ) -> None:
         watcher = await spare_of(ready)
-        task, _ = await start(ready, contained, "sh", "-c", "echo up; sleep 71002", cwd=workspace)
+        task, _ = await start(ready, contained, "sh", "-c", f"echo up; sleep {mark('71002')}", cwd=workspace)
         os.kill(watcher, signal.SIGSTOP)
         task.cancel()
         await asyncio.wait([task], timeout=5)
         assert task.cancelled()
-        assert processes_with("71002") == []
+        assert processes_with(mark("71002")) == []
 
     async def test_placeholders_are_removed_also_if_the_helper_dies_meanwhile(
         self, ready: Sandbox, contained: Containment, workspace: Path
     ) -> None:
-        task, _ = await start(ready, contained, "sh", "-c", "echo up; sleep 71003", cwd=workspace)
+        task, _ = await start(ready, contained, "sh", "-c", f"echo up; sleep {mark('71003')}", cwd=workspace)
         assert {entry.name for entry in workspace.iterdir()} == set(PROTECTED)
         os.kill(helper_pid(ready), signal.SIGKILL)
         await asyncio.wait([task], timeout=5)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, at_rest, processes_with, run, spare_of, until
+from tests.sandbox.stage import ENV, Output, at_rest, mark, processes_with, run, spare_of, until
 from tests.sandbox.test_lifecycle import helper_pid
 from understudy.sandbox import Command, Containment, Sandbox
 
 SCRIPTS = (
     "true",
-    "sleep 90001",
-    "(setsid sleep 90001 &) ; echo x",
-    "trap '' TERM; sleep 90001",
+    f"sleep {mark('90001')}",
+    f"(setsid sleep {mark('90001')} &) ; echo x",
+    f"trap '' TERM; sleep {mark('90001')}",
     "yes | head -c 300000",
     "exit 7",
     "kill -9 $$",
@@ -54,7 +54,7 @@ async def test_random_endings(sandbox: Sandbox, contained: Containment, workspac
     await run(sandbox, contained, "true", cwd=workspace)  # the last may have sent away the process that waits
     await spare_of(sandbox)
     await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
-    assert processes_with("90001") == []
+    assert processes_with(mark("90001")) == []
     await sandbox.tidied()
     assert list(workspace.iterdir()) == []
 
@@ -63,7 +63,7 @@ async def test_random_endings(sandbox: Sandbox, contained: Containment, workspac
 async def test_a_helper_that_is_killed_again_and_again(sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
     for round_ in range(8):
         commands = [
-            asyncio.create_task(sandbox.run(Command(("sleep", "90002"), str(workspace), ENV, None, contained), Output()))
+            asyncio.create_task(sandbox.run(Command(("sleep", mark("90002")), str(workspace), ENV, None, contained), Output()))
             for _ in range(6)
         ]
         await asyncio.sleep(round_ * 0.01)
@@ -73,6 +73,6 @@ async def test_a_helper_that_is_killed_again_and_again(sandbox: Sandbox, contain
         for task in done:
             result = task.result()
             assert result.setup_error or result.lost or result.signal == signal.SIGKILL  # not run, its end not seen, or seen
-    await until(lambda: processes_with("90002") == [])
+    await until(lambda: processes_with(mark("90002")) == [])
     await sandbox.tidied()
     assert list(workspace.iterdir()) == []

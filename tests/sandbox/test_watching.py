@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, children_of_helper, processes_with, run
+from tests.sandbox.stage import ENV, Output, children_of_helper, mark, processes_with, run
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, Containment, Limits, Sandbox
 
@@ -92,9 +92,9 @@ if os.getpid() == 2:
     while True: {disturbance}; time.sleep(0.01)
 x = bytearray(b"x") * (50 << 20)
 time.sleep(60)"""
-    result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", script, "hungry-70101", cwd=workspace)
+    result, _ = await run(sandbox, limited, PLAIN_PYTHON, "-c", script, mark("hungry-70101"), cwd=workspace)
     assert (result.limit, result.signal) == ("memory", 9)
-    assert processes_with("hungry-70101") == []
+    assert processes_with(mark("hungry-70101")) == []
 
 
 @pytest.mark.parametrize("kind", ["contained", "uncontained"])
@@ -103,7 +103,7 @@ async def test_what_is_said_after_the_watcher_was_killed_is_that_nobody_knows(
 ) -> None:
     output = Output()
     containment = contained if kind == "contained" else None
-    command = Command(("sh", "-c", "echo up; sleep 70102"), str(workspace), ENV, None, containment)
+    command = Command(("sh", "-c", f"echo up; sleep {mark('70102')}"), str(workspace), ENV, None, containment)
     task = asyncio.create_task(sandbox.run(command, output))
     await output.until("up")
     (watcher,) = children_of_helper(sandbox)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.sandbox.stage import processes_with
+from tests.sandbox.stage import mark, processes_with
 from tests.security.house import (
     ENV,
     KEY,
@@ -31,6 +31,8 @@ from tests.security.house import (
     told,
 )
 from tests.support.interpreter import PLAIN_PYTHON
+
+pytestmark = pytest.mark.xdist_group("contained")  # one fixture serves all of them, and takes long
 
 SECRETS = (KEY, TOKEN, SSH_KEY, LOGIN)
 PROTECTED = "patch rejected: writing to a protected path; rejected by user approval settings"
@@ -121,7 +123,7 @@ ROWS = [
     # what others start for it is contained too
     Row("X16", "a build", script("printf 'all:\\n\\ttouch ../outside/x\\n' > M && make -f M; e=$?; rm M; exit $e"), FAILED),
     Row("X16", "a test runner", shell(PLAIN_PYTHON, "-c", "import os; os.system('touch ../outside/x') and exit(1)"), FAILED),
-    Row("X9", "a daemon that stays", script("setsid -f sleep 987654 >/dev/null 2>&1; true"), ANY),
+    Row("X9", "a daemon that stays", script(f"setsid -f sleep {mark('987654')} >/dev/null 2>&1; true"), ANY),
 ]
 
 
@@ -160,7 +162,7 @@ async def _besiege(stage: Stage) -> None:
         assert stage.house.snapshot() == before
         assert client.stderr == ""
         assert not [frame for frame in client.frames if frame.get("method") == "elicitation/create"]
-        assert processes_with("987654") == []
+        assert processes_with(mark("987654")) == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.case} {row.name}")

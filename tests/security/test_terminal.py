@@ -11,6 +11,8 @@ from tests.cli.program import Program
 from tests.security.house import NEVER, attacks, besieged, house, patch, script, shell
 from understudy.testing import Answer, reasoning, say
 
+pytestmark = pytest.mark.xdist_group("terminal")  # one fixture serves all of them, and takes long
+
 HOSTILE = {
     "clipboard": "\x1b]52;c;ZXZpbA==\x07",
     "title": "\x1b]0;owned\x07",
