@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
 from understudy.cli.arguments.app_server import add_app_server
 from understudy.cli.arguments.conversations import add_conversations, add_transfer
+from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
 from understudy.cli.arguments.running import add_policy, add_running
 from understudy.cli.ending import INTERRUPTED
@@ -15,7 +16,7 @@ from understudy.cli.parsing import Parser
 from understudy.cli.streams import prepare_streams, silence
 from understudy.errors import AgentError
 
-TAKES_COMMAND = (["sandbox"], ["policy", "check"])  # what stands after `--` is another program's
+TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # what stands after `--` is another program's
 
 DESCRIPTION = "A coding agent that other programs call over MCP."
 EPILOG = "Ids of conversations may be shortened as long as they are unique. `understudy COMMAND --help` says more."
@@ -23,7 +24,7 @@ EPILOG = "Ids of conversations may be shortened as long as they are unique. `und
 
 def run(words: Sequence[str]) -> int:
     """Parse and carry out. The exit code: 0, 1 for a failure, 2 for a call that makes no sense."""
-    if list(words[:1]) not in (["mcp-server"], ["mcp"], ["app-server"]):  # for which a stream that is closed is an error
+    if not _serves(words):  # for which a stream that is closed is an error
         prepare_streams()
     try:
         try:
@@ -41,6 +42,12 @@ def run(words: Sequence[str]) -> int:
     except OSError as error:  # the disk, a folder or a stream does not do what any command needs
         silence(1)
         return _complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+
+
+def _serves(words: Sequence[str]) -> bool:
+    if list(words[:1]) == ["mcp"]:
+        return not any(word in MCP_ACTIONS for word in words[1:])
+    return list(words[:1]) in (["mcp-server"], ["app-server"])
 
 
 def _carry_out(words: list[str]) -> int:
@@ -87,6 +94,7 @@ def build_parser() -> Parser:
     _add_exec(commands)
     _add_serving(commands)
     add_app_server(commands)
+    add_mcp(commands)
     add_conversations(commands)
     add_transfer(commands)
     add_running(commands)
@@ -121,7 +129,6 @@ def _add_serving(commands: Commands) -> None:
         "mcp_server",
         "serve MCP on standard input and output",
         more="Clients start it; docs/clients.md says how.",
-        aliases=["mcp"],
     )
     add_overrides(server)
     demo = add(commands, "demo", "demo.command", "show the whole thing with no key and no network")

@@ -205,6 +205,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         approval_policy=overrides.approval_policy
         or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
         mcp_servers=read_mcp_servers(read),
+        disabled_servers=read_mcp_servers(read, enabled=False),
         sandbox=read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env),
         shell_environment=_read_shell_environment(read),
         disable_response_storage=_first(read.flag("disable_response_storage"), True),

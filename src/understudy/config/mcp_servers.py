@@ -50,15 +50,16 @@ class McpServer(msgspec.Struct, frozen=True):
         return (self.enabled_tools is None or tool in self.enabled_tools) and tool not in self.disabled_tools
 
 
-def read_mcp_servers(read: Reader) -> tuple[McpServer, ...]:
-    """Those that are enabled, by name."""
+def read_mcp_servers(read: Reader, *, enabled: bool = True) -> tuple[McpServer, ...]:
+    """Those that are enabled, by name; or those that are not."""
     sandboxed = read.texts("understudy.mcp.sandboxed") or ()
     tables = read.named_tables("mcp_servers")
-    found = [_read(name, Reader(table, f"mcp_servers.{name}"), sandboxed) for name, table in sorted(tables.items())]
-    return tuple(server for server in found if server is not None)
+    readers = [(name, Reader(table, f"mcp_servers.{name}")) for name, table in sorted(tables.items())]
+    found = [(_read(name, reader, sandboxed), reader.flag("enabled") is not False) for name, reader in readers]
+    return tuple(server for server, is_enabled in found if is_enabled is enabled)
 
 
-def _read(name: str, read: Reader, sandboxed: tuple[str, ...]) -> McpServer | None:
+def _read(name: str, read: Reader, sandboxed: tuple[str, ...]) -> McpServer:
     command, url = read.text("command"), read.text("url")
     if not command and not url:
         raise Mismatch(
@@ -68,7 +69,7 @@ def _read(name: str, read: Reader, sandboxed: tuple[str, ...]) -> McpServer | No
         raise read.mismatch("url", "invalid value: `url` beside `command`", "absent: a server is a program, or an address")
     if url and not url.startswith(("http://", "https://")):
         raise read.mismatch("url", "invalid value: an address without a scheme", "an address that begins with https:// or http://")
-    server = McpServer(
+    return McpServer(
         name,
         command or None,
         read.texts("args") or (),
@@ -89,7 +90,6 @@ def _read(name: str, read: Reader, sandboxed: tuple[str, ...]) -> McpServer | No
         sandboxed=_EVERY in sandboxed or name in sandboxed,
         problem=_problem_with(name),
     )
-    return server if read.flag("enabled") is not False else None
 
 
 def _startup_seconds(read: Reader) -> float:

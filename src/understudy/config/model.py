@@ -81,6 +81,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     compact_prompt: str | None
     include_plan_tool: bool
     mcp_servers: tuple[McpServer, ...]  # whose tools are offered
+    disabled_servers: tuple[McpServer, ...]
     mcp_wait_seconds: float  # that a first request waits for them
     policy_rules: tuple[Mapping[str, Any], ...]  # [[policy.rules]] as written
     projects: Mapping[str, Mapping[str, Any]]  # [projects] as written

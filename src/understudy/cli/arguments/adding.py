@@ -28,13 +28,14 @@ def add_json(parser: argparse.ArgumentParser, about: str = "as JSON") -> None:
     parser.add_argument("--json", action="store_true", help=about)
 
 
-def add_overrides(parser: argparse.ArgumentParser, about: str = "set a key of config.toml") -> None:
+def add_overrides(parser: argparse.ArgumentParser, about: str = "set a key of config.toml", *, keep: bool = False) -> None:
+    """`keep`: what was given before, to the command of which this is an action, stays where nothing is given here."""
     parser.add_argument(
         "-c",
         "--config",
         dest="overrides",
         action="append",
-        default=[],
+        default=argparse.SUPPRESS if keep else [],
         metavar="KEY=VALUE",
         help=f"{about}; dotted keys reach into tables, values are TOML",
     )

@@ -43,6 +43,7 @@ class Servers:
         self.told: ServersChecked | None = None  # what those who watch know of them
         self._taken = taken
         self._tools: dict[tuple[str, str], RemoteTool] = {}
+        self._names: dict[tuple[str, str], str] = {}  # under which each is offered
         self._spellings = Spellings({})
         self._shown: object = None  # what `offered` was made of
 
@@ -80,6 +81,7 @@ class Servers:
         self._shown = shown
         self._tools = {(tool.server, tool.name): tool for tool in tools}
         named = offered_names(self._tools, self._taken)
+        self._names = {tool: name for name, tool in named.items()}
         self._spellings = Spellings(named)
         specs = [
             ToolSpec(name, self._tools[tool].description, self._tools[tool].parameters) for name, tool in sorted(named.items())
@@ -90,6 +92,10 @@ class Servers:
     def find(self, name: str) -> RemoteTool | None:
         found = self._spellings.find(name)
         return None if found is None else self._tools.get(found)
+
+    def name_of(self, tool: RemoteTool) -> str:
+        """Under which it was offered at the last `update`."""
+        return self._names[tool.server, tool.name]
 
     def checked(self) -> ServersChecked:
         missing = {name: server.error or STILL_STARTING for name, server in sorted(self.servers.items()) if not server.available}
