@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
 from understudy.cli.arguments.app_server import add_app_server
+from understudy.cli.arguments.chat import add_chat
 from understudy.cli.arguments.conversations import add_conversations, add_transfer
 from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
@@ -91,6 +92,7 @@ def build_parser() -> Parser:
     parser.add_argument("-V", "--version", action="version", version=version_text())
     parser.set_defaults(act=None, help_of=parser)
     commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    add_chat(commands)
     _add_exec(commands)
     _add_serving(commands)
     add_app_server(commands)

@@ -102,7 +102,7 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
         check_repository(request, config)
         handle = await engine.create(LOCAL, add_folders(request, chosen, config))
         return handle, config, None
-    conversation_id = await _find(engine, request)
+    conversation_id = await find_conversation(engine, request)
     if request.action == "fork":
         handle = await engine.fork(LOCAL, conversation_id, kept=not request.ephemeral)
     elif request.ephemeral:
@@ -116,7 +116,7 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
     return handle, config, None if chosen == Overrides() else chosen
 
 
-async def _find(engine: Engine, request: Request) -> ConversationId:
+async def find_conversation(engine: Engine, request: Request) -> ConversationId:
     from understudy.store.lookup import find_id
 
     if not request.last:

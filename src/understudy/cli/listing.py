@@ -77,7 +77,7 @@ def _row(listed: Listed, status: Status, running: Sequence[RunningCommand], leng
     commands = f"[{len(running)} command{'s' if len(running) > 1 else ''} running] " if running else ""
     return _Row(
         listed.conversation_id[:length],
-        _ago(now - listed.updated_at),
+        ago(now - listed.updated_at),
         status,
         str(summary.message_count),
         tokens_text(summary.tokens),
@@ -126,7 +126,7 @@ def _print_line(console: Console, cells: Sequence[tuple[str, _Column, str]], las
     console.print(line, soft_wrap=True)
 
 
-def _ago(seconds: float) -> str:
+def ago(seconds: float) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
             return f"{int(seconds // size)} {unit} ago"

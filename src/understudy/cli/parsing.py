@@ -7,7 +7,6 @@ from typing import Any, cast
 
 # What people type who have another program's word in mind.
 _OTHER_WORDS = {
-    "chat": "resume",
     "continue": "resume",
     "history": "conversations",
     "list": "conversations",

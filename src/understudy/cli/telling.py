@@ -104,14 +104,14 @@ class Teller:
             self.console.print(Text(f"  └ not applied: {one_line(reason)}", "red"))
 
     def _file(self, path: str, change: FileChange) -> None:
-        verb, lines = _diff_of(change)
+        verb, lines = diff_of(change)
         added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
         moved = f" → {self._shown(change.move_path)}" if isinstance(change, UpdateFile) and change.move_path else ""
         self._block("± ", "bold yellow", f"{verb} {self._shown(path)}{moved} (+{added} -{removed})")
         for line in lines[: self._diff_lines]:
-            self.console.print(Text(f"  {self._fit(line, 2)}", _diff_style(line)))
+            self.console.print(Text(f"  {self._fit(line, 2)}", diff_style(line)))
         if len(lines) > self._diff_lines:
-            self.console.print(Text(f"  … {_count(len(lines) - self._diff_lines, 'more line')}", "dim"))
+            self.console.print(Text(f"  … {count(len(lines) - self._diff_lines, 'more line')}", "dim"))
 
     # -- questions
 
@@ -212,12 +212,12 @@ class _Output:
         self._console = console
         self._limit = limit
         self._lines = 0
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, CleanLines] = {}
         self.fed = False
 
     def feed(self, stream: str, chunk: bytes) -> None:
         self.fed = self.fed or bool(chunk)
-        for line in self._streams.setdefault(stream, _Stream()).feed(chunk):
+        for line in self._streams.setdefault(stream, CleanLines()).feed(chunk):
             self._show(line)
 
     def end(self) -> None:
@@ -225,7 +225,7 @@ class _Output:
             if rest := stream.rest():
                 self._show(rest)
         if self._lines > self._limit:
-            self._console.print(Text(f"  │ … {_count(self._lines - self._limit, 'more line')}", "dim"))
+            self._console.print(Text(f"  │ … {count(self._lines - self._limit, 'more line')}", "dim"))
         self._lines = 0
 
     def _show(self, line: str) -> None:
@@ -237,7 +237,7 @@ class _Output:
             self._console.print(Text.assemble(("  │ ", "dim"), line))
 
 
-class _Stream:
+class CleanLines:
     """Bytes to whole, harmless lines."""
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ class _Stream:
         return line
 
 
-def _diff_of(change: FileChange) -> tuple[str, list[str]]:
+def diff_of(change: FileChange) -> tuple[str, list[str]]:
     match change:
         case AddFile(content=content):
             return "add", [f"+{line}" for line in clean_lines(content)]
@@ -264,7 +264,7 @@ def _diff_of(change: FileChange) -> tuple[str, list[str]]:
             return "update" if target is None else "move", clean_lines(diff)
 
 
-def _diff_style(line: str) -> str:
+def diff_style(line: str) -> str:
     match line[:1]:
         case "+":
             return "green"
@@ -276,5 +276,5 @@ def _diff_style(line: str) -> str:
             return "default"
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

@@ -35,6 +35,11 @@ _TOKEN = re.compile(
 )
 
 
+def names_a_secret(name: str) -> bool:
+    """Whether a variable of that name holds one."""
+    return _NAMES_A_SECRET.search(name) is not None
+
+
 def secret_pattern(secrets: Iterable[str]) -> re.Pattern[str]:
     """Finds these values, as they are or escaped, and tokens of well-known kinds."""
     forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}

@@ -1,0 +1,232 @@
+"""What the slash commands do."""
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from understudy.cli.chat.chat import Chat
+from understudy.cli.chat.folds import Fold
+from understudy.cli.chat.slash import KEYS, Called, help_lines
+from understudy.cli.chat.teller import ChatTeller
+from understudy.cli.exec_input import read_images
+from understudy.cli.exec_options import Request
+from understudy.cli.listing import ago, unique_length
+from understudy.cli.parsing import nearest
+from understudy.cli.record_teller import RecordTeller
+from understudy.cli.spending import cost_text, spent_line, tokens_text
+from understudy.cli.terminal import clean_lines, one_line, shorten
+from understudy.errors import BadRequest
+from understudy.protocol.callers import LOCAL
+from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import DiffChanged, Overrides, PatchApprovalAsked, PlanUpdated
+from understudy.store.lookup import find_id
+
+MOST_LISTED = 12
+_NEXT = "from your next message on"
+
+
+class Actions:
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._listed: list[ConversationId] = []  # by /resume
+
+    def carry_out(self, called: Called) -> None:
+        acts: dict[str, Callable[[Called], Coroutine[Any, Any, None]]] = {
+            "help": self._help,
+            "model": self._model,
+            "approvals": self._approvals,
+            "plan": self._plan,
+            "diff": self._diff,
+            "show": self._show,
+            "cost": self._cost,
+            "compact": self._compact,
+            "image": self._image,
+            "queue": self._queue,
+            "resume": self._resume,
+            "fork": self._fork,
+            "new": self._new,
+            "quit": self._quit,
+        }
+        act = acts[called.slash.name]
+        self._chat.begin(lambda: act(called))
+
+    @property
+    def _teller(self) -> ChatTeller:
+        return self._chat.showing.teller
+
+    def _say(self, text: str) -> None:
+        self._chat.showing.say(text)
+
+    # -- looking
+
+    async def _help(self, called: Called) -> None:
+        rows = [*KEYS, ("", ""), *help_lines()]
+        console = self._teller.console
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(style="bold", min_width=9, max_width=max(console.width // 3, 9))
+        table.add_column()
+        for name, about in rows:
+            table.add_row(name, about)
+        self._teller.aside("Keys and commands")
+        console.print(Padding(table, (0, 0, 0, 2)))
+
+    async def _plan(self, called: Called) -> None:
+        entry = self._chat.showing.plan
+        if entry is None or not isinstance(entry.record, PlanUpdated):
+            self._say("there is no plan yet")
+            return
+        RecordTeller(self._teller, "").tell(entry.record)
+
+    async def _diff(self, called: Called) -> None:
+        diffs = self._chat.showing.diffs
+        if not diffs:
+            self._say("no file was changed by a patch in this conversation")
+            return
+        wanted = list(diffs.values()) if called.words[:1] == ["all"] else list(diffs.values())[-1:]
+        teller = self._all_of()
+        for seq in wanted:
+            for entry in await self._chat.handle.read(seq - 1, 1):
+                if isinstance(entry.record, DiffChanged):
+                    teller.aside(f"± changed by turn {entry.turn}")
+                    teller.diff(clean_lines(entry.record.unified_diff), "")
+
+    async def _show(self, called: Called) -> None:
+        folds = self._chat.showing.folds
+        text = called.rest.lstrip("#")
+        fold = folds.find(int(text)) if text.isdecimal() else folds.find(len(folds)) if not text else None
+        if fold is None:
+            raise BadRequest(f"nothing is folded under {text or 'any number'}; there are {len(folds)}")
+        await self._unfold(fold)
+
+    def show_next(self) -> None:
+        """By key."""
+        fold = self._chat.showing.folds.next_to_open()
+        if fold is None:
+            self._say("nothing more is folded")
+        else:
+            self._chat.begin(lambda: self._unfold(fold))
+
+    async def _unfold(self, fold: Fold) -> None:
+        teller = self._all_of()
+        for entry in await self._chat.handle.read(fold.seq - 1, 1):
+            teller.expect(entry, fold.title)
+            if isinstance(entry.record, PatchApprovalAsked):
+                for path, change in entry.record.changes.items():
+                    teller.change(path, change, 0, exact=True)
+            else:
+                RecordTeller(teller, self._chat.handle.facts.cwd).tell(entry.record)
+
+    def _all_of(self) -> ChatTeller:
+        """A teller that folds nothing."""
+        teller = ChatTeller(self._teller.console, self._chat.showing.folds, cwd=self._chat.handle.facts.cwd)
+        teller.shows_all = True
+        return teller
+
+    async def _cost(self, called: Called) -> None:
+        listed = await self._chat.engine.log.find(self._chat.handle.id)
+        usage = self._chat.handle.facts.usage
+        told = spent_line(listed.summary) if listed is not None else f"{tokens_text(usage.total_tokens)} tokens" if usage else ""
+        if usage is not None:
+            told += f" ({tokens_text(usage.input_tokens)} in, {tokens_text(usage.output_tokens)} out)"
+        if listed is not None and told and not cost_text(listed.summary.cost_usd):
+            told += "; the price of this model is not known"
+        self._say(told or "nothing is known of what was used yet")
+
+    # -- changing
+
+    async def _model(self, called: Called) -> None:
+        if not called.rest:
+            self._say(f"model: {self._chat.model()}. Another one: /model NAME; `understudy model list` has names")
+            return
+        self._chat.choose(Overrides(model=called.rest))
+        self._say(f"model: {called.rest}, {_NEXT}")
+
+    async def _approvals(self, called: Called) -> None:
+        facts, chosen = self._chat.handle.facts, self._chat.chosen or Overrides()
+        policy, sandbox = chosen.approval_policy or facts.approval_policy, chosen.sandbox or facts.sandbox
+        if not called.words:
+            self._say(
+                f"asked: {policy} (of {', '.join(APPROVAL_POLICIES)})\nwritten: {sandbox} (of {', '.join(SANDBOX_MODES)})\n"
+                "Change it: /approvals POLICY, /approvals SANDBOX, or both"
+            )
+            return
+        for word in called.words:
+            if word in APPROVAL_POLICIES:
+                self._chat.choose(Overrides(approval_policy=cast(ApprovalPolicy, word)))
+            elif word in SANDBOX_MODES:
+                self._chat.choose(Overrides(sandbox=cast(SandboxMode, word)))
+            else:
+                known = (*APPROVAL_POLICIES, *SANDBOX_MODES)
+                near = nearest(word, known)
+                raise BadRequest(f"{word} is none of {', '.join(known)}" + (f"; did you mean {near}?" if near else ""))
+        self._say(f"{', '.join(called.words)}, {_NEXT}")
+
+    async def _compact(self, called: Called) -> None:
+        await self._chat.handle.compact()
+        self._chat.handle.watch()
+
+    async def _image(self, called: Called) -> None:
+        self._chat.images += read_images(Request(images=[called.rest]))
+        self._say(f"{one_line(called.rest)} goes with your next message")
+
+    async def _queue(self, called: Called) -> None:
+        if not called.rest:
+            raise BadRequest("/queue needs a text")
+        if self._chat.works:
+            self._chat.queue(called.rest)
+        else:
+            await self._chat.send(called.rest)
+
+    # -- other conversations
+
+    async def _resume(self, called: Called) -> None:
+        if not called.rest:
+            await self._list()
+            return
+        if called.rest.isdecimal() and 0 < int(called.rest) <= len(self._listed):
+            wanted = self._listed[int(called.rest) - 1]
+        else:
+            wanted = await find_id(self._chat.engine.log, called.rest)
+        await self._chat.attach(await self._chat.engine.find(LOCAL, wanted))
+        self._say(f"this is conversation {wanted}")
+
+    async def _list(self) -> None:
+        page = await self._chat.engine.list(LOCAL, MOST_LISTED)
+        rows = [listed for listed in page.rows if listed.conversation_id != self._chat.handle.id]
+        if not rows:
+            self._say("there is no other conversation")
+            return
+        self._listed = [listed.conversation_id for listed in rows]
+        length = unique_length(self._listed, self._listed)
+        self._teller.aside("/resume N goes on with one of them:")
+        now = time.time()
+        console = self._teller.console
+        for number, listed in enumerate(rows, 1):
+            status = await self._chat.engine.status_of(listed)
+            state = "" if status == "idle" else f", {status}"
+            line = f"{number:>4}  {listed.conversation_id[:length]}  {one_line(listed.summary.title)}"
+            when = f"  ({ago(now - listed.updated_at)}{state})"
+            console.print(Text.assemble(shorten(line, max(console.width - len(when) - 1, 20)), (when, "dim")), soft_wrap=True)
+
+    async def _fork(self, called: Called) -> None:
+        before = self._chat.handle.id
+        handle = await self._chat.engine.fork(LOCAL, before)
+        await self._chat.attach(handle)
+        self._say(f"this is a copy, {handle.id}; the first one is still there: /resume {before[:8]}")
+
+    async def _new(self, called: Called) -> None:
+        await self._chat.open_new()
+        self._say(f"a new conversation, {self._chat.handle.id}")
+
+    async def _quit(self, called: Called) -> None:
+        self._chat.leave()
+
+
+def image_urls(paths: Sequence[str]) -> list[str]:
+    """Raises `BadRequest`."""
+    return read_images(Request(images=list(paths)))

@@ -1,0 +1,29 @@
+"""How a question is answered by one key: which keys there are, and from when on they count."""
+
+from understudy.protocol.choices import Decision
+from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+
+PAUSE = 0.6  # seconds without a key before keys answer: whoever is typing must not approve by accident
+
+KEYS: dict[str, Decision] = {"y": "approved", "s": "approved_for_session", "n": "denied", "q": "abort"}
+_SHORT = {"y": "yes", "s": "always", "n": "no", "q": "abort"}
+
+
+def menu(question: Question, width: int) -> list[tuple[str, str]]:
+    """The keys with what they do."""
+    match question:
+        case BudgetAsked():
+            rows = [("y", "yes, raise it"), ("n", "no, stop here"), ("q", "abort the turn")]
+        case PatchApprovalAsked():
+            rows = [("y", "yes, apply it"), ("n", "no, and say why"), ("q", "abort the turn")]
+        case CommandApprovalAsked(key=key) | ToolApprovalAsked(key=key):
+            again = [("s", "yes, and the same again in this conversation")] if key is not None else []
+            rows = [("y", "yes, once"), *again, ("n", "no, and say why"), ("q", "abort the turn")]
+    if width < sum(len(about) + 6 for _, about in rows):
+        rows = [(key, _SHORT[key]) for key, _ in rows]
+    return rows
+
+
+def decision_of(key: str, question: Question) -> Decision | None:
+    """None for a key that means nothing here."""
+    return KEYS[key] if any(key == offered for offered, _ in menu(question, 0)) else None

@@ -1,0 +1,188 @@
+"""The conversation at hand: what is typed becomes ops, what happens is shown. Which terminal there is, it does not know."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from understudy.cli.chat.showing import Face, Showing
+from understudy.engine.approvals import CLIENT
+from understudy.engine.engine import Engine
+from understudy.engine.fold import merge
+from understudy.engine.following import Following, QuietViewer
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError, ConversationBusy
+from understudy.protocol.callers import LOCAL
+from understudy.protocol.choices import Decision
+from understudy.protocol.items import ContentPart, InputImage, InputText, Message
+from understudy.protocol.ops import Decide, Interrupt, Resume
+from understudy.protocol.records import Budget, Overrides, Question, Terms
+
+MOST_SHOWN = 400  # records of what was before that are shown of a conversation that is taken up
+
+
+class Chat:
+    def __init__(self, engine: Engine, face: Face, overrides: Overrides, budget: Budget | None) -> None:
+        self.engine = engine
+        self.overrides = overrides  # of new conversations
+        self.chosen: Overrides | None = None  # by the person, from the next message on
+        self.queued: list[tuple[str, Sequence[str]]] = []  # messages with their images, for when the turn is over
+        self.images: list[str] = []  # for the next message, as data URLs
+        self.left: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        self._face = face
+        self._budget = budget
+        self._showing: Showing | None = None
+        self._following: Following | None = None
+        self._keepers: list[Following] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- the conversation
+
+    @property
+    def showing(self) -> Showing:
+        assert self._showing is not None  # `attach` comes first
+        return self._showing
+
+    @property
+    def handle(self) -> Handle:
+        return self.showing.handle
+
+    @property
+    def works(self) -> bool:
+        return self._showing is not None and self._showing.turn is not None
+
+    async def open_new(self) -> None:
+        await self.attach(await self.engine.create(LOCAL, self.overrides))
+
+    async def attach(self, handle: Handle) -> None:
+        """Show what there is of it, and go on live. A turn that waited for an answer when its process ended is taken up."""
+        self.detach()
+        showing = self._showing = Showing(handle, self._face, failed=self.leave, turn_seen=self._keep, turn_over=self._send_queued)
+        after = max(0, handle.facts.last_seq - MOST_SHOWN)
+        if after:
+            showing.say(f"the beginning is left out; all of it: understudy show {handle.id}")
+        following = self._following = handle.follow(showing, after=after)
+        await following.go_live_from_cursor()
+        if following.caught_up:
+            for live in following.take_unfinished():
+                showing.delta(live)
+        turn = handle.facts.turn
+        if turn is not None:
+            showing.turn = turn
+            self._keep(turn)
+            with suppress(ConversationBusy):  # it is watched from here, and answers go there
+                await handle.submit(Resume())
+            following.put_open_questions()
+        handle.watch()
+
+    def detach(self) -> None:
+        """What runs goes on."""
+        if self._following is not None:
+            self._following.stop()
+        for keeper in self._keepers:
+            keeper.stop()
+        self._keepers.clear()
+        self.queued.clear()
+        self.chosen = None
+        if self._showing is not None:
+            self._showing.stopped = True
+
+    def _keep(self, turn: str) -> None:
+        """Should the process die that runs the turn, it is taken over here."""
+        keeper = self.handle.follow(_Keeper(self.showing))
+        keeper.go_live()
+        keeper.follow_turn(turn)
+        self._keepers = [*(each for each in self._keepers if each.live), keeper]
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """`error`: why nothing more can be shown."""
+        if not self.left.done():
+            self.left.set_result(error)
+
+    # -- what a person does
+
+    def begin(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do it beside; where it is refused, say so."""
+
+        async def run() -> None:
+            try:
+                await action()
+            except AgentError as error:
+                self.showing.teller.failure(str(error))
+                self._face.changed()
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.leave(error)
+
+    async def send(self, text: str, images: Sequence[str] = ()) -> None:
+        """It begins a turn, or is read by the one that runs, with its next request to the model."""
+        parts: list[ContentPart] = [InputImage(image) for image in images]
+        message = Message("user", (*parts, InputText(text)))
+        chosen, self.chosen = self.chosen, None
+        terms = Terms(budget=self._budget) if self._budget is not None and not self.works else None
+        try:
+            await self.handle.submit(self.handle.message(message, chosen, terms=terms))
+        except AgentError:
+            self.chosen = chosen
+            raise
+        self.handle.watch()
+
+    def choose(self, overrides: Overrides) -> None:
+        """From the next message on."""
+        self.chosen = overrides if self.chosen is None else merge(self.chosen, overrides)
+
+    def queue(self, text: str, images: Sequence[str] = ()) -> None:
+        self.queued.append((text, images))
+        self._face.changed()
+
+    def _send_queued(self) -> None:
+        """The first of them, once nothing runs."""
+        if self.queued and not self.works:
+            text, images = self.queued.pop(0)
+            self.begin(lambda: self.send(text, images))
+
+    async def interrupt(self) -> None:
+        self.showing.interrupting = True
+        self._face.changed()
+        accepted = await self.handle.submit(Interrupt())
+        if not accepted.effective:
+            self.showing.interrupting = False
+
+    async def decide(self, call_id: str, decision: Decision, word: str = "") -> None:
+        """A word that goes with it is a message. It goes first, so that the model reads both with its next request."""
+        asked = self.showing.questions.get(call_id)
+        if asked is None or asked.answered:
+            return
+        asked.answered = True
+        self._face.changed()
+        try:
+            if word.strip():
+                await self.send(word)
+            await self.handle.submit(Decide(call_id, decision, CLIENT, asked.turn))
+        except AgentError:
+            asked.answered = False
+            raise
+
+    def model(self) -> str:
+        """As the next message will have it."""
+        return (self.chosen and self.chosen.model) or self.handle.facts.model
+
+
+class _Keeper(QuietViewer):
+    """Waits for the end of a turn, so that it is taken over here should its process die."""
+
+    def __init__(self, showing: Showing) -> None:
+        self._showing = showing
+
+    @property
+    def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return False  # the chat's own following can
+
+    def question(self, question: Question, turn: str) -> None:
+        self._showing.question(question, turn)

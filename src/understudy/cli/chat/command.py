@@ -1,0 +1,175 @@
+"""`understudy chat`: an interactive session in the terminal. Here: what it is given, which terminal there is, and its end."""
+
+import asyncio
+import os
+import signal
+import termios
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from understudy import __version__
+from understudy.cli.exec_input import read_budget, read_images
+from understudy.cli.exec_options import Request
+from understudy.cli.exec_run import find_conversation
+from understudy.cli.settings import read_overrides
+from understudy.errors import AgentError, BadRequest
+from understudy.protocol.records import Budget, Overrides
+
+if TYPE_CHECKING:
+    from understudy.cli.chat.chat import Chat
+    from understudy.cli.chat.plain import PlainTerminal
+    from understudy.cli.chat.screen import Screen
+    from understudy.engine.engine import Engine
+    from understudy.engine.handle import Handle
+
+NO_TERMINAL = (
+    "`understudy chat` needs a terminal, and {} is none. For scripts there is `understudy exec`; "
+    "`understudy resume ID PROMPT` goes on with a conversation"
+)
+NO_LIBRARY = (
+    "`understudy chat` needs prompt_toolkit, which is not installed: pip install 'understudy[chat]'"
+    " (or: uv tool install 'understudy[chat]', pipx inject understudy prompt_toolkit)"
+)
+
+
+def run(options: Namespace) -> int:
+    for descriptor, name in ((0, "standard input"), (1, "standard output")):
+        if not os.isatty(descriptor):
+            raise BadRequest(NO_TERMINAL.format(name))
+    overrides = Overrides(
+        model=options.model,
+        profile=options.profile,
+        cwd=None if options.cwd is None else os.path.abspath(options.cwd),
+        approval_policy=options.approval_policy,
+        sandbox=options.sandbox,
+        config=dict(read_overrides(options)) or None,
+        include_plan_tool=True,
+    )
+    budget = read_budget(Request(budget=options.budget))
+    dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
+    if not dumb:
+        from importlib.util import find_spec
+
+        if find_spec("prompt_toolkit") is None:
+            raise BadRequest(NO_LIBRARY)
+    from understudy.servers.process import new_loop
+
+    with nullcontext() if dumb else typed_ahead(0), asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_chat(options, overrides, budget, dumb=dumb))
+
+
+@contextmanager
+def typed_ahead(descriptor: int) -> Generator[None]:
+    """What is typed before there is a line to type it in is not echoed, and its Enter stays one; it is read later."""
+    before = termios.tcgetattr(descriptor)
+    quiet = list(before)
+    quiet[0] &= ~termios.ICRNL
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(descriptor, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # it may be gone
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None, *, dumb: bool) -> int:
+    from understudy.cli.chat.chat import Chat
+    from understudy.engine.engine import Engine
+
+    engine = Engine(given_by="`-c`")
+    try:
+        handle = await _find(options, overrides, engine)
+        images = read_images(Request(images=options.images))
+        face = await _open_terminal(engine, handle, dumb=dumb)
+        chat = Chat(engine, face, overrides, budget)
+        chat.images += images
+        signals = _listen_for_signals(chat, face)
+        try:
+            return await _talk(options, chat, face, handle, signals)
+        finally:
+            face.close()
+    finally:
+        await engine.close()
+
+
+async def _find(options: Namespace, overrides: Overrides, engine: "Engine") -> "Handle":
+    """The conversation: a new one, or one that is there. Raises `AgentError`."""
+    from understudy.protocol.callers import LOCAL
+
+    if options.id is None and not options.last:
+        return await engine.create(LOCAL, overrides)
+    request = Request(action="resume", thread=options.id, last=options.last, cwd=options.cwd)
+    return await engine.find(LOCAL, await find_conversation(engine, request))
+
+
+async def _open_terminal(engine: "Engine", handle: "Handle", *, dumb: bool) -> "Screen | PlainTerminal":
+    if dumb:
+        from understudy.cli.chat.plain import PlainTerminal
+
+        return PlainTerminal()
+    from understudy.cli.chat.history import ChatHistory
+    from understudy.cli.chat.screen import Screen
+
+    config = handle.setup().config
+    file = config.state_dir / "chat-history.jsonl" if config.history_persistence != "none" else None
+    return Screen(ChatHistory(file, _secrets()))
+
+
+def _secrets() -> list[str]:
+    """What the environment calls a secret."""
+    from understudy.policy.secrets import names_a_secret
+
+    return [value for name, value in os.environ.items() if names_a_secret(name)]
+
+
+async def _talk(options: Namespace, chat: "Chat", face: "Screen | PlainTerminal", handle: "Handle", signals: list[int]) -> int:
+    from rich.text import Text
+
+    from understudy.cli.terminal import one_line
+    from understudy.servers.memory import hide_memory
+
+    face.open(chat)
+    cwd = handle.facts.cwd
+    face.console.print(Text.assemble(("understudy", "bold"), (f" {__version__} · {one_line(cwd)}", "dim")))
+    face.console.print(Text(f"conversation {handle.id}", "dim"))
+    await chat.attach(handle)
+    for warning in handle.setup().config.warnings:
+        chat.showing.say(f"warning: {warning}")
+    if options.id is not None or options.last:
+        _choose(chat, chat.overrides)
+    hide_memory()
+    await face.run()
+    error = await chat.left
+    chat.detach()
+    if isinstance(error, AgentError):
+        raise error
+    if error is not None and not isinstance(error, OSError | EOFError):
+        raise error
+    if error is None and not signals:
+        face.console.print(Text(f"To go on: understudy chat {handle.id}", "dim"))
+    return 128 + signals[0] if signals else 0
+
+
+def _choose(chat: "Chat", given: Overrides) -> None:
+    """What the options change in a conversation that exists: from the next message on, and not its folder."""
+    changes = Overrides(given.model, given.profile, None, given.approval_policy, given.sandbox, given.config)
+    if changes != Overrides():
+        chat.choose(changes)
+
+
+def _listen_for_signals(chat: "Chat", face: "Screen | PlainTerminal") -> list[int]:
+    """Which of them has ended it. In a raw terminal Ctrl-C is a key; a signal comes from elsewhere, or where it is not raw."""
+    received: list[int] = []
+
+    def end(number: int) -> None:
+        received.append(number)
+        chat.leave()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, end, number)
+    loop.add_signal_handler(signal.SIGINT, face.interrupt)
+    return received

@@ -1,0 +1,98 @@
+"""The question that is open: its keys, shown below what would be run or changed, and from when on they answer it."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import FormattedTextControl
+
+from understudy.cli.chat.asking import PAUSE, decision_of, menu
+from understudy.cli.chat.chat import Chat
+from understudy.cli.chat.showing import OpenQuestion
+
+
+class QuestionPanel:
+    """Keys answer once nobody has typed for a moment, and the question has been there as long: nobody is to approve by accident."""
+
+    def __init__(self, chat: Chat, width: Callable[[], int], spell: Callable[[str], str], changed: Callable[[], None]) -> None:
+        self.control = FormattedTextControl(self._text, focusable=True, show_cursor=False)
+        self.takes_keys = False
+        self.refusing: OpenQuestion | None = None  # it is to be denied, and a word is typed that goes with it
+        self._chat = chat
+        self._width = width
+        self._spell = spell
+        self._changed = changed
+        self._last_key = float("-inf")
+        self._seen: OpenQuestion | None = None
+        self._seen_at = 0.0
+        self._put_off = False  # something else is typed first
+
+    def open(self) -> OpenQuestion | None:
+        return next((asked for asked in self._chat.showing.questions.values() if not asked.answered), None)
+
+    def look(self) -> bool:
+        """Before each drawing: whether the keys are for the question from now on."""
+        self.takes_keys = self._may_take_keys()
+        return self.takes_keys
+
+    def _may_take_keys(self) -> bool:
+        asked = self.open()
+        if asked is None or asked is not self._seen:
+            self._seen, self._seen_at, self._put_off = asked, monotonic(), False
+        if asked is None or self.refusing is not None or self._put_off:
+            return False
+        left = max(self._last_key, self._seen_at) + PAUSE - monotonic()
+        if left > 0:
+            asyncio.get_running_loop().call_later(left + 0.01, self._changed)
+        return left <= 0
+
+    def note_key(self) -> None:
+        self._last_key = monotonic()
+
+    def put_off(self) -> None:
+        """Keys go to the line, until `call_back`."""
+        self._put_off = True
+
+    def call_back(self) -> None:
+        self._put_off = False
+        self._last_key = float("-inf")
+
+    def keys(self, takes_keys: Callable[[], bool], refuse: Callable[[OpenQuestion], None]) -> KeyBindings:
+        keys = KeyBindings()
+        asking = Condition(takes_keys)
+
+        @keys.add("<any>", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            asked = self.open()
+            if asked is None or asked is not self._seen:
+                return
+            decision = decision_of(event.data.lower(), asked.question)
+            if decision == "denied":
+                refuse(asked)
+            elif decision is not None:
+                call_id = asked.question.call_id
+                self._chat.begin(lambda: self._chat.decide(call_id, decision))
+
+        @keys.add("tab", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            self.put_off()
+
+        return keys
+
+    def _text(self) -> StyleAndTextTuples:
+        asked = self.open()
+        if asked is None:
+            return []
+        if self.refusing is asked:
+            return [("class:question", "  Enter denies it, and what you type is told to the model. Esc goes back")]
+        if self._put_off:
+            return [("class:question", "  a question is open: Tab on an empty line goes back to it")]
+        if not self.takes_keys:
+            return [("class:question", self._spell("  … a question: stop typing to answer it"))]
+        parts: StyleAndTextTuples = []
+        for key, about in menu(asked.question, self._width() - 2):
+            parts += [("", "  "), ("class:key", f"[{key}] "), ("", about)]
+        return parts

@@ -1,0 +1,246 @@
+"""The terminal of the chat. What is over is printed, and stays in the terminal's history. Below it stand what goes on, a question,
+the line that is being typed, and the status: this part alone is drawn again.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.input import create_input
+from prompt_toolkit.key_binding import merge_key_bindings
+from prompt_toolkit.layout import BufferControl, ConditionalContainer, Dimension, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import Style
+from rich.console import ConsoleDimensions
+from rich.text import Text
+
+from understudy.cli.chat.chat import Chat
+from understudy.cli.chat.held_output import HeldOutput
+from understudy.cli.chat.keys import typing_keys
+from understudy.cli.chat.line import Line
+from understudy.cli.chat.paper import Paper, open_paper_console, render, spelling
+from understudy.cli.chat.question_panel import QuestionPanel
+from understudy.cli.chat.status import status_text
+from understudy.cli.terminal import TerminalConsole, one_line, shorten
+
+LIVE_ROWS = 12
+MOST_INPUT_ROWS = 10
+MOST_OFFERED_ROWS = 7
+REDRAW_SECONDS = 0.04
+STYLE = Style.from_dict(
+    {
+        "status": "ansibrightblack",
+        "mark": "ansicyan bold",
+        "question": "ansiyellow bold",
+        "key": "ansiyellow bold",
+        "offered": "",
+        "chosen": "reverse",
+        "meta": "ansibrightblack",
+        "queued": "ansibrightblack italic",
+    }
+)
+
+
+class Screen:
+    """Implements `showing.Face`."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._spell = spelling()
+        encoding = sys.stdout.encoding or "utf-8"
+        self._paper = Paper(encoding, self._print_soon)
+        self._live_paper = Paper(encoding)
+        self._console = open_paper_console(self._paper)
+        self._live_console = open_paper_console(self._live_paper)
+        self._printing: asyncio.Handle | None = None
+        self._height = 0
+        self._ready = False
+
+    @property
+    def console(self) -> TerminalConsole:
+        return self._console
+
+    def changed(self) -> None:
+        if self._ready:
+            self._app.invalidate()
+
+    # -- running
+
+    def open(self, chat: Chat) -> None:
+        self._chat = chat
+        self._panel = QuestionPanel(chat, lambda: self._console.width, self._spell, self.changed)
+        self._line = Line(chat, self._panel, self._history, lambda: not self._app.layout.has_focus(self._panel.control))
+        self._typed = BufferControl(self._line.buffer, focus_on_click=False)
+        output = self._output = HeldOutput()
+        panel_keys = self._panel.keys(lambda: not self._line.types, self._line.refuse)
+        self._app: Application[None] = Application(
+            layout=Layout(self._container(), focused_element=self._typed),
+            key_bindings=merge_key_bindings([typing_keys(self._line), panel_keys]),
+            style=STYLE,
+            color_depth=ColorDepth.DEPTH_1_BIT if self._console.no_color else None,
+            min_redraw_interval=REDRAW_SECONDS,
+            erase_when_done=True,
+            input=create_input(sys.stdin),
+            output=output,
+            before_render=self._before_render,
+        )
+        self._app.ttimeoutlen = 0.1  # after Esc: is it the beginning of another key?
+        self._app.timeoutlen = 0.25
+        self._app.key_processor.before_key_press += lambda _: self._panel.note_key()  # pyright: ignore[reportUnknownLambdaType]
+        self._fit_console()
+
+    async def run(self) -> None:
+        """Until the chat is left."""
+        self._ready = True
+        self._print()
+        clock = asyncio.get_running_loop().create_task(self._tick())
+        drawn = asyncio.get_running_loop().create_task(self._app.run_async(handle_sigint=False))
+        try:
+            await asyncio.wait([drawn, self._chat.left], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            clock.cancel()
+            if not drawn.done():
+                self._print()
+                self._app.exit()
+            await asyncio.wait([drawn])
+            self._ready = False
+        error = None if drawn.cancelled() else drawn.exception()
+        if error is not None and not isinstance(error, EOFError | OSError):
+            raise error
+        self._chat.leave(error)
+
+    async def _tick(self) -> None:
+        """The clock in the status line, and the moment from which keys answer a question."""
+        while True:
+            await asyncio.sleep(0.2)
+            if self._chat.works or self._chat.showing.teller.under_way:
+                self._app.invalidate()
+
+    def interrupt(self) -> None:
+        """SIGINT, from whoever sends it: the terminal is raw, and its Ctrl-C is a key."""
+        self._line.ctrl_c()
+        self.changed()
+
+    def close(self) -> None:
+        """What was printed last is written, however the chat has ended."""
+        text = self._spell(self._paper.take())
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    # -- printing above the live part
+
+    def _print_soon(self) -> None:
+        if self._printing is None and self._ready:
+            self._printing = asyncio.get_running_loop().call_soon(self._print)
+
+    def _print(self) -> None:
+        """In one step: the live part is taken away, text is written in its place, and it is drawn again below."""
+        self._printing = None
+        text = self._paper.take()
+        if not text:
+            return
+        if not self._app.is_running:
+            self._output.write_raw(self._spell(text))
+            self._output.flush()
+            return
+        with self._output.held():
+            self._app.renderer.erase()
+            self._output.write_raw(self._spell(text))
+            if self._app.context is not None:
+                self._app.context.copy().run(self._draw)
+
+    def _draw(self) -> None:
+        self._before_render(self._app)
+        self._app.renderer.render(self._app, self._app.layout)
+
+    def _fit_console(self) -> None:
+        size = self._output.get_size()
+        for console in (self._console, self._live_console):
+            console.size = ConsoleDimensions(max(size.columns, 20), max(size.rows, 5))
+
+    def _before_render(self, app: Application[None]) -> None:
+        self._fit_console()
+        if self._panel.refusing is not None and self._panel.open() is None:
+            self._line.stop_refusing()  # somebody else has answered
+        wanted = self._panel.control if self._panel.look() else self._typed
+        if not self._app.layout.has_focus(wanted):
+            self._app.layout.focus(wanted)
+        height = self._app.layout.container.preferred_height(self._console.width, 1000).preferred
+        if height < self._height:
+            self._app.renderer.erase()  # it would keep its height otherwise
+        self._height = height
+
+    # -- what is drawn
+
+    def _container(self) -> HSplit:
+        def fixed(control: Callable[[], StyleAndTextTuples | ANSI]) -> Window:
+            return Window(FormattedTextControl(control), dont_extend_height=True, always_hide_cursor=True)
+
+        typed = Window(
+            self._typed,
+            height=Dimension(min=1, max=MOST_INPUT_ROWS),
+            dont_extend_height=True,
+            wrap_lines=True,
+            get_line_prefix=self._line_prefix,
+        )
+        return HSplit(
+            [
+                Window(height=1),
+                ConditionalContainer(fixed(self._live_text), Condition(lambda: bool(self._live_rows()))),
+                ConditionalContainer(
+                    Window(self._panel.control, dont_extend_height=True, wrap_lines=True),
+                    Condition(lambda: self._panel.open() is not None),
+                ),
+                ConditionalContainer(fixed(self._queued_text), Condition(lambda: bool(self._chat.queued or self._chat.images))),
+                typed,
+                ConditionalContainer(
+                    fixed(self._offered_text),
+                    Condition(lambda: self._line.buffer.complete_state is not None) & has_focus(self._typed),
+                ),
+                Window(FormattedTextControl(self._status), height=1, style="class:status"),
+            ]
+        )
+
+    def _live_rows(self) -> list[Text]:
+        return self._chat.showing.teller.live(self._live_console, min(LIVE_ROWS, max(self._output.get_size().rows // 3, 3)))
+
+    def _live_text(self) -> ANSI:
+        return ANSI(self._spell(render(self._live_console, self._live_paper, list(self._live_rows()))) + "\n")
+
+    def _queued_text(self) -> StyleAndTextTuples:
+        width = self._console.width - 10
+        rows = [f"queued: {shorten(one_line(text), width)}" for text, _ in self._chat.queued]
+        if self._chat.images:
+            count = len(self._chat.images)
+            rows.append(f"{count} image{'' if count == 1 else 's'} for the next message")
+        return [("class:queued", self._spell("\n".join(rows)))]
+
+    def _line_prefix(self, number: int, wrapped: int) -> StyleAndTextTuples:
+        if self._panel.refusing is not None and number == 0 and wrapped == 0:
+            return [("class:question", "no, because: ")]
+        return [("class:mark", self._spell("❯ ")[:2].ljust(2) if number == 0 and wrapped == 0 else "  ")]
+
+    def _offered_text(self) -> StyleAndTextTuples:
+        state = self._line.buffer.complete_state
+        if state is None:
+            return []
+        chosen = state.complete_index
+        first = max(0, (chosen or 0) - MOST_OFFERED_ROWS + 1)
+        parts: StyleAndTextTuples = []
+        width = self._console.width - 3
+        for place, offered in enumerate(state.completions[first : first + MOST_OFFERED_ROWS], first):
+            name = shorten(offered.display_text, width)
+            meta = f"  {offered.display_meta_text}" if offered.display_meta_text else ""
+            parts.append(("class:chosen" if place == chosen else "class:offered", self._spell(f"  {name}")))
+            parts.append(("class:meta", self._spell(shorten(meta, max(width - len(name), 0)) if meta else "")))
+            parts.append(("", "\n"))
+        return parts[:-1]
+
+    def _status(self) -> StyleAndTextTuples:
+        text = self._line.hint() or status_text(self._chat, self._console.width - 3)
+        return [("class:status", self._spell(f"  {text}"))]

@@ -1,0 +1,201 @@
+"""What the chat makes of a conversation: what is over is told once, what is under way is kept for the live part of the screen."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from understudy.cli.chat.folds import Folds
+from understudy.cli.chat.teller import ChatTeller
+from understudy.cli.record_teller import RecordTeller, question_text
+from understudy.cli.spending import cost_text, seconds_text, tokens_text
+from understudy.cli.terminal import TerminalConsole
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.handle import Handle
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandEnded,
+    CommandStarted,
+    DiffChanged,
+    Entry,
+    Noticed,
+    PatchApprovalAsked,
+    PatchStarted,
+    PlanUpdated,
+    Question,
+    TokensCounted,
+    ToolAnswered,
+    ToolCallBegan,
+    ToolCallEnded,
+    TurnEnded,
+    TurnStarted,
+)
+
+QUESTION_DIFF_LINES = 120
+
+
+class Face(Protocol):
+    """The terminal, however capable it is."""
+
+    @property
+    def console(self) -> TerminalConsole:
+        """What is printed there stays in the terminal's history."""
+        ...
+
+    def changed(self) -> None:
+        """Something that is not printed looks different now: the status, a question, what is under way."""
+        ...
+
+
+class OpenQuestion:
+    def __init__(self, question: Question, turn: str) -> None:
+        self.question = question
+        self.turn = turn
+        self.answered = False  # here; whether that counts, the log says
+
+
+class Showing:
+    """Of one conversation. Implements what a following calls (`engine.following.Viewer`)."""
+
+    can_answer = True
+
+    def __init__(
+        self,
+        handle: Handle,
+        face: Face,
+        *,
+        failed: Callable[[BaseException], None],
+        turn_seen: Callable[[str], None],
+        turn_over: Callable[[], None],
+    ) -> None:
+        self.handle = handle
+        self.folds = Folds()
+        self.teller = ChatTeller(face.console, self.folds, cwd=handle.facts.cwd)
+        self.questions: dict[str, OpenQuestion] = {}
+        self.turn: str | None = None  # that is under way, as far as it was shown
+        self.turn_began = time.time()
+        self.turn_tokens = 0
+        self.plan: Entry | None = None
+        self.diffs: dict[str, int] = {}  # turns that changed files, and the last record of it
+        self.interrupting = False
+        self.stopped = False
+        self._face = face
+        self._failed = failed
+        self._turn_seen = turn_seen
+        self._turn_over = turn_over
+        self._records = RecordTeller(self.teller, handle.facts.cwd)
+        self._shown_patches: set[str] = set()  # their questions have shown what they change
+        self._told_questions: list[Question] = []
+
+    # -- called by the following
+
+    def entry(self, live: LiveEntry) -> None:
+        if not self.stopped:
+            self._tell(live.entry)
+            self._face.changed()
+
+    def delta(self, live: LiveDelta) -> None:
+        if not self.stopped:
+            self._records.tell_delta(live.delta)
+            self._face.changed()
+
+    def question(self, question: Question, turn: str) -> None:
+        """May come again, and for what was answered long ago."""
+        if self.stopped or self.handle.open_question(question.call_id) != question:
+            return
+        self._tell_question(question)
+        known = self.questions.get(question.call_id)
+        if known is None or known.answered or known.question != question:  # the answer may have gone to a process that has died
+            self.questions[question.call_id] = OpenQuestion(question, turn)
+        self._face.changed()
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        if self.questions.pop(call_id, None) is not None:
+            self._face.changed()
+
+    def ended(self, ended: TurnEnded) -> None:
+        """No turn is waited for by this following: see `chat.Chat`."""
+
+    def failed(self, error: BaseException) -> None:
+        if not self.stopped:
+            self._failed(error)
+
+    # -- telling
+
+    def _tell(self, entry: Entry) -> None:
+        record, teller = entry.record, self.teller
+        teller.seq, teller.call_id = entry.seq, _call_of(record)
+        match record:
+            case TurnStarted(turn_id=turn):
+                self._begin_turn(turn, entry.at)
+            case TokensCounted(usage=usage):
+                self.turn_tokens += usage.total_tokens
+            case PlanUpdated():
+                self.plan = entry
+            case DiffChanged():
+                self.diffs[entry.turn] = entry.seq
+            case Noticed(withdraws=True):
+                teller.withdraw()
+            case ApprovalDecided(effective=True, call_id=call_id):
+                self._told_questions = [told for told in self._told_questions if told.call_id != call_id]
+            case _:
+                pass
+        if isinstance(record, Question):
+            self._tell_question(record)
+        elif not (isinstance(record, PatchStarted) and record.call_id in self._shown_patches):
+            self._records.tell(record)
+        match record:
+            case CommandStarted(session=int(session), call_id=call_id):
+                teller.under_way[call_id].session = session
+            case CommandEnded(call_id=call_id):
+                teller.under_way.pop(call_id, None)
+            case TurnEnded():
+                self._end_turn(entry, record)
+            case _:
+                pass
+
+    def _tell_question(self, question: Question) -> None:
+        """All that is asked about, first: what would be run or changed, then the question."""
+        if question in self._told_questions:
+            return  # asked again, because the process has changed that waits for the answer
+        self._told_questions.append(question)
+        if isinstance(question, PatchApprovalAsked):
+            self._shown_patches.add(question.call_id)
+            for path, change in question.changes.items():
+                self.teller.change(path, change, QUESTION_DIFF_LINES, exact=True)
+        self.teller.question(question_text(question, self.handle.facts.cwd))
+
+    def _begin_turn(self, turn: str, at: float) -> None:
+        self.turn, self.turn_began, self.turn_tokens, self.interrupting = turn, at, 0, False
+        self._turn_seen(turn)
+
+    def _end_turn(self, entry: Entry, ended: TurnEnded) -> None:
+        self.teller.close()
+        self.turn, self.interrupting = None, False
+        self.questions.clear()
+        self._told_questions.clear()
+        used = [seconds_text(max(entry.at - self.turn_began, 0.0))]
+        work = self.handle.work_of(entry.turn)
+        if work is not None:
+            if work.spent.usage is not None:
+                used.append(f"{tokens_text(work.spent.tokens)} tokens")
+            if cost := cost_text(work.spent.cost_usd):
+                used.append(cost)
+            if work.files:
+                used.append(f"{len(work.files)} file{'' if len(work.files) == 1 else 's'} changed, /diff shows what")
+        self.teller.aside("  " + " · ".join(used))
+        self._turn_over()
+
+    def say(self, text: str) -> None:
+        """A word of ours, which nobody else sees."""
+        self.teller.notice(text)
+        self._face.changed()
+
+
+def _call_of(record: object) -> str:
+    match record:
+        case ToolCallBegan(call_id=call_id) | ToolCallEnded(call_id=call_id):
+            return call_id
+        case ToolAnswered(output=output):
+            return output.call_id
+        case _:
+            return ""
