@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ from understudy.testing.waiting import WAIT_SECONDS
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 LONGEST = 4 * WAIT_SECONDS
+
+Answer = tuple[str, str | Callable[[], object]]
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ class Program:
         assert ended.code == 0, ended.err
         return json.loads(ended.out)
 
-    def at_terminal(self, *words: str, answers: Sequence[tuple[str, str]] = (), columns: int = 200) -> Ended:
-        """In a terminal of its own. Each answer is a text to wait for and what is typed then. Both streams are in `out`."""
+    def at_terminal(self, *words: str, answers: Sequence[Answer] = (), columns: int = 200) -> Ended:
+        """In a terminal of its own. Each answer is a text to wait for and what is typed or done then. Both streams are in `out`."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             [sys.executable, "-m", "understudy", *words],
@@ -114,7 +116,7 @@ class Program:
             return str(result["structuredContent"]["threadId"])
 
 
-def _converse(terminal: int, process: subprocess.Popen[bytes], answers: list[tuple[str, str]]) -> str:
+def _converse(terminal: int, process: subprocess.Popen[bytes], answers: list[Answer]) -> str:
     seen, given = "", 0
     deadline = time.monotonic() + LONGEST
     while True:
@@ -131,7 +133,9 @@ def _converse(terminal: int, process: subprocess.Popen[bytes], answers: list[tup
         if answers and answers[0][0] in seen[given:]:
             given = len(seen)
             typed = answers.pop(0)[1]
-            if typed == CTRL_C:
+            if not isinstance(typed, str):
+                typed()
+            elif typed == CTRL_C:
                 process.send_signal(signal.SIGINT)  # as the terminal would, were it the program's own
             else:
                 os.write(terminal, typed.encode())

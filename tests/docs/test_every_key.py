@@ -424,6 +424,42 @@ async def _(stage: Stage) -> None:
     assert json.loads(told.read_text())["last-assistant-message"] == "x"
 
 
+ASKED = call("shell", command=["touch", "never"], with_escalated_permissions=True)
+ASKING: dict[str, Any] = {"approval_policy": "on-request", "sandbox_mode": "workspace-write"}
+
+
+@shows("understudy.question_timeout")
+async def _(stage: Stage) -> None:
+    seen = await stage.turn([ASKED, say("ok")], **ASKING, understudy__question_timeout=0.2)
+    assert "nobody answered within 0.2 seconds" in seen.printed
+
+
+@shows("understudy.unasked")
+async def _(stage: Stage) -> None:
+    async with McpProcess(cwd=stage.work, home=stage.home, capabilities={}) as client:
+        here = replace(stage, client=client)
+        for unasked, reason in (("deny", "the client cannot be asked"), ("wait", "nobody answered within 0.5 seconds")):
+            settings: dict[str, Any] = {"understudy__unasked": unasked, "understudy__question_timeout": 0.5}
+            assert reason in (await here.turn([ASKED, say("ok")], **ASKING, **settings)).printed
+
+
+@shows("understudy.on_question.command", "understudy.on_question.url")
+async def _(stage: Stage) -> None:
+    told = stage.work / "asked of"
+    program = ["sh", "-c", f'printf %s "$0" > "{told}.new"; mv "{told}.new" "{told}"']
+    async with ScriptedModel([status(200)]) as address:
+        settings: dict[str, Any] = {
+            "understudy__on_question__command": program,
+            "understudy__on_question__url": f"{address.url}/chat/completions",
+            "understudy__question_timeout": 0.2,
+        }
+        await stage.turn([ASKED, say("ok")], **ASKING, **settings)
+        posted = await address.next_request(1)
+    await until(told.exists, WAIT_SECONDS)
+    assert json.loads(told.read_text()) == posted.body
+    assert posted.body["command"] == "touch never"
+
+
 @shows("history.persistence")
 async def _(stage: Stage) -> None:
     for value in ("save-all", "none"):

@@ -8,9 +8,11 @@ import pytest
 
 from tests.store.records import new_id, open_log
 from tests.support.answered import answered
+from understudy.config.questions import QuestionSettings
 from understudy.engine.approvals import CLIENT, Approvals
 from understudy.engine.tail import Tail
 from understudy.protocol.changes import AddFile
+from understudy.protocol.ops import Decide
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
@@ -46,8 +48,8 @@ async def test_the_first_answer_counts_and_the_others_are_on_record(tmp_path: Pa
     asked = scene.ask(COMMAND)
     await asyncio.sleep(0)
     assert scene.tail.state.questions == {"c": COMMAND}
-    assert scene.approvals.decide("c", "approved_for_session", CLIENT, "1") is True
-    assert scene.approvals.decide("c", "denied", CLIENT, "1") is False
+    assert scene.approvals.decide(Decide("c", "approved_for_session", CLIENT), "1") is True
+    assert scene.approvals.decide(Decide("c", "denied", CLIENT), "1") is False
     assert await asked == Answer("approved_for_session", CLIENT)
     assert await scene.records() == [
         COMMAND,
@@ -62,7 +64,7 @@ async def test_an_answer_by_a_rule_is_told_to_whoever_watches(tmp_path: Path) ->
     scene = Scene(tmp_path)
     asked = scene.ask(COMMAND)
     await asyncio.sleep(0)
-    scene.approvals.decide("c", "denied", "nobody is there", "1")
+    scene.approvals.decide(Decide("c", "denied", "nobody is there"), "1")
     assert (await asked).refusal("exec command") == "exec command rejected: nobody is there"
     assert (await scene.records())[-1] == Noticed("approval denied: nobody is there")
     scene.log.close()
@@ -73,7 +75,7 @@ async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be
 ) -> None:
     scene = Scene(tmp_path)
     scene.tail.append(COMMAND, turn="1")
-    assert scene.approvals.decide("c", "approved", CLIENT, "1") is True
+    assert scene.approvals.decide(Decide("c", "approved", CLIENT), "1") is True
     asked = scene.ask(CommandApprovalAsked("c", ("touch", "x"), "/w", key="another key"))
     assert await asked == Answer("approved", CLIENT)
     assert await scene.records() == [COMMAND, ApprovalDecided("c", "approved", CLIENT, True, "the key")]
@@ -93,12 +95,12 @@ async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be
 async def test_an_early_answer_is_not_taken_for_another_question(tmp_path: Path, before: Question, after: Question) -> None:
     scene = Scene(tmp_path)
     scene.tail.append(before, turn="1")
-    scene.approvals.decide("c", "approved", CLIENT, "1")
+    scene.approvals.decide(Decide("c", "approved", CLIENT), "1")
     asked = scene.ask(after)
     await asyncio.sleep(0)
     assert not asked.done()
     assert scene.tail.state.questions == {"c": after}
-    scene.approvals.decide("c", "denied", CLIENT, "1")
+    scene.approvals.decide(Decide("c", "denied", CLIENT), "1")
     assert (await asked).decision == "denied"
     scene.log.close()
 
@@ -106,8 +108,8 @@ async def test_an_early_answer_is_not_taken_for_another_question(tmp_path: Path,
 async def test_an_early_answer_does_not_outlive_its_turn(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.tail.append(COMMAND, turn="1")
-    scene.approvals.decide("c", "approved", CLIENT, "1")
-    scene.approvals.begin_turn()
+    scene.approvals.decide(Decide("c", "approved", CLIENT), "1")
+    scene.approvals.begin_turn(QuestionSettings())
     asked = scene.ask(COMMAND)
     await asyncio.sleep(0)
     assert not asked.done()
@@ -122,11 +124,11 @@ async def test_an_answer_given_before_the_dependencies_changed_does_not_count(tm
     before = msgspec.structs.replace(COMMAND, depends_on="one")
     after = msgspec.structs.replace(COMMAND, depends_on=now)
     scene.tail.append(before, turn="1")
-    assert scene.approvals.decide("c", "approved", CLIENT, "1") is True  # as after a restart, when nobody waits here yet
+    assert scene.approvals.decide(Decide("c", "approved", CLIENT), "1") is True  # as after a restart, when nobody waits here yet
     asked = scene.ask(after)
     await asyncio.sleep(0)
     if not answered:
         assert scene.tail.state.questions == {"c": after}
-        assert scene.approvals.decide("c", "denied", CLIENT, "1") is True
+        assert scene.approvals.decide(Decide("c", "denied", CLIENT), "1") is True
     assert (await asked).decision == ("approved" if answered else "denied")
     scene.log.close()

@@ -77,7 +77,7 @@ def test_few_run_at_once_and_what_is_too_much_is_dropped(tmp_path: Path, caplog:
     notifier.close(0)
     assert len(numbers_in(tmp_path)) == AT_ONCE
     [complaint] = caplog.records
-    assert complaint.message == f"`notify` was not called for every turn: {AT_ONCE} calls of it are still running"
+    assert complaint.message == f"`notify` was not called every time: {AT_ONCE} calls of such programs are still running"
     (tmp_path / "go").touch()
     wait_until(tmp_path, AT_ONCE + MOST_WAITING)
     notifier.close()

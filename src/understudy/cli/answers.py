@@ -1,5 +1,8 @@
 """What a person at a terminal may answer to a question, and how they are asked."""
 
+import sys
+
+from understudy.policy.visible import make_visible
 from understudy.protocol.choices import Decision
 
 _PROMPT = "  [y]es, yes for the [s]ession, [n]o, [q]uit the turn? "
@@ -23,3 +26,9 @@ def prompt(width: int) -> str:
 def read_answer(typed: str) -> Decision | None:
     """Whole words only: “absolutely not” is not an `a`."""
     return _DECISIONS.get(" ".join(typed.lower().split()).strip(".!"))
+
+
+def say_that_it_waits(call_id: str) -> None:
+    """Nobody here can be asked, and the configuration has questions wait."""
+    sys.stderr.write(f"understudy: a question waits for an answer: understudy approvals answer {make_visible(call_id)} yes|no\n")
+    sys.stderr.flush()

@@ -9,6 +9,7 @@ from understudy.cli.arguments.chat import add_chat
 from understudy.cli.arguments.conversations import add_conversations, add_transfer
 from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
+from understudy.cli.arguments.questions import add_questions
 from understudy.cli.arguments.running import add_policy, add_running
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.exec_options import ACTIONS, OPTIONS, is_exec
@@ -98,6 +99,7 @@ def build_parser() -> Parser:
     add_app_server(commands)
     add_mcp(commands)
     add_conversations(commands)
+    add_questions(commands)
     add_transfer(commands)
     add_running(commands)
     add_policy(commands)

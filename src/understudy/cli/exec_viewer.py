@@ -77,6 +77,10 @@ class ExecViewer:
 
     def question(self, question: Question, turn: str) -> None:
         if self.handle.facts.runs_here and not self.handle.can_be_answered():  # another process may have somebody to ask
+            if self.handle.questions_wait:
+                from understudy.cli.answers import say_that_it_waits  # few turns ask anything
+
+                self._safely(lambda: say_that_it_waits(question.call_id))
             self.handle.deny_unasked(question.call_id, self.nobody, turn)
 
     def question_closed(self, call_id: str, turn: str) -> None:

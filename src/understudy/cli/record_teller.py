@@ -6,14 +6,7 @@ from typing import Any
 import msgspec
 
 from understudy.cli.telling import Teller
-from understudy.policy.budget_words import budget_question
-from understudy.policy.mcp_tools import tool_message
-from understudy.policy.questions import (
-    CommandQuestion,
-    PatchQuestion,
-    command_message,
-    patch_message,
-)
+from understudy.policy.question_text import question_text
 from understudy.policy.visible import make_visible
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
@@ -38,7 +31,6 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     PlanUpdated,
-    Question,
     ReasoningDelta,
     Record,
     RequestSent,
@@ -94,8 +86,8 @@ class RecordTeller:
             ):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
-            case ApprovalDecided(effective=True, decision=decision):
-                teller.answer(decision)  # where no person decided, a notice follows that says why
+            case ApprovalDecided(effective=True, decision=decision, word=word):
+                teller.answer(decision, word)  # where no person decided, a notice follows that says why
             case ToolAnswered(output=output, success=success):
                 self._answered(output.call_id, output.output, success)
             case PlanUpdated(plan=plan, explanation=explanation):
@@ -160,19 +152,6 @@ class RecordTeller:
         else:
             metadata = outcome.metadata
             self._teller.command_ended(call_id, outcome.output, "", metadata.exit_code, metadata.duration_seconds)
-
-
-def question_text(question: Question, cwd: str) -> str:
-    """What a person is asked, all of it."""
-    match question:
-        case CommandApprovalAsked():
-            return command_message(CommandQuestion.of(question))
-        case PatchApprovalAsked():
-            return patch_message(PatchQuestion.of(question, cwd))
-        case BudgetAsked():
-            return budget_question(question)
-        case ToolApprovalAsked():
-            return tool_message(question)
 
 
 def as_json(arguments: Mapping[str, Any] | None) -> str:

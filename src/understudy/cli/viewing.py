@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from understudy.cli.answers import HINT, prompt, read_answer
+from understudy.cli.answers import HINT, prompt, read_answer, say_that_it_waits
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.event_lines import delta_line, event_lines
-from understudy.cli.record_teller import RecordTeller, question_text
+from understudy.cli.record_teller import RecordTeller
 from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError
+from understudy.policy.question_text import question_text
 from understudy.protocol.choices import Decision
 from understudy.protocol.ops import Decide, Interrupt
 from understudy.protocol.records import Entry, Question, TurnEnded
@@ -76,6 +77,8 @@ class Viewer:
         if self.can_answer:
             self._tell_safely(lambda: self._asking.ask(question, self.terminal))
         elif self.handle.facts.runs_here:  # another process may have somebody to ask
+            if self.handle.questions_wait:
+                say_that_it_waits(question.call_id)
             self.handle.deny_unasked(question.call_id, NOBODY, turn)
 
     def question_closed(self, call_id: str, turn: str) -> None:

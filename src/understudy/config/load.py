@@ -21,6 +21,7 @@ from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.profiles import Profile, choose_profile
 from understudy.config.project import ProjectLayer, project_files, read_project_layer, with_project_servers
 from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
+from understudy.config.questions import read_questions
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Reader, Tree
 from understudy.config.slips import find_slips
@@ -210,6 +211,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         shell_environment=_read_shell_environment(read),
         disable_response_storage=_first(read.flag("disable_response_storage"), True),
         notify=read.texts("notify") or (),
+        questions=read_questions(read),
         project_doc_max_bytes=_first(read.count("project_doc_max_bytes", "usize"), PROJECT_DOC_MAX_BYTES),
         show_raw_agent_reasoning=read.flag("show_raw_agent_reasoning") or False,
         hide_agent_reasoning=read.flag("hide_agent_reasoning") or False,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.config.mcp_servers import McpServer
+from understudy.config.questions import QuestionSettings
 from understudy.protocol.choices import ApprovalPolicy, NetworkMode, SandboxMode
 from understudy.protocol.records import Budget
 
@@ -72,6 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     shell_environment: ShellEnvironment
     disable_response_storage: bool
     notify: tuple[str, ...]
+    questions: QuestionSettings
     project_doc_max_bytes: int
     show_raw_agent_reasoning: bool
     hide_agent_reasoning: bool

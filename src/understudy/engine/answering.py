@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
+import msgspec
+
 from understudy.engine.broadcast import LiveEntry
 from understudy.engine.conversation import Conversation
 from understudy.engine.following import Following, QuietViewer
 from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Decide
 from understudy.protocol.records import ApprovalDecided, ToolAnswered, TurnEnded
+from understudy.protocol.uuids import new_uuid
 
 Outcome = Literal["counts", "closed", "requested"]
 """`closed`: the question was not open any more, or another answer was first. `requested`: another process has not said yet."""
@@ -23,6 +26,8 @@ async def answer_question(
     seconds: float,
 ) -> Outcome:
     """Raises `AgentError` where it is not taken, or where the log cannot say any more what became of it."""
+    if not op.answer_id:
+        op = msgspec.structs.replace(op, answer_id=new_uuid())
     fate = _Fate(op)
     following = Following(conversation, fate)
     following.go_live()
@@ -58,8 +63,8 @@ class _Fate(QuietViewer):
             self._seen.append(live)
         elif self._turn in ("", live.entry.turn) and not self.known.done():
             match live.entry.record:
-                case ApprovalDecided(call_id=self._op.call_id, decision=decision, effective=True):
-                    self.known.set_result("counts" if decision == self._op.decision else "closed")
+                case ApprovalDecided(call_id=self._op.call_id, effective=True, answer_id=answer_id):
+                    self.known.set_result("counts" if answer_id == self._op.answer_id else "closed")
                 case ToolAnswered(output=output) if output.call_id == self._op.call_id:
                     self.known.set_result("closed")
                 case TurnEnded():

@@ -1,11 +1,19 @@
-"""Questions and answers, keyed by call id. A question is open before anyone is shown it; the first valid answer counts."""
+"""Questions and answers, keyed by call id. A question is open before anyone is shown it; the first valid answer counts.
+
+Where `question_timeout` is set, a question that nobody answers in that time is answered by a no. The time runs from the record of
+the question, so that a restart does not begin it anew.
+"""
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from understudy.config.questions import QuestionSettings
 from understudy.engine.tail import Tail
-from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import Decision
+from understudy.protocol.ops import Decide
 from understudy.protocol.records import (
     ApprovalDecided,
     BudgetAsked,
@@ -17,6 +25,9 @@ from understudy.protocol.records import (
 )
 from understudy.tools.host import Answer
 
+if TYPE_CHECKING:
+    from understudy.engine.question_news import OpenedQuestion
+
 logger = logging.getLogger(__name__)
 
 CLIENT = "client"
@@ -27,49 +38,91 @@ def decided_notice(decision: Decision, source: str) -> str:
     return f"approval {decision}: {source}"
 
 
+def timed_out(seconds: float) -> str:
+    return f"nobody answered within {seconds:g} seconds, the time that `question_timeout` gives"
+
+
 class Approvals:
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         self._open: dict[str, asyncio.Future[Answer]] = {}
-        self._early: dict[str, tuple[Question, Answer, str]] = {}  # to questions open since before a restart, not asked here yet
+        self._early: dict[str, tuple[Question, Decide]] = {}  # to questions open since before a restart, not asked here yet
+        self._settings = QuestionSettings()
+        self._on_question: Callable[[OpenedQuestion], None] | None = None
 
-    def begin_turn(self) -> None:
+    def begin_turn(self, settings: QuestionSettings, on_question: "Callable[[OpenedQuestion], None] | None" = None) -> None:
         self._early.clear()
+        self._settings, self._on_question = settings, on_question
+
+    @property
+    def waits(self) -> bool:
+        """Whether a question stays open although nobody can be asked."""
+        return self._settings.unasked == "wait"
 
     async def ask(self, question: Question, turn: str) -> Answer:
         """Wait for an answer, however long it takes. A question that was open before a restart is not recorded again."""
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         call_id = question.call_id
         self._open[call_id] = waiter
+        timer: asyncio.TimerHandle | None = None
         try:
             known = self._tail.state.questions.get(call_id)
             if known is None or not _is_same(known, question):
                 self._tail.append(question, turn=turn)
                 self._tail.flush_soon()
+                self._tell(question, turn)
             early = self._early.pop(call_id, None)
             if early is not None and _is_same(early[0], question):
-                self.decide(call_id, early[1].decision, early[1].source, turn, early[2])
+                self.decide(early[1], turn)
+            if (left := self._seconds_left(call_id)) is not None:
+                timer = asyncio.get_running_loop().call_later(left, self._time_out, call_id, turn)
             return await waiter
         finally:
             self._open.pop(call_id, None)
+            if timer is not None:
+                timer.cancel()
 
-    def decide(self, call_id: str, decision: Decision, source: str, turn: str, by: str = LOCAL_NAME) -> bool:
+    def decide(self, op: Decide, turn: str) -> bool:
         """True when this answer is the one that counts."""
+        call_id, decision = op.call_id, op.decision
         waiter = self._open.get(call_id)
         question = self._tail.state.questions.get(call_id)
-        if waiter is None and question is not None and call_id not in self._early:
-            self._early[call_id] = question, Answer(decision, source), by
+        if waiter is None and question is not None and call_id not in self._early and self._seconds_left(call_id) != 0:
+            self._early[call_id] = question, op
             return True
         counts = waiter is not None and not waiter.done()
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
         key = question.key if isinstance(question, CommandApprovalAsked | ToolApprovalAsked) else None
-        self._tail.append(ApprovalDecided(call_id, decision, source, counts, key, by), turn=turn)
+        self._tail.append(
+            ApprovalDecided(call_id, decision, op.source, counts, key, op.by, op.word if counts else "", op.answer_id), turn=turn
+        )
         if counts and waiter is not None:
-            if source != CLIENT:
-                self._tail.append(Noticed(decided_notice(decision, source)), turn=turn)
-            waiter.set_result(Answer(decision, source))
+            if op.source != CLIENT:
+                self._tail.append(Noticed(decided_notice(decision, op.source)), turn=turn)
+            waiter.set_result(Answer(decision, op.source, op.word))
         return counts
+
+    def _seconds_left(self, call_id: str) -> float | None:
+        """For an answer. None: it may take for ever; 0: the time is over."""
+        seconds = self._settings.timeout_seconds
+        asked_at = self._tail.state.asked_at.get(call_id)
+        if not seconds or asked_at is None:
+            return None
+        return min(max(asked_at + seconds - time.time(), 0.0), seconds)  # a clock that was set back does not make it longer
+
+    def _time_out(self, call_id: str, turn: str) -> None:
+        self.decide(Decide(call_id, "denied", timed_out(self._settings.timeout_seconds)), turn)
+
+    def _tell(self, question: Question, turn: str) -> None:
+        """The user's own program, once the question is on disk."""
+        on_question, tail = self._on_question, self._tail
+        if on_question is None:
+            return
+        from understudy.engine.question_news import OpenedQuestion  # few users have such a program
+
+        opened = OpenedQuestion(tail.conversation_id, turn, tail.state.overrides.cwd or "", question)
+        tail.when_committed(lambda: None if tail.failure else on_question(opened))
 
 
 def _is_same(one: Question, other: Question) -> bool:

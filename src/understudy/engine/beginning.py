@@ -166,7 +166,7 @@ class Beginning:
             raise self._tail.failure
 
     def _start(self, turn_id: str, setup: TurnSetup, *, compacts: bool = False) -> None:
-        self._approvals.begin_turn()
+        self._approvals.begin_turn(setup.config.questions, setup.on_question)
         shared = (self._sandbox, self._approvals, self._read_letters, self._long_commands)
         turn = Turn(turn_id, self._tail, setup, *shared, compacts=compacts)
         if self._letters.compaction_left:
@@ -182,7 +182,7 @@ class Beginning:
         decisions, self._letters.decisions_left = self._letters.decisions_left, []
         for op in decisions:
             if op.turn == turn_id and op.call_id in self._tail.state.questions:
-                counts = self._approvals.decide(op.call_id, op.decision, op.source, turn_id, op.by)
+                counts = self._approvals.decide(op, turn_id)
                 if counts and op.decision == "abort":
                     self._running.note_told_to_end()
 

@@ -218,7 +218,7 @@ class Conversation:
     def decide_here(self, op: Decide, turn: str) -> bool:
         if op.turn not in ("", turn):
             return False
-        counts = self.approvals.decide(op.call_id, op.decision, op.source, turn, op.by)
+        counts = self.approvals.decide(op, turn)
         if counts and op.decision == "abort":
             self.running.note_told_to_end()
         return counts

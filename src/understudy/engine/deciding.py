@@ -24,5 +24,5 @@ async def decide(conversation: "Conversation", op: Decide) -> Accepted:
             pass
         else:  # kept until the turn has asked again
             return Accepted(turn=meant, effective=resumed is not None and conversation.decide_here(op, resumed))
-    conversation.letters.post(Decide(op.call_id, op.decision, op.source, meant, op.by))
+    conversation.letters.post(op.of_turn(meant))
     return Accepted(turn=meant, posted=True)

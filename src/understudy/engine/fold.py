@@ -84,6 +84,7 @@ class State:
         self.running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
         self.outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
         self.questions: dict[str, Question] = {}
+        self.asked_at: dict[str, float] = {}  # when each question of the turn was put
         self.sessions = SessionFacts()  # commands that outlive their turns
         self._news: list[str] = []  # for the model, with the next request
         self.approved: set[str] = set()  # keys approved for the session
@@ -194,6 +195,7 @@ class State:
 
     def _asked(self, entry: Entry, record: Question) -> None:
         self.questions[record.call_id] = record
+        self.asked_at[record.call_id] = entry.at
 
     def _decided(self, entry: Entry, record: ApprovalDecided) -> None:
         if record.effective:
@@ -231,6 +233,7 @@ class State:
         self.running.clear()
         self.outcomes.clear()
         self.questions.clear()
+        self.asked_at.clear()
 
     def _answer_rejected(self, entry: Entry, record: AnswerRejected) -> None:
         self.history.add(Message("user", (InputText(TRY_AGAIN.format(problem=record.problem)),)), entry.seq)

@@ -68,6 +68,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     runs_here: bool
     questions: Mapping[str, Question]  # open ones, by call id
     last_seq: int
+    asked_at: Mapping[str, float] = {}  # seconds since the epoch, of each question
     usage: Usage | None = None  # of the whole conversation; None: no provider has said
 
 
@@ -192,7 +193,12 @@ class Handle:
             report_bug(logger, error, "in %s of %s", type(op).__name__, self.id)
 
     def deny_unasked(self, call_id: str, reason: str, turn: str) -> None:
-        """Nobody can be asked, which the rules answer with a no: that is no decision of the caller's, and needs no right."""
+        """Nobody can be asked, which the rules answer with a no: that is no decision of the caller's, and needs no right.
+
+        Where `unasked = "wait"` is configured, the question stays open instead.
+        """
+        if self.questions_wait:
+            return
         op = Decide(call_id, "denied", reason, turn, self.caller.name)
         self.tasks.run(self._submit_unheard(self._engine.submit(self._conversation, op), op))
 
@@ -246,6 +252,7 @@ class Handle:
             bool(self._conversation.running),
             dict(state.questions),
             state.last_seq,
+            dict(state.asked_at),
             state.usage,
         )
 
@@ -259,6 +266,11 @@ class Handle:
 
     def open_question(self, call_id: str) -> Question | None:
         return self._conversation.state.questions.get(call_id)
+
+    @property
+    def questions_wait(self) -> bool:
+        """Whether a question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""
+        return self._conversation.approvals.waits
 
     def can_be_answered(self) -> bool:
         """Whether anyone who follows could answer a question."""

@@ -1,4 +1,4 @@
-"""`notify`: a program of the user's that is told of each completed turn, by one argument of JSON.
+"""Programs of the user's that are told something by one argument of JSON: `notify` of each completed turn.
 
 Nothing waits for it. It runs in a session of its own, without our input and output, so it neither holds up nor outlives its
 time whether the server goes on, ends or is killed. It may fail or be missing; that is logged.
@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -46,11 +47,23 @@ class CompletedTurn(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...]  # what the users have said in this conversation, as far as it is still sent to the model
     answer: str | None
 
+    def argument(self, hide: Callable[[str], str]) -> bytes:
+        return argument_for(self, hide)
+
+
+class Tells(Protocol):
+    """Something that a program is told."""
+
+    def argument(self, hide: Callable[[str], str]) -> bytes:
+        """As JSON, short enough to be an argument; `hide` takes secrets out of a text."""
+        ...
+
 
 class NotifyProgram(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     folder: Path  # where it runs, and where a relative path starts: the user's own, not a project's
     secrets: Callable[[], Iterable[str]]  # which are not told
+    key: str = "notify"  # by which it is configured
 
 
 def completed_turn(state: State, conversation_id: str, turn_id: str, cwd: str, answer: str | None) -> CompletedTurn:
@@ -67,12 +80,12 @@ def argument_for(turn: CompletedTurn, hide: Callable[[str], str] = lambda text: 
     """
     most = MOST_CHARACTERS
     while True:
-        answer = None if turn.answer is None else _cut(hide(_cut(turn.answer, 2 * most)), most)
+        answer = None if turn.answer is None else cut_text(hide(cut_text(turn.answer, 2 * most)), most)
         told = _payload(turn, [], answer)
         inputs: deque[str] = deque()
         size = len(_encode(told))
         for text in reversed(turn.inputs):
-            cut = _cut(hide(_cut(text, 2 * most)), most)  # the first cut spares work, the second takes away its edges
+            cut = cut_text(hide(cut_text(text, 2 * most)), most)  # the first cut spares work, the second takes away its edges
             size += len(_encode(cut)) + 1
             if size > MOST_BYTES:
                 break
@@ -88,19 +101,19 @@ class Notifier:
     def __init__(self, env: Mapping[str, str], seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._env = {name: env[name] for name in VARIABLES if name in env}
-        self._waiting: deque[tuple[NotifyProgram, CompletedTurn]] = deque()
+        self._waiting: deque[tuple[NotifyProgram, Tells]] = deque()
         self._changed = threading.Condition()
         self._threads = 0
         self._starting = 0
         self._complained: set[str] = set()
 
-    def tell(self, program: NotifyProgram, turn: CompletedTurn) -> None:
+    def tell(self, program: NotifyProgram, news: Tells) -> None:
         """Returns at once, and never raises."""
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
-                self._complain(f"`notify` was not called for every turn: {AT_ONCE} calls of it are still running")
+                self._complain(f"`{program.key}` was not called every time: {AT_ONCE} calls of such programs are still running")
                 return
-            self._waiting.append((program, turn))
+            self._waiting.append((program, news))
             if self._threads == AT_ONCE:
                 return
             self._threads += 1
@@ -110,7 +123,7 @@ class Notifier:
             with self._changed:
                 self._threads -= 1
                 self._waiting.pop()
-                self._complain(f"`notify` was not called: {error}")
+                self._complain(f"`{program.key}` was not called: {error}")
 
     def close(self, seconds: float = START_SECONDS) -> None:
         """Wait until the programs are started, but not for their end."""
@@ -125,24 +138,24 @@ class Notifier:
                 if not self._waiting:
                     self._threads -= 1
                     return
-                program, turn = self._waiting.popleft()
+                program, news = self._waiting.popleft()
                 self._starting += 1
-            process = self._start(program, turn)
+            process = self._start(program, news)
             with self._changed:
                 self._starting -= 1
                 self._changed.notify_all()
             if process is not None:
-                self._wait(process)
+                self._wait(process, program.key)
 
-    def _start(self, program: NotifyProgram, turn: CompletedTurn) -> "subprocess.Popen[bytes] | None":
+    def _start(self, program: NotifyProgram, news: Tells) -> "subprocess.Popen[bytes] | None":
         name = program.command[0]
         try:
             found = find_program(name, program.folder, self._env.get("PATH", ""))
             if found is None:
-                self._complain(f"`notify` was not called: `{name}` is no program that can be run")
+                self._complain(f"`{program.key}` was not called: `{name}` is no program that can be run")
                 return None
             secrets = secret_pattern(program.secrets())
-            argument = argument_for(turn, lambda text: secrets.sub(REDACTED, text))
+            argument = news.argument(lambda text: secrets.sub(REDACTED, text))
             argv = (found, *program.command[1:])
             return subprocess.Popen(
                 [*map(os.fsencode, (*self._time_limit(program.folder), *argv)), argument],
@@ -155,9 +168,9 @@ class Notifier:
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            self._complain(f"`notify` was not called: `{name}`: {reason}")
+            self._complain(f"`{program.key}` was not called: `{name}`: {reason}")
         except Exception:  # a bug here must not keep the next turn from being told
-            logger.exception("bug in calling `notify`")
+            logger.exception("bug in calling `%s`", program.key)
         return None
 
     def _time_limit(self, folder: Path) -> tuple[str, ...]:
@@ -165,11 +178,11 @@ class Notifier:
         timeout = find_program("timeout", folder, self._env.get("PATH", ""))
         return () if timeout is None else (timeout, "-s", "KILL", f"{self._seconds + GRACE_SECONDS:.0f}")
 
-    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
+    def _wait(self, process: "subprocess.Popen[bytes]", key: str) -> None:
         try:
             process.wait(self._seconds)
         except subprocess.TimeoutExpired:
-            self._complain(f"`notify` was ended after {self._seconds:g} seconds")
+            self._complain(f"`{key}` was ended after {self._seconds:g} seconds")
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -206,7 +219,7 @@ def _text(message: Message) -> str:
     return "\n".join(part.text for part in message.content if not isinstance(part, InputImage))
 
 
-def _cut(text: str, most: int) -> str:
+def cut_text(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     half = most // 2

@@ -28,6 +28,7 @@ from understudy.tools.registry import Offer, find_tool, offered
 
 if TYPE_CHECKING:
     from understudy.engine.notifying import Notifier
+    from understudy.engine.question_news import QuestionTeller
     from understudy.models.prices import Price
     from understudy.tools.host import ToolSettings
 
@@ -45,6 +46,7 @@ class Setups:
         self._env = env
         self._http: HttpClient | None = None
         self._notifier: Notifier | None = None
+        self._question_teller: QuestionTeller | None = None
         self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
 
     def prepare(self, config: Config, private_tmp: Path, pins: Pins | None = None) -> TurnSetup:
@@ -69,14 +71,24 @@ class Setups:
 
     def _prepare(self, config: Config, preamble: tuple[Message, ...], http: HttpClient) -> TurnSetup:
         setup = _prepare(config, preamble, http, self._env)
-        if not config.notify:
+        questions = config.questions
+        if not (config.notify or questions.command or questions.url):
             return setup
         from understudy.engine.notifying import Notifier, NotifyProgram  # few users have such a program
 
-        self._notifier = self._notifier or Notifier(self._env)
+        notifier = self._notifier = self._notifier or Notifier(self._env)
         provider, credentials = _provider_of(config, self._env), Credentials(self._env, config.home)
-        program = NotifyProgram(config.notify, config.home, lambda: credentials.known_secrets(provider))
-        return msgspec.structs.replace(setup, notify=partial(self._notifier.tell, program))
+        known = partial(credentials.known_secrets, provider)
+        if config.notify:
+            notify = partial(notifier.tell, NotifyProgram(config.notify, config.home, known))
+            setup = msgspec.structs.replace(setup, notify=notify)
+        if questions.command or questions.url:
+            from understudy.engine.question_news import QuestionTeller
+
+            teller = self._question_teller = self._question_teller or QuestionTeller(notifier, http)
+            on_question = partial(teller.tell, questions, config.home, config.state_dir, known)
+            setup = msgspec.structs.replace(setup, on_question=on_question)
+        return setup
 
     def finish_notifying(self) -> None:
         """The process ends: programs that are to be told of a turn have started, or have had time to."""
@@ -84,7 +96,9 @@ class Setups:
             self._notifier.close()
 
     async def aclose(self) -> None:
-        """Every connection to a model ends."""
+        """Every connection ends."""
+        if self._question_teller is not None:
+            await self._question_teller.aclose()
         if self._http is not None:
             await self._http.aclose()
 

@@ -17,6 +17,7 @@ from understudy.tools.tool import Tool
 if TYPE_CHECKING:
     from understudy.engine.notifying import CompletedTurn
     from understudy.engine.other_servers import ConversationServers
+    from understudy.engine.question_news import OpenedQuestion
 
 
 class TurnSetup(msgspec.Struct, frozen=True):
@@ -35,4 +36,5 @@ class TurnSetup(msgspec.Struct, frozen=True):
     cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
     limits: ContextLimits = ContextLimits()
     notify: "Callable[[CompletedTurn], None] | None" = None  # tells the user's program of a completed turn
+    on_question: "Callable[[OpenedQuestion], None] | None" = None  # tells the user's program of a question
     servers: "ConversationServers | None" = None  # whose tools are offered too

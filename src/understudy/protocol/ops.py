@@ -41,6 +41,11 @@ class Decide(msgspec.Struct, frozen=True, tag="decide", omit_defaults=True):
     source: str  # "client", or the rule that answers for nobody
     turn: str = ""
     by: str = LOCAL_NAME
+    word: str = ""  # for the model, with a refusal
+    answer_id: str = ""  # by which whoever answered finds this answer in the log
+
+    def of_turn(self, turn: str) -> "Decide":
+        return msgspec.structs.replace(self, turn=turn)
 
 
 class Compact(msgspec.Struct, frozen=True, tag="compact", omit_defaults=True):

@@ -22,10 +22,13 @@ class Answer(msgspec.Struct, frozen=True):
 
     decision: Decision
     source: str
+    word: str = ""  # what a person has to say to a refusal
 
     def refusal(self, what: str) -> str:
         """The refusal as the model is told it."""
-        return f"{what} rejected by user" if self.source == "client" else f"{what} rejected: {self.source}"
+        if self.source != "client":
+            return f"{what} rejected: {self.source}"
+        return f"{what} rejected by user: {self.word}" if self.word else f"{what} rejected by user"
 
 
 class ToolSettings(msgspec.Struct, frozen=True):

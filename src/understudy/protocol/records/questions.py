@@ -65,3 +65,5 @@ class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decid
     effective: bool = True
     key: str | None = None  # what an approval for the session covers
     by: str = "local"  # the caller in whose name it was answered
+    word: str = ""  # what the model is told with a refusal
+    answer_id: str = ""  # which answer this is, where whoever gave it wants to know

@@ -1,0 +1,82 @@
+"""A question of any kind in words: all of it, why it is asked, and what a yes would lift."""
+
+from typing import Literal
+
+from understudy.policy.budget_words import amount, budget_question, budget_state
+from understudy.policy.mcp_tools import tool_message
+from understudy.policy.questions import CommandQuestion, PatchQuestion, command_message, patch_message
+from understudy.policy.visible import make_visible
+from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+
+Kind = Literal["command", "patch", "tool", "budget"]
+
+
+def kind_of(question: Question) -> Kind:
+    match question:
+        case CommandApprovalAsked():
+            return "command"
+        case PatchApprovalAsked():
+            return "patch"
+        case ToolApprovalAsked():
+            return "tool"
+        case BudgetAsked():
+            return "budget"
+
+
+def question_text(question: Question, cwd: str) -> str:
+    """What a person is asked, all of it."""
+    match question:
+        case CommandApprovalAsked():
+            return command_message(CommandQuestion.of(question))
+        case PatchApprovalAsked():
+            return patch_message(PatchQuestion.of(question, cwd))
+        case BudgetAsked():
+            return budget_question(question)
+        case ToolApprovalAsked():
+            return tool_message(question)
+
+
+def why_asked(question: Question) -> str:
+    """On one line. What the model says of it is marked as its own words."""
+    match question:
+        case CommandApprovalAsked(retries=True):
+            return "it has run in the sandbox and was refused something there"
+        case CommandApprovalAsked(note=str(note)) if note:
+            return f"a rule of yours asks: {_one_line(note)}"
+        case CommandApprovalAsked(typed_at=str()):
+            return "it is input for a command that runs"
+        case CommandApprovalAsked(reason=str(words)) if words.strip():
+            return f"the model asks to run it outside the sandbox and says, not checked: {_one_line(words)}"
+        case CommandApprovalAsked():
+            return "the approval policy asks before such a command"
+        case PatchApprovalAsked(reason=str(reason)) if reason:
+            return _one_line(reason)
+        case PatchApprovalAsked(protected=protected, outside=outside):
+            if protected:
+                return "it changes files that are protected"
+            return "it writes outside the project" if outside else "the approval policy asks before files are changed"
+        case ToolApprovalAsked():
+            return "the tool is not known to only read"
+        case BudgetAsked():
+            return budget_state(question)
+
+
+def what_yes_lifts(question: Question) -> str:
+    """On one line: what an approval allows beyond what is allowed already."""
+    match question:
+        case CommandApprovalAsked(typed_at=str(), full_access=full_access):
+            return f"it is typed once, at a command that runs {'outside' if full_access else 'in'} the sandbox"
+        case CommandApprovalAsked(full_access=True):
+            return "it runs once with all that your own account may do: this mode has no sandbox"
+        case CommandApprovalAsked():
+            return "it runs once outside the sandbox, with all that your own account may do"
+        case PatchApprovalAsked(changes=changes):
+            return f"these changes are written, once ({len(changes)} file{'s' if len(changes) != 1 else ''})"
+        case ToolApprovalAsked(contained=contained):
+            return f"the tool is called once; its server runs {'in' if contained else 'outside'} the sandbox"
+        case BudgetAsked(limit=limit, raised_to=raised_to):
+            return f"the limit is raised to {amount(limit, raised_to)}"
+
+
+def _one_line(text: str) -> str:
+    return make_visible(" ".join(text.split())[:500])
