@@ -43,6 +43,23 @@ def test_real_paths_of_many_are_those_of_each(
     assert walking.real_paths(asked) == [os.path.realpath(path) for path in asked]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the cell is only there")
+@given(tree=_tree, paths=st.lists(_path, min_size=1, max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_a_path_that_is_not_said_to_be_linked_has_no_link_on_its_way(
+    tree: list[tuple[str, str, str]], paths: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Or a link by which a masked path is named would not be held in its place."""
+    from understudy.sandbox.cell.protect import links_on
+
+    top = tmp_path_factory.mktemp("tree")
+    _grow(top, tree)
+    asked = [f"{top}/{path}" for path in paths] + [f"{top}//a/", f"{top}/./b"]
+    linked: set[str] = set()
+    walking.real_paths(asked, linked)
+    assert {path for path in asked if links_on(os.fsencode(path))} <= linked
+
+
 def _openers() -> list[Callable[[bytes | str], int]]:
     openers: list[Callable[[bytes | str], int]] = [walking.open_plain]
     if sys.platform == "linux":

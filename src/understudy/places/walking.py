@@ -85,24 +85,35 @@ def _refusal(path: "bytes | str", why: str) -> OSError:
     return OSError(_ESTALE, f"{os.fsencode(path).decode(errors='backslashreplace')} {why}")
 
 
-def real_paths(paths: "Iterable[str]") -> "list[str]":
-    """As `os.path.realpath`, for paths that have folders in common: each folder is looked at once (4 µs a path instead of 20)."""
+def real_paths(paths: "Iterable[str]", linked: "set[str] | None" = None) -> "list[str]":
+    """As `os.path.realpath`, for paths that have folders in common: each folder is looked at once (4 µs a path instead of 20).
+
+    Put into `linked`: those of the paths on whose way a link may be. On the way of the others there is none.
+    """
     known: dict[str, str] = {}
-    return [_real(path, known) if _is_plain(path) else os.path.realpath(path) for path in paths]
+    met: set[str] = set() if linked is None else linked
+    return [_real(path, known, met) if _is_plain(path) else _odd(path, met) for path in paths]
+
+
+def _odd(path: str, met: "set[str]") -> str:
+    met.add(path)
+    return os.path.realpath(path)
 
 
 def _is_plain(path: str) -> bool:
     return path.startswith("/") and not path.startswith("//") and path == os.path.normpath(path)
 
 
-def _real(path: str, known: "dict[str, str]") -> str:
+def _real(path: str, known: "dict[str, str]", met: "set[str]") -> str:
     if path not in known:
         folder, _, name = path.rpartition("/")
-        real = f"{_real(folder, known).rstrip('/') if folder else ''}/{name}"
+        real = f"{_real(folder, known, met).rstrip('/') if folder else ''}/{name}"
         try:
             is_link = os.lstat(real).st_mode & _KIND == _LINK
         except OSError:
             is_link = False
+        if is_link or folder in met:
+            met.add(path)
         known[path] = os.path.realpath(real) if is_link else real
     return known[path]
 

@@ -131,9 +131,10 @@ def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes]) -> None:
     for folder in ways:
         if beneath_any(folder, hidden):
             continue
+        prefix = folder.rstrip(b"/") + b"/"
         try:
-            names = os.listdir(folder)
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries if prefix + entry.name not in kept and not entry.is_symlink()]
         except OSError:
             continue
-        prefix = folder.rstrip(b"/") + b"/"
-        rules.allow_reading(folder, [name for name in names if prefix + name not in kept])
+        rules.allow_reading(folder, names)

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Callable
 
 from understudy.places import walking
 
@@ -97,9 +98,16 @@ _capset = _Call("capset", _POINTER, _POINTER)
 _seccomp = _Call("seccomp", _UINT, _UINT, _POINTER)
 _prctl = _Call("prctl", _INT, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 _bare_prctl = _libc["prctl"]  # without conversions, for a long row of calls
+_bare_syscall = _libc["syscall"]
 landlock_create_ruleset = _Call("landlock_create_ruleset", _POINTER, _SIZE, _UINT)
 landlock_add_rule = _Call("landlock_add_rule", _INT, _INT, _POINTER, _UINT)
 landlock_restrict_self = _Call("landlock_restrict_self", _INT, _UINT)
+
+
+def bare_landlock_add_rule(ruleset: int, kind: int, rule: int) -> "Callable[[], int]":
+    """Adds the rule at that address each time it is called (1 µs instead of 2); negative where it could not be added."""
+    number, address = NUMBERS["landlock_add_rule"], ctypes.c_void_p(rule)
+    return lambda: _bare_syscall(number, ruleset, kind, address, 0)
 
 
 def clone(flags: int) -> tuple[int, int]:

@@ -90,7 +90,7 @@ class Ruleset:
         """Grant reading of these names in `folder`, and of what is beneath; for links this means nothing. There may be hundreds."""
         rights = self._handled & (READ_FILE | EXECUTE)
         rule = _PathBeneath(rights, -1)
-        address = ctypes.addressof(rule)
+        add = kernel.bare_landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule))
         parent = os.open(folder, os.O_PATH | os.O_CLOEXEC)
         for name in names:
             try:
@@ -98,7 +98,8 @@ class Ruleset:
             except OSError:
                 continue
             rule.parent = found
-            kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, address, 0)
+            if add() < 0:
+                kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)  # raises, with the reason
             os.close(found)
         os.close(parent)
 

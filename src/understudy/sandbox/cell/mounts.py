@@ -74,7 +74,8 @@ class View:
     def build(self) -> None:
         plan, machine = self._plan, self._machine
         named = plan.masked
-        plan.masked = sorted({os.fsencode(path) for path in real_paths(map(os.fsdecode, named))}, key=len)
+        linked: set[str] = set()
+        plan.masked = sorted({os.fsencode(path) for path in real_paths(map(os.fsdecode, named), linked)}, key=len)
         opened = open_pins(plan)
         present = [path for path in plan.roots if path in opened]
         self.roots = outermost(present)
@@ -102,7 +103,8 @@ class View:
         protector.protect(plan.protected, present)
         protector.keep(plan.kept, present)
         for path in named:
-            protector.pin_links(path)
+            if os.fsdecode(path) in linked:
+                protector.pin_links(path)
         for path in plan.masked:
             if not protector.hide(path):
                 self._blank(path)

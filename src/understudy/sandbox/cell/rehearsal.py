@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Callable
 
+from understudy.places.walking import real_paths
+
 from . import confine, kernel, landlock, placeholder, supervise
 from .guards import Guards
 from .inside import Surroundings, is_missing, receive
@@ -32,6 +34,7 @@ def rehearse(around: Surroundings, is_time: Callable[[], bool]) -> None:
 
 def _view(around: Surroundings, plan: Plan) -> None:
     View(plan, around.machine, outer_root=False)
+    real_paths([os.fsdecode(_NO_FOLDER)], set())
 
 
 def _fail(around: Surroundings, plan: Plan) -> None:
