@@ -67,6 +67,8 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
         if signals.first is not None:
             viewer.interrupt()
         await viewer.send(task.message(), overrides, terms)
+        handle.kept()  # the first line waits for the disk: nothing is held back to share a commit
+        await asyncio.sleep(0)  # handed over, and committed while we go on
         _hide_memory()
         code = await viewer.exit_code
     if code == 0 and request.last_message is not None:

@@ -36,14 +36,13 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
-from understudy.servers.exec_failures import failure_text
 from understudy.servers.exec_lines import to_line
 
 INTERRUPTED = "interrupted"
 NO_EXIT_CODE = -1  # of a command that was refused, or whose end nobody has seen
 MOST_GATHERED = 64 * 1024  # bytes of a command's output that are kept in the order in which they came
 
-_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_PATCHED = r"(?m)^\*\*\* (Add|Update|Delete) File: (.+?)\s*$"
 _KINDS = {"Add": "add", "Update": "update", "Delete": "delete"}
 
 Json = dict[str, Any]
@@ -273,7 +272,7 @@ class ExecEvents:
         except (msgspec.MsgspecError, RecursionError):
             return []
         patch = next((text for text in given.values() if isinstance(text, str)), "") if isinstance(given, dict) else ""  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        return [{"path": self._absolute(path), "kind": _KINDS[word]} for word, path in _PATCHED.findall(patch)]
+        return [{"path": self._absolute(path), "kind": _KINDS[word]} for word, path in re.findall(_PATCHED, patch)]
 
     def _absolute(self, path: str) -> str:
         return os.path.normpath(os.path.join(self._cwd, path))
@@ -315,6 +314,8 @@ class ExecEvents:
         for item in self._tool_calls.values():
             told = {**item, "error": {"message": INTERRUPTED}, "status": "failed"}
             lines.append(to_line({"type": "item.completed", "item": told}))
+        from understudy.servers.exec_failures import failure_text
+
         message = failure_text(ended.message or "the turn failed")
         if ended.reason == "failed":
             lines.append(to_line({"type": "error", "message": message}))

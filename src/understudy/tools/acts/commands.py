@@ -60,7 +60,7 @@ async def run_command(host: ToolHost, call_id: str, request: CommandRequest, mak
         return await _nothing_to_run(call_id, cwd, host)
     match recognise(request.argv, cwd):
         case PatchInvocation(body=body, base=base):
-            return await apply_patch(host, call_id, body, base)
+            return await apply_patch(host, call_id, body, base, places_hold=True)
         case PatchMistake(reason=reason):
             return ToolOutput(f"error: {reason}", success=False)
         case None:

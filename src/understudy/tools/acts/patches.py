@@ -29,7 +29,10 @@ MAY_NOT_CHANGE = (
 LARGE_PATCH = 256 * 1024  # beyond this the event loop is not made to wait for it
 
 
-async def apply_patch(host: ToolHost, call_id: str, body: str, base: str) -> ToolOutput:
+async def apply_patch(host: ToolHost, call_id: str, body: str, base: str, *, places_hold: bool = False) -> ToolOutput:
+    """`places_hold`: the caller has just seen that what stands at the pinned places is what was pinned."""
+    if not places_hold and (complaint := host.settings.places.complaint()) is not None:
+        return ToolOutput(f"error: {complaint}", success=False)
     large = len(body) > LARGE_PATCH
     return await _change(host, call_id, large, lambda: plan_patch(body, base, host.settings.places))
 
@@ -37,12 +40,12 @@ async def apply_patch(host: ToolHost, call_id: str, body: str, base: str) -> Too
 async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -> ToolOutput:
     """A patch in all but its form: judged, asked about, recorded and shown as one."""
     settings = host.settings
+    if (complaint := settings.places.complaint()) is not None:
+        return ToolOutput(f"error: {complaint}", success=False)
     return await _change(host, call_id, True, lambda: plan_replacement(operation, settings.cwd, settings.places))
 
 
 async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[], PatchPlan]) -> ToolOutput:
-    if (complaint := host.settings.places.complaint()) is not None:
-        return ToolOutput(f"error: {complaint}", success=False)
     try:
         plan = await _off_loop(large, planned)
     except Masked as error:
