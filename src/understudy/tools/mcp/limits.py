@@ -4,6 +4,7 @@ MOST_LINE = 16 << 20  # bytes of one message
 MOST_JUNK = 64 << 20  # bytes that are no message, between two that are
 MOST_UNREAD = 32 << 20  # bytes of messages that wait to be handled
 MOST_UNSENT = 1_000  # messages to a server that does not read
+MOST_UNANSWERED = 1_000  # requests of a server whose answers it does not read
 MOST_PAGES = 50  # of a list
 MOST_TOOLS = 512  # of one server
 MOST_LISTED = 4_096  # things on a page that are looked at, tools or not

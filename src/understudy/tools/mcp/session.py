@@ -17,6 +17,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from understudy import __version__
+from understudy.tools.mcp.guarding import Guard
 
 PROTOCOL_VERSION = "2025-11-25"
 VERSIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
@@ -55,6 +56,7 @@ class Session:
         self._roots = roots
         self._heard = heard
         self._dispatcher: JSONRPCDispatcher[TransportContext] | None = None
+        self._guard: Guard | None = None
         self._headers: dict[str, str] = {}
         self._up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep(), name="another MCP server")
@@ -139,7 +141,8 @@ class Session:
             raise Refused(f"Mcp error: {error.code}: {text[:_LONGEST_TEXT]}") from None
 
     def why_over(self) -> str:
-        return self._way.why_ended()[:_LONGEST_TEXT]
+        problem = None if self._guard is None else self._guard.problem
+        return problem or self._way.why_ended()[:_LONGEST_TEXT]
 
     async def close(self) -> None:
         for call in tuple(self._calls):
@@ -152,7 +155,8 @@ class Session:
     async def _keep(self) -> None:
         try:
             async with cast("AbstractAsyncContextManager[Any]", self._way.streams()) as (read, write):
-                dispatcher = self._dispatcher = JSONRPCDispatcher(read, write)
+                guard = self._guard = Guard(read, write)
+                dispatcher = self._dispatcher = JSONRPCDispatcher(guard.read, guard.write)
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(dispatcher.run, self._on_request, self._on_notify)
                     if not self._up.done():

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult
@@ -21,7 +21,6 @@ from understudy.tools.host import RunsCommands
 from understudy.tools.mcp.limits import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT
 
 _STDERR_KEPT = 2048
-_MOST_BITS = 1_000  # of a number
 _GRACE_SECONDS = 0.5  # to end by itself once its input is closed
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -44,7 +43,7 @@ class Program:
     async def streams(self) -> AsyncGenerator[Streams]:
         """However this is left, the process has ended and all that it started with it."""
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
-        write, outgoing = anyio.create_memory_object_stream[SessionMessage](math.inf)
+        write, outgoing = anyio.create_memory_object_stream[SessionMessage](MOST_UNSENT)  # who sends more waits
         theirs, ours = os.pipe()
         os.set_blocking(ours, False)
         self._incoming = incoming
@@ -100,7 +99,7 @@ class Program:
         if len(text) > MOST_LINE:
             raise _Flood(f"it sent a message of more than {MOST_LINE >> 20} MiB")
         message = _read_message(bytes(text))
-        if message is None or _is_endless(message):
+        if message is None:
             return
         self._junk = 0
         waiting = self._incoming.statistics().current_buffer_used
@@ -117,8 +116,6 @@ class Program:
                 try:
                     data = data[os.write(pipe, data) :]
                 except BlockingIOError:
-                    if outgoing.statistics().current_buffer_used > MOST_UNSENT:
-                        return  # it reads nothing: each call ends by its own time limit
                     await _until_writable(pipe)
                 except OSError:
                     return  # it is gone, which is told from the other end
@@ -152,13 +149,6 @@ def _read_message(text: bytes) -> JSONRPCMessage | None:
     if answer.method is not None:
         return None
     return JSONRPCError(jsonrpc="2.0", id=answer.id, error=ErrorData(code=PARSE_ERROR, message="its answer cannot be read"))
-
-
-def _is_endless(message: JSONRPCMessage) -> bool:
-    """Progress beyond what a float holds, over which the SDK would end the session."""
-    if not isinstance(message, JSONRPCNotification) or message.method != "notifications/progress":
-        return False
-    return any(isinstance(value, int) and value.bit_length() > _MOST_BITS for value in (message.params or {}).values())
 
 
 def _mended(text: bytes) -> bytes:
