@@ -138,6 +138,7 @@ TOUCH_FILES = {
     "acts/files.py": "reads what `places` has opened",
     "acts/look_worker.py": "reads what `places` has opened, in a process of its own",
     "acts/looking.py": "finds the conversation's own temporary folder, and starts that process",
+    "acts/ripgrep.py": "hands files that `places` has opened to ripgrep, which is looked for outside the project",
     "acts/run_targets.py": "looks which folders are there, to find what a command may run",
     "acts/dependencies.py": "fingerprints what a command depends on, for the question",
     "acts/commands.py": "makes the conversation's own temporary folder",

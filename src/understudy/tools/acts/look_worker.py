@@ -5,12 +5,14 @@ server goes on meanwhile. It is started with an empty environment, and judges ev
 """
 
 import json
+import os
 import resource
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from understudy.places.masks import Masks
@@ -19,6 +21,8 @@ from understudy.places.reading import Limits, NotForModels, open_for_model
 from understudy.places.tree import MOST_DEPTH, Tree
 from understudy.places.unreadable import Unreadable
 from understudy.tools.acts.matching_lines import FileText, line_matcher, shown_line
+from understudy.tools.acts.needed_words import needed_words
+from understudy.tools.acts.ripgrep import files_with
 
 T = TypeVar("T")
 
@@ -28,6 +32,7 @@ MOST_SLOW = 2  # files in which a pattern may take longer than that
 MEMORY = 2 * 1024 * 1024 * 1024
 MOST_FILE_BYTES = 32 * 1024 * 1024
 MOST_LISTED = 200_000
+BATCH = 256  # files that are open at once
 
 
 def main() -> None:
@@ -119,18 +124,7 @@ class _Look:
             descriptor = open_for_model(self._job["path"], self._limits, base=base)
         except NotForModels:
             tree = self._tree()
-            for found in tree.walk(self._job["path"], base):
-                if found.is_folder or not self._glob.fits(found.path):
-                    continue
-                descriptor = tree.open_file(found)
-                if descriptor < 0:
-                    continue
-                with open(descriptor, "rb", buffering=0) as file:
-                    text = FileText.read(file, MOST_FILE_BYTES)
-                    if text is not None:
-                        yield found.path, text, partial(tree.may_show, descriptor)
-                if self._late():
-                    return
+            yield from self._texts_below(tree)
             if tree.cut:
                 self.notes.append("there are more files than were looked at: narrow `path`")
         else:
@@ -140,6 +134,33 @@ class _Look:
                 self.notes.append("it is a binary file, which is not searched")
             else:
                 yield "", text, lambda: True
+
+    def _texts_below(self, tree: Tree) -> Iterator[tuple[str, FileText, Callable[[], bool]]]:
+        """A few files at a time, so that ripgrep can leave out those without a match."""
+        program, words = self._job["ripgrep"], needed_words(self._job["pattern"]) if self._job["ripgrep"] else ()
+        most = BATCH if words else 1
+        batch: list[tuple[str, int]] = []
+        try:
+            for found in chain(tree.walk(self._job["path"], self._job["base"]), (None,)):
+                if found is not None and not found.is_folder and self._glob.fits(found.path):
+                    descriptor = tree.open_file(found)
+                    if descriptor >= 0:
+                        batch.append((found.path, descriptor))
+                if len(batch) < most and found is not None:
+                    continue
+                files = [descriptor for _, descriptor in batch]
+                wanted = files_with(program, words, files, MOST_FILE_BYTES, self._deadline) if words else frozenset(files)
+                while batch:
+                    path, descriptor = batch.pop(0)
+                    with open(descriptor, "rb", buffering=0) as file:
+                        text = FileText.read(file, MOST_FILE_BYTES) if descriptor in wanted else None
+                        if text is not None:
+                            yield path, text, partial(tree.may_show, descriptor)
+                    if self._late():
+                        return
+        finally:
+            for _, descriptor in batch:
+                os.close(descriptor)
 
     # -- list
 

@@ -10,6 +10,7 @@ from understudy.errors import ToolError
 from understudy.places.unreadable import KERNEL
 from understudy.protocol.encodable import visible
 from understudy.sandbox.worker_process import run_worker
+from understudy.tools.acts.ripgrep import find_ripgrep
 from understudy.tools.acts.showing import shown
 from understudy.tools.host import ToolHost
 from understudy.tools.output import file_bytes
@@ -65,7 +66,8 @@ def judge_reading(host: ToolHost, spot: Spot, written: str) -> None:
 async def search(host: ToolHost, call_id: str, request: SearchRequest) -> ToolOutput:
     """Raises `ToolError` with the reason, as the model is told it."""
     most = min(max(request.max_results or DEFAULT_RESULTS, 1), MOST_RESULTS)
-    more = {"do": "search", "pattern": request.pattern, "max_results": most, "depth": 0}
+    ripgrep = find_ripgrep(os.environ.get("PATH"), host.settings.roots)
+    more = {"do": "search", "pattern": request.pattern, "max_results": most, "depth": 0, "ripgrep": ripgrep}
     return await shown(host, call_id, "search", request, _look(host, request.path or ".", request.glob, more))
 
 
