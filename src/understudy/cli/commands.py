@@ -63,6 +63,11 @@ def _carry_out(words: list[str]) -> int:
     parser = build_parser()
     parser.refuse_misspelt_options(ours)
     options = parser.parse_args(ours)
+    if not words:
+        from understudy.cli.offering import at_terminal, offer_chat
+
+        if at_terminal():
+            return offer_chat(lambda: _carry_out(["chat"]))
     if options.act is None:
         options.help_of.print_help(sys.stderr)
         return 2

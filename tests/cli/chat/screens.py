@@ -1,5 +1,6 @@
 """The real program in a real terminal, whose screen can be read. Every wait is for something to appear on it, and has a bound."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
 import pyte
@@ -25,16 +26,25 @@ class Terminal:
     """A program that runs in a terminal of its own."""
 
     def __init__(
-        self, program: Program, *words: str, columns: int = 100, lines: int = 40, env: Mapping[str, str] | None = None
+        self,
+        program: Program,
+        *words: str,
+        columns: int = 100,
+        lines: int = 40,
+        env: Mapping[str, str] | None = None,
+        encoding: str = "utf-8",
+        command: Sequence[str] = (sys.executable, "-m", "understudy"),
     ) -> None:
         self._screen = pyte.HistoryScreen(columns, lines, history=20_000, ratio=0.001)
-        self._stream = pyte.ByteStream(self._screen)
+        self._stream = pyte.Stream(self._screen)
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._master, theirs = pty.openpty()
         self._set_size(theirs, columns, lines)
+        self._hung_up = False
         self.raw = b""  # all that was written to the terminal
         environment = program.environment({"TERM": "xterm-256color", "LANG": "C.UTF-8", **(env or {})})
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "understudy", *words],
+            [*command, *words],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -51,7 +61,17 @@ class Terminal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.process.kill()
         self.process.wait()
+        if not self._hung_up:
+            os.close(self._master)
+
+    def hang_up(self) -> None:
+        """As when the window is closed, or the line breaks."""
+        self._hung_up = True
         os.close(self._master)
+
+    def settings(self) -> list[object]:
+        """Of the terminal: echo, lines, signals."""
+        return termios.tcgetattr(self._master)
 
     # -- typing
 
@@ -125,7 +145,7 @@ class Terminal:
         except OSError:  # Linux says so when the other side is gone
             data = b""
         self.raw += data
-        self._stream.feed(data)
+        self._stream.feed(self._decoder.decode(data))
         return bool(data)
 
 
