@@ -86,6 +86,7 @@ class Shot(NamedTuple):
     lines: int = 30
     typed: Sequence[tuple[str, str]] = ()
     until: str | None = None
+    drawn: bool = False  # the program draws its screen: texts are looked for there, and not in what it writes
 
 
 def photograph(stage: Stage, shot: Shot) -> pyte.Screen:
@@ -118,10 +119,11 @@ def photograph(stage: Stage, shot: Shot) -> pyte.Screen:
             text = stage.anonymous(chunk.decode(errors="replace"))
             stream.feed(text)
             seen += text
-            if typed and typed[0][0] in seen:
+            shown = seen if not shot.drawn else "\n".join(screen.display)
+            if typed and typed[0][0] in shown:
                 os.write(ours, typed.pop(0)[1].encode())
                 seen = ""
-            elif not typed and shot.until is not None and shot.until in seen:
+            elif not typed and shot.until is not None and shot.until in shown:
                 return screen
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -267,11 +269,68 @@ def exec_(stage: Stage) -> Shot:
     return Shot(words, columns=90, lines=70)
 
 
+TEST = {"call": "shell", "arguments": {"command": ["python3", "check.py"]}}
+USAGE = {"usage": {"input": 12100, "cached": 9800, "output": 460}}
+READY, ENTER = "  scripted ·", "\r"
+
+
+def _chat(stage: Stage, *answers: Any, **settings: str) -> None:
+    (stage.project / "stats.py").write_text(BUG)
+    (stage.project / "check.py").write_text(CHECK)
+    stage.script(*answers, **settings)
+
+
+def chat(stage: Stage) -> Shot:
+    """At work: an answer with markdown, a folded output, a plan, and a command that runs."""
+    text = "The check compares `mean([2, 4])` with 3.\n\n- **stats.py** divides by `len(numbers) + 1`\n- nothing else is used\n"
+    plan = [
+        {"step": "See how it fails", "status": "completed"},
+        {"step": "Mend it", "status": "in_progress"},
+        {"step": "Run all tests", "status": "pending"},
+    ]
+    tests = "for n in 1 2 3 4; do echo test_mean_$n PASSED; done; sleep 50"
+    _chat(
+        stage,
+        [{"call": "shell", "arguments": {"command": ["bash", "-lc", "python3 check.py"]}}, USAGE],
+        [{"say": text}, {"call": "update_plan", "arguments": {"plan": plan}}, USAGE],
+        [{"call": "shell", "arguments": {"command": ["bash", "-lc", tests]}}, USAGE],
+    )
+    typed = [(READY, "python3 check.py fails. Mend it." + ENTER), ("PASSED", "keep it small")]
+    return Shot(["chat"], columns=90, lines=45, typed=typed, until="working 3 s", drawn=True)
+
+
+def chat_question(stage: Stage) -> Shot:
+    reason = {"with_escalated_permissions": True, "justification": "The tests pass; you asked me to publish."}
+    push = {"call": "shell", "arguments": {"command": ["git", "push", "origin", "main"], **reason}}
+    _chat(stage, [{"say": "The tests pass. I publish the change now."}, push, USAGE])
+    return Shot(["chat"], columns=90, lines=30, typed=[(READY, "Publish it." + ENTER)], until="[y]", drawn=True)
+
+
+def chat_diff(stage: Stage) -> Shot:
+    _chat(
+        stage,
+        [{"say": "One is added to the count. This takes it away:"}, {"call": "apply_patch", "arguments": {"input": MEND}}, USAGE],
+        [TEST, USAGE],
+        [{"say": "`mean` divided by one too many. It is mended, and **check.py** passes."}, USAGE],
+    )
+    typed = [(READY, "Mend stats.py" + ENTER), ("changed, /diff", "/diff" + ENTER)]
+    return Shot(["chat"], columns=90, lines=45, typed=typed, until="changed by turn", drawn=True)
+
+
+def chat_narrow(stage: Stage) -> Shot:
+    shot = chat_question(stage)
+    return shot._replace(columns=40, lines=40)
+
+
 SCENES: dict[str, Callable[[Stage], Shot]] = {
     "demo": demo,
     "resume": resume,
     "doctor": doctor,
     "exec": exec_,
+    "chat": chat,
+    "chat-question": chat_question,
+    "chat-diff": chat_diff,
+    "chat-narrow": chat_narrow,
     "conversations": conversations,
     "conversations-narrow": conversations_narrow,
 }

@@ -138,7 +138,7 @@ def test_a_patch_is_shown_whole_before_it_is_asked_about_and_once(program: Progr
         assert terminal.text.count("± update old.txt") == 1
         assert "└ applied" in terminal.text
         terminal.type("/diff" + ENTER)
-        terminal.wait("± changed by turn")
+        terminal.wait("changed by turn")
     assert (program.cwd / "old.txt").read_text() == "two\u202e\n"
 
 

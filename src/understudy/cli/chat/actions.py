@@ -18,7 +18,7 @@ from understudy.cli.listing import ago, unique_length
 from understudy.cli.parsing import nearest
 from understudy.cli.record_teller import RecordTeller
 from understudy.cli.spending import cost_text, spent_line, tokens_text
-from understudy.cli.terminal import clean_lines, one_line, shorten
+from understudy.cli.terminal import one_line, shorten
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
@@ -92,8 +92,8 @@ class Actions:
         for seq in wanted:
             for entry in await self._chat.handle.read(seq - 1, 1):
                 if isinstance(entry.record, DiffChanged):
-                    teller.aside(f"± changed by turn {entry.turn}")
-                    teller.diff(clean_lines(entry.record.unified_diff), "")
+                    teller.aside(f"changed by turn {entry.turn}:")
+                    teller.turn_diff(entry.record.unified_diff)
 
     async def _show(self, called: Called) -> None:
         folds = self._chat.showing.folds

@@ -17,7 +17,7 @@ def menu(question: Question, width: int) -> list[tuple[str, str]]:
         case PatchApprovalAsked():
             rows = [("y", "yes, apply it"), ("n", "no, and say why"), ("q", "abort the turn")]
         case CommandApprovalAsked(key=key) | ToolApprovalAsked(key=key):
-            again = [("s", "yes, and the same again in this conversation")] if key is not None else []
+            again = [("s", "yes, for the session")] if key is not None else []
             rows = [("y", "yes, once"), *again, ("n", "no, and say why"), ("q", "abort the turn")]
     if width < sum(len(about) + 6 for _, about in rows):
         rows = [(key, _SHORT[key]) for key, _ in rows]

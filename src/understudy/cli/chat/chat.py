@@ -44,6 +44,10 @@ class Chat:
         return self._showing
 
     @property
+    def attached(self) -> bool:
+        return self._showing is not None
+
+    @property
     def handle(self) -> Handle:
         return self.showing.handle
 

@@ -1,6 +1,7 @@
 """`understudy chat`: an interactive session in the terminal. Here: what it is given, which terminal there is, and its end."""
 
 import asyncio
+import logging
 import os
 import signal
 import termios
@@ -50,10 +51,12 @@ def run(options: Namespace) -> int:
     budget = read_budget(Request(budget=options.budget))
     dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
     if not dumb:
-        from importlib.util import find_spec
+        from importlib import import_module
 
-        if find_spec("prompt_toolkit") is None:
-            raise BadRequest(NO_LIBRARY)
+        try:
+            import_module("prompt_toolkit")
+        except ImportError:
+            raise BadRequest(NO_LIBRARY) from None
     from understudy.servers.process import new_loop
 
     with nullcontext() if dumb else typed_ahead(0), asyncio.Runner(loop_factory=new_loop) as runner:
@@ -77,6 +80,7 @@ def typed_ahead(descriptor: int) -> Generator[None]:
 
 async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None, *, dumb: bool) -> int:
     from understudy.cli.chat.chat import Chat
+    from understudy.cli.chat.notices import ToldInChat
     from understudy.engine.engine import Engine
 
     engine = Engine(given_by="`-c`")
@@ -86,6 +90,7 @@ async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None,
         face = await _open_terminal(engine, handle, dumb=dumb)
         chat = Chat(engine, face, overrides, budget)
         chat.images += images
+        logging.getLogger().addHandler(ToldInChat(chat))
         signals = _listen_for_signals(chat, face)
         try:
             return await _talk(options, chat, face, handle, signals)

@@ -17,6 +17,8 @@ from understudy.cli.terminal import TerminalConsole
 class PlainTerminal:
     """Implements `showing.Face`."""
 
+    has_live_part = False
+
     def __init__(self) -> None:
         self._console = TerminalConsole(highlight=False, markup=False, emoji=False, theme=THEME)
         self._line = ""

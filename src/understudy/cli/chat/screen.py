@@ -48,6 +48,8 @@ STYLE = Style.from_dict(
 class Screen:
     """Implements `showing.Face`."""
 
+    has_live_part = True
+
     def __init__(self, history: History) -> None:
         self._history = history
         self._spell = spelling()

@@ -37,6 +37,11 @@ class Face(Protocol):
     """The terminal, however capable it is."""
 
     @property
+    def has_live_part(self) -> bool:
+        """Whether something can be shown that is drawn again as it changes."""
+        ...
+
+    @property
     def console(self) -> TerminalConsole:
         """What is printed there stays in the terminal's history."""
         ...
@@ -69,7 +74,7 @@ class Showing:
     ) -> None:
         self.handle = handle
         self.folds = Folds()
-        self.teller = ChatTeller(face.console, self.folds, cwd=handle.facts.cwd)
+        self.teller = ChatTeller(face.console, self.folds, cwd=handle.facts.cwd, has_live_part=face.has_live_part)
         self.questions: dict[str, OpenQuestion] = {}
         self.turn: str | None = None  # that is under way, as far as it was shown
         self.turn_began = time.time()

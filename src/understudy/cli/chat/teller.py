@@ -34,6 +34,7 @@ class UnderWay:
         self.title = title
         self.outside = outside
         self.session: int | None = None
+        self.printed = False
         self.began = time.monotonic()
         self.last_lines: deque[str] = deque(maxlen=LIVE_LINES)
         self._streams: dict[str, CleanLines] = {}
@@ -47,8 +48,11 @@ class UnderWay:
 class ChatTeller(Teller):
     """`seq` is the record that is being told; `call_id` the call it belongs to, if any."""
 
-    def __init__(self, console: Console, folds: Folds, *, cwd: str) -> None:
+    def __init__(self, console: Console, folds: Folds, *, cwd: str, has_live_part: bool = True) -> None:
+        """`has_live_part`: what is under way can be seen there, and is printed when it is over; else its beginning is printed."""
         super().__init__(console, cwd=cwd)
+        self._has_live_part = has_live_part
+        self._begun = True  # a header was printed before it
         self.under_way: dict[str, UnderWay] = {}
         self.seq = 0
         self.call_id = ""
@@ -128,7 +132,7 @@ class ChatTeller(Teller):
 
     def command(self, call_id: str, argv: Sequence[str], *, contained: bool | None = None) -> None:
         title = make_visible(quote_command(argv))
-        self.under_way[call_id] = UnderWay("$ ", title, outside=contained is False)
+        self._begin(call_id, UnderWay("$ ", title, outside=contained is False))
 
     def output(self, call_id: str, stream: str, chunk: bytes) -> None:
         if call_id in self.under_way:
@@ -136,7 +140,8 @@ class ChatTeller(Teller):
 
     def command_ended(self, call_id: str, stdout: str, stderr: str, exit_code: int, seconds: float, *, note: str = "") -> None:
         known = self.under_way.pop(call_id, None) or UnderWay("$ ", "a command")
-        self._head(known)
+        if not known.printed:
+            self._head(known)
         parts = [part.rstrip("\n") for part in (stdout, stderr) if part.strip()]
         lines = [Text(line) for part in parts for line in clean_lines(part)]
         self._folded(lines, known.title)
@@ -144,15 +149,21 @@ class ChatTeller(Teller):
         self.console.print(Text(f"  └ exit {exit_code}, {seconds:.2f} s" + (f", {note}" if note else ""), style))
 
     def tool(self, name: str, arguments: str) -> None:
-        self.under_way[self.call_id] = UnderWay("⚙ ", one_line(f"{name} {arguments}"))
+        self._begin(self.call_id, UnderWay("⚙ ", one_line(f"{name} {arguments}")))
 
     def told(self, text: str, success: bool) -> None:
         known = self.under_way.pop(self.call_id, None)
-        if known is not None:
+        if known is not None and not known.printed:
             self._head(known)
         self._folded([Text(line) for line in clean_lines(text)], known.title if known else "")
         if not success:
             self.console.print(Text("  └ failed", "red"))
+
+    def _begin(self, call_id: str, known: UnderWay) -> None:
+        self.under_way[call_id] = known
+        if not self._has_live_part:
+            known.printed = True
+            self._head(known)
 
     def _head(self, known: UnderWay) -> None:
         """Of a command or call, cut where it is very long: a question about it has shown all of it."""
@@ -200,6 +211,14 @@ class ChatTeller(Teller):
             number = self._folds.add(self.seq, title).number
             self.console.print(Text(f"  … {count(len(lines) - len(shown), 'more line')} · /show {number}", "dim"))
 
+    def turn_diff(self, unified_diff: str) -> None:
+        """What a turn changed, file by file."""
+        for path, lines in split_diff(unified_diff):
+            added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+            title = f"{self._shown(path)} (+{added} -{removed})"
+            self._block("± ", "bold yellow", title)
+            self.diff(lines, title)
+
     def close(self) -> None:
         self._end_answer()
         self._thought = ""
@@ -223,6 +242,21 @@ class ChatTeller(Teller):
             rows.append(_under_way_row(known, width))
             rows += [Text(f"  │ {shorten(line, width - 4)}", "dim") for line in known.last_lines if known.session is None]
         return rows[-most:] if len(rows) > most else rows
+
+
+def split_diff(unified_diff: str) -> list[tuple[str, list[str]]]:
+    """The files with their hunks. What git says about them besides is left out, except where there is nothing else."""
+    files: list[tuple[str, list[str]]] = []
+    in_hunk = False
+    for line in clean_lines(unified_diff):
+        if line.startswith("diff --git "):
+            _, _, last = line.partition(" b/")
+            files.append((last, []))
+            in_hunk = False
+        elif files and (in_hunk or line.startswith("@@")):
+            in_hunk = True
+            files[-1][1].append(line)
+    return files
 
 
 def _exact_lines(change: FileChange) -> list[str]:
