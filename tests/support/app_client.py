@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,31 +26,18 @@ class RpcFailed(Exception):
         self.message: str = error["message"]
 
 
-class AppClient:
-    """The server as a child process. `initialize` has been answered by the time the block begins, unless that is not wanted."""
+class LineClient:
+    """A program that speaks JSON-RPC line by line, as a child process."""
 
-    def __init__(
-        self,
-        home: Path,
-        cwd: Path,
-        *,
-        arguments: tuple[str, ...] = (),
-        env: Mapping[str, str] | None = None,
-        greets: bool = True,
-        capabilities: Json | None = None,
-    ) -> None:
+    def __init__(self, command: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> None:
         self._watched = Watched()
-        self._greets = greets
-        self._capabilities = capabilities
         self._next_id = 1
-        self._seen = 0
         self.messages: list[Json] = []  # all that the server has said, in order
-        self.hello: Json = {}
         self.exit_code: int | None = None
         self._child = Child(
-            [sys.executable, "-m", "understudy", "app-server", *arguments],
+            [str(word) for word in command],
             cwd=cwd,
-            env=CodexHome(home).environment(dict(env or {})),
+            env=env,
             seconds=self._watched.seconds,
             on_line=self._take,
             on_end=lambda reason: self._watched.fail(ServerDied(reason)),
@@ -58,12 +45,6 @@ class AppClient:
 
     async def __aenter__(self) -> Self:
         await self._child.start()
-        if self._greets:
-            params: Json = {"clientInfo": INFO}
-            if self._capabilities is not None:
-                params["capabilities"] = self._capabilities
-            self.hello = await self.call("initialize", **params)
-            self.send({"method": "initialized"})
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -124,29 +105,8 @@ class AppClient:
         """The request of the server with this id."""
         return await self.until(lambda message: message.get("id") == number and "method" in message, f"question {number}")
 
-    async def turn_over(self, thread_id: str, turn_id: str) -> Json:
-        def fits(message: Json) -> bool:
-            params = message.get("params", {})
-            over = message.get("method") == "turn/completed" and params["threadId"] == thread_id
-            return over and params["turn"]["id"] == turn_id
-
-        return (await self.until(fits, f"the end of turn {turn_id}"))["params"]["turn"]
-
     def methods(self, after: int = 0) -> list[str]:
         return [message["method"] for message in self.messages[after:] if "method" in message]
-
-    # -- what tests do most
-
-    async def start_thread(self, cwd: Path, **params: Any) -> str:
-        return (await self.call("thread/start", cwd=str(cwd), **params))["thread"]["id"]
-
-    async def start_turn(self, thread_id: str, text: str, **params: Any) -> str:
-        said = [{"type": "text", "text": text}]
-        return (await self.call("turn/start", threadId=thread_id, input=said, **params))["turn"]["id"]
-
-    async def run_turn(self, thread_id: str, text: str, **params: Any) -> Json:
-        """From its start to its end."""
-        return await self.turn_over(thread_id, await self.start_turn(thread_id, text, **params))
 
     async def kill(self) -> None:
         await self._child.kill()
@@ -174,3 +134,52 @@ class AppClient:
     def _take(self, line: bytes) -> None:
         self.messages.append(json.loads(line))
         self._watched.change()
+
+
+class AppClient(LineClient):
+    """The app server. `initialize` has been answered by the time the block begins, unless that is not wanted."""
+
+    def __init__(
+        self,
+        home: Path,
+        cwd: Path,
+        *,
+        arguments: tuple[str, ...] = (),
+        env: Mapping[str, str] | None = None,
+        greets: bool = True,
+        capabilities: Json | None = None,
+    ) -> None:
+        command = [sys.executable, "-m", "understudy", "app-server", *arguments]
+        super().__init__(command, cwd, CodexHome(home).environment(dict(env or {})))
+        self._greets = greets
+        self._capabilities = capabilities
+        self.hello: Json = {}
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        if self._greets:
+            params: Json = {"clientInfo": INFO}
+            if self._capabilities is not None:
+                params["capabilities"] = self._capabilities
+            self.hello = await self.call("initialize", **params)
+            self.send({"method": "initialized"})
+        return self
+
+    async def turn_over(self, thread_id: str, turn_id: str) -> Json:
+        def fits(message: Json) -> bool:
+            params = message.get("params", {})
+            over = message.get("method") == "turn/completed" and params["threadId"] == thread_id
+            return over and params["turn"]["id"] == turn_id
+
+        return (await self.until(fits, f"the end of turn {turn_id}"))["params"]["turn"]
+
+    async def start_thread(self, cwd: Path, **params: Any) -> str:
+        return (await self.call("thread/start", cwd=str(cwd), **params))["thread"]["id"]
+
+    async def start_turn(self, thread_id: str, text: str, **params: Any) -> str:
+        said = [{"type": "text", "text": text}]
+        return (await self.call("turn/start", threadId=thread_id, input=said, **params))["turn"]["id"]
+
+    async def run_turn(self, thread_id: str, text: str, **params: Any) -> Json:
+        """From its start to its end."""
+        return await self.turn_over(thread_id, await self.start_turn(thread_id, text, **params))

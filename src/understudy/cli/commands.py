@@ -59,7 +59,7 @@ def _carry_out(words: list[str]) -> int:
         from understudy.cli.exec import run as run_exec
 
         return run_exec(words)
-    ours, theirs = _split(words)
+    ours, theirs = _split(with_settings_behind(words))
     parser = build_parser()
     parser.refuse_misspelt_options(ours)
     options = parser.parse_args(ours)
@@ -77,6 +77,14 @@ def _carry_out(words: list[str]) -> int:
         return options.act(options)
     except AgentError as error:
         return _complain(str(error))
+
+
+def with_settings_behind(words: list[str]) -> list[str]:
+    """`-c KEY=VALUE` may stand before the command, as programs write it that start codex."""
+    at = 0
+    while at < len(words) and words[at].startswith(("-c", "--config")):
+        at += 2 if words[at] in ("-c", "--config") else 1
+    return words if at == 0 or at >= len(words) else [words[at], *words[:at], *words[at + 1 :]]
 
 
 def _complain(text: str) -> int:

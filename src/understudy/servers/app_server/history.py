@@ -9,6 +9,7 @@ from understudy.engine.handle import Handle
 from understudy.protocol.records import Entry, Noticed, UserMessage
 from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.wire import Json
+from understudy.servers.failures import InvalidParams
 
 LONGEST_PREVIEW = 1000  # characters of the first message
 _FORKED = re.compile(r"forked from conversation (\S+)")
@@ -58,27 +59,62 @@ class Past(Projection):
         ]
 
 
-async def read_past(handle: Handle) -> Past:
-    """All of the log: what is told live goes on from here."""
-    past = Past(handle.id)
-    while entries := await handle.read(past.last_seq, READ_AT_ONCE):
-        for entry in entries:
-            past.add(entry)
-        await asyncio.sleep(0)
+class Log:
+    """What a conversation's log tells so far: all of it for whoever goes on from there, and what is shown of it as history."""
+
+    def __init__(self, thread_id: str, entries: Sequence[Entry]) -> None:
+        self.past = _gone_along(thread_id, entries)
+        path = path_to(entries)
+        self._shown = self.past if len(path) == len(entries) else _gone_along(thread_id, path)
+
+    def turns(self) -> list[Json]:
+        """Those of the path that the conversation follows: what was undone, or left for an earlier message, is not shown."""
+        return self._shown.turns()
+
+    def items(self, turn_id: str | None = None) -> list[Json]:
+        """Of one turn or of all, each with the id of its turn."""
+        turns = [turn for turn in self.turns() if turn_id in (None, turn["id"])]
+        return [{"turnId": turn["id"], "item": item} for turn in turns for item in turn["items"]]
+
+
+def _gone_along(thread_id: str, entries: Sequence[Entry]) -> Past:
+    past = Past(thread_id)
+    for entry in entries:
+        past.add(entry)
     return past
 
 
-async def read_turns(handle: Handle) -> list[Json]:
-    """Those of the path that the conversation follows: what was undone, or left for an earlier message, is not shown."""
+async def read_log(handle: Handle) -> Log:
     entries: list[Entry] = []
     while page := await handle.read(entries[-1].seq if entries else 0, READ_AT_ONCE):
         entries += page
         await asyncio.sleep(0)
-    return turns_of(handle.id, path_to(entries))
+    return Log(handle.id, entries)
 
 
-def turns_of(thread_id: str, entries: Sequence[Entry]) -> list[Json]:
-    past = Past(thread_id)
-    for entry in entries:
-        past.add(entry)
-    return past.turns()
+# -- pages
+
+
+def page_of(rows: Sequence[Json], cursor: str | None, limit: int, *, newest_first: bool) -> Json:
+    """A cursor names the row to begin with, whichever way one goes from there. Raises `InvalidParams`."""
+    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
+        raise InvalidParams("Invalid params: `cursor` is to be a cursor of an earlier answer")
+    last = len(rows) - 1
+    first = int(cursor) if cursor is not None else last if newest_first else 0
+    step = -1 if newest_first else 1
+    shown = (
+        range(min(first, last), max(-1, min(first, last) - limit), -1)
+        if newest_first
+        else range(first, min(first + limit, last + 1))
+    )
+    following = shown[-1] + step if shown else -1
+    return {
+        "data": [rows[index] for index in shown],
+        "nextCursor": str(following) if 0 <= following <= last else None,
+        "backwardsCursor": str(shown[0]) if shown else None,
+    }
+
+
+def last_cursor(rows: Sequence[Json]) -> str | None:
+    """By which one goes back from the newest."""
+    return str(len(rows) - 1) if rows else None

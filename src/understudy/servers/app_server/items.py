@@ -84,6 +84,16 @@ def _change(path: str, change: FileChange, cwd: str) -> Json:
             raise AssertionError(change)
 
 
+def relative_diff(diff: str, cwd: str) -> str:
+    """A turn's diff with the files below the working directory named from there."""
+    lines: list[str] = []
+    in_head = False
+    for line in diff.split("\n"):
+        in_head = line.startswith("diff --git ") or (in_head and not line.startswith("@@"))
+        lines.append(line.replace(f"a/{cwd}/", "a/").replace(f"b/{cwd}/", "b/") if in_head else line)
+    return "\n".join(lines)
+
+
 def tool_call(item_id: str, call: ToolCallBegan | ToolCallEnded | ToolApprovalAsked) -> Json:
     return {
         "type": "mcpToolCall",

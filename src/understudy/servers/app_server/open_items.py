@@ -20,7 +20,7 @@ class OpenItems:
         """Where it has not begun, it does so first."""
         notices = [] if item["id"] in self._open else self.begin(item, turn_id, at)
         began, _ = self._open.pop(item["id"])
-        now = milliseconds(at)
+        now = max(milliseconds(at), began)  # its beginning was seen when its text came, which may be later than its record
         told = {**item, "startedAtMs": began, "completedAtMs": now}
         return [*notices, ("item/completed", {"item": told, "threadId": self._thread_id, "turnId": turn_id, "completedAtMs": now})]
 

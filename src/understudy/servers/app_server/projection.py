@@ -139,7 +139,7 @@ class Projection:
                 steps = [{"step": step.step, "status": _PLAN_STATUS[step.status]} for step in plan]
                 return [self._of_turn("turn/plan/updated", turn_id, explanation=explanation, plan=steps)]
             case DiffChanged(unified_diff=diff):
-                return [self._of_turn("turn/diff/updated", turn_id, diff=diff)]
+                return [self._of_turn("turn/diff/updated", turn_id, diff=items.relative_diff(diff, self._cwd))]
             case CompactionStarted():
                 self._compaction = uuid_of(self.thread_id, "compaction", str(entry.seq))
                 return self.items.begin(items.compaction(self._compaction), turn_id, at)

@@ -1,7 +1,5 @@
 """Methods about threads: begin one, load one again, fork, list, read, put away, name, and sum up."""
 
-from typing import Any
-
 from msgspec import Raw
 
 from understudy.config.model import Config
@@ -12,7 +10,7 @@ from understudy.protocol.ops import Archive, Delete, Resume
 from understudy.protocol.records import Opened, Overrides
 from understudy.servers.app_server import params
 from understudy.servers.app_server.client import Client, read_thread_id
-from understudy.servers.app_server.history import Past, read_past, read_turns
+from understudy.servers.app_server.history import Log, last_cursor, page_of, read_log
 from understudy.servers.app_server.requests import Answer
 from understudy.servers.app_server.settings import config_of, thread_overrides
 from understudy.servers.app_server.thread_shape import NOT_LOADED, listed_thread, opened_thread, status_of, thread_object
@@ -29,8 +27,7 @@ async def start(client: Client, given: Raw | None) -> Answer:
     asked = params.read(params.StartThread, given)
     handle = await client.engine.create(client.caller, thread_overrides(asked, ephemeral=asked.ephemeral))
     await handle.kept()
-    past = await read_past(handle)
-    return _loaded(client, handle, past, [])
+    return _loaded(client, handle, await read_log(handle), with_turns=False)
 
 
 async def resume(client: Client, given: Raw | None) -> Answer:
@@ -41,14 +38,22 @@ async def resume(client: Client, given: Raw | None) -> Answer:
         await handle.submit(Resume())
     except ConversationBusy:
         pass  # another process runs its turn, which is watched from here
+    log, chosen, with_turns = await read_log(handle), thread_overrides(asked), not asked.exclude_turns
     before = client.threads.get(handle.id)
-    turns = [] if asked.exclude_turns else await read_turns(handle)
-    chosen = thread_overrides(asked)
-    if before is not None and not before.over:
-        before.choose(chosen)
-        past = await read_past(handle)
-        return Answer(_opened(client, handle, past, turns, before.chosen), lambda: _tell_usage(before))
-    return _loaded(client, handle, await read_past(handle), turns, chosen, resumed=True)
+    if before is None or before.over:
+        return _loaded(client, handle, log, chosen, with_turns=with_turns, resumed=True)
+    before.choose(chosen)
+    opened = _opened(client, handle, log, before.chosen, with_turns=with_turns)
+    return Answer({**opened, **_cursors(log)}, lambda: _tell_usage(before))
+
+
+def _cursors(log: Log) -> Json:
+    """Where those begin who read the history page by page."""
+    return {
+        "initialTurnsPage": None,
+        "turnsBackwardsCursor": last_cursor(log.turns()),
+        "itemsBackwardsCursor": last_cursor(log.items()),
+    }
 
 
 async def fork(client: Client, given: Raw | None) -> Answer:
@@ -57,33 +62,28 @@ async def fork(client: Client, given: Raw | None) -> Answer:
     turn = None if asked.last_turn_id is None else await _number_of(source, asked.last_turn_id)
     kept = False if asked.ephemeral else None
     handle = await client.engine.fork(client.caller, source.id, turn=turn, kept=kept)
-    turns = [] if asked.exclude_turns else await read_turns(handle)
-    return _loaded(client, handle, await read_past(handle), turns, thread_overrides(asked), forked_from=source.id)
+    chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
+    return _loaded(client, handle, await read_log(handle), chosen, with_turns=with_turns)
 
 
 async def _number_of(handle: Handle, turn_id: str) -> str:
-    past = await read_past(handle)
-    for number, known in past.turn_ids.items():
+    for number, known in (await read_log(handle)).past.turn_ids.items():
         if known == turn_id:
             return number
     raise InvalidParams(f"Invalid params: there is no turn {turn_id} in thread {handle.id}")
 
 
 def _loaded(
-    client: Client,
-    handle: Handle,
-    past: Past,
-    turns: list[Json],
-    chosen: Overrides | None = None,
-    *,
-    resumed: bool = False,
-    forked_from: str | None = None,
+    client: Client, handle: Handle, log: Log, chosen: Overrides | None = None, *, with_turns: bool, resumed: bool = False
 ) -> Answer:
-    """Follow it from here on. What has happened since the past was read is told behind the answer."""
+    """Follow it from here on. What has happened since the log was read is told behind the answer."""
+    past = log.past
     viewer = ThreadViewer(client, handle, past, past.last_seq)
     viewer.chosen = None if chosen == Overrides() else chosen
     viewer.hold()
-    result = _opened(client, handle, past, turns, viewer.chosen, forked_from)
+    result = _opened(client, handle, log, viewer.chosen, with_turns=with_turns)
+    if resumed:
+        result |= _cursors(log)
     viewer.go_live()
 
     def then() -> None:
@@ -104,22 +104,14 @@ def _tell_usage(viewer: ThreadViewer) -> None:
         viewer.tell([viewer.projection.token_usage(last, viewer.projection.last_usage or usage)])
 
 
-def _opened(
-    client: Client, handle: Handle, past: Past, turns: list[Json], chosen: Overrides | None, forked_from: str | None = None
-) -> Json:
+def _opened(client: Client, handle: Handle, log: Log, chosen: Overrides | None, *, with_turns: bool) -> Json:
     config = config_of(client, handle, chosen)
-    return opened_thread(_thread(client, handle, past, turns, forked_from, config), config)
+    return opened_thread(_thread(client, handle, log, config, with_turns=with_turns), config)
 
 
-def _thread(
-    client: Client,
-    handle: Handle,
-    past: Past,
-    turns: list[Json],
-    forked_from: str | None = None,
-    config: Config | None = None,
-) -> Json:
+def _thread(client: Client, handle: Handle, log: Log, config: Config | None = None, *, with_turns: bool = False) -> Json:
     config = config or config_of(client, handle)
+    past = log.past
     return thread_object(
         handle.id,
         cwd=str(config.cwd),
@@ -130,22 +122,25 @@ def _thread(
         created_at=past.created_at,
         updated_at=past.updated_at,
         preview=past.preview,
-        forked_from=forked_from or past.forked_from,
+        forked_from=past.forked_from,
         ephemeral=config.history_persistence == "none",
         originator=client.name,
-        turns=turns,
+        turns=log.turns() if with_turns else (),
     )
 
 
 async def read(client: Client, given: Raw | None) -> Json:
     asked = params.read(params.ReadThread, given)
     handle = await client.find(asked.thread_id)
-    past = await read_past(handle)
-    turns = await read_turns(handle) if asked.include_turns else []
-    thread = _thread(client, handle, past, turns)
-    if handle.id not in client.threads and past.turn is None:
+    return {"thread": await _stored_thread(client, handle, with_turns=bool(asked.include_turns))}
+
+
+async def _stored_thread(client: Client, handle: Handle, *, with_turns: bool = False) -> Json:
+    log = await read_log(handle)
+    thread = _thread(client, handle, log, with_turns=with_turns)
+    if handle.id not in client.threads and log.past.turn is None:
         thread["status"] = NOT_LOADED
-    return {"thread": thread}
+    return thread
 
 
 async def list_threads(client: Client, given: Raw | None) -> Json:
@@ -186,34 +181,20 @@ async def loaded_list(client: Client, given: Raw | None) -> Json:
 async def turns_list(client: Client, given: Raw | None) -> Json:
     """Newest first unless asked otherwise, as the protocol has it."""
     asked = params.read(params.ListTurns, given)
-    turns = await read_turns(await client.find(asked.thread_id))
+    turns = (await read_log(await client.find(asked.thread_id))).turns()
     if asked.items_view == "notLoaded":
         nothing: Json = {"items": [], "itemsView": "notLoaded"}
         turns = [turn | nothing for turn in turns]
-    if asked.sort_direction != "asc":
-        turns.reverse()
-    return _page(turns, asked.cursor, asked.limit)
+    return page_of(turns, asked.cursor, _limit(asked.limit), newest_first=asked.sort_direction != "asc")
 
 
 async def items_list(client: Client, given: Raw | None) -> Json:
+    """Oldest first unless asked otherwise."""
     asked = params.read(params.ListItems, given)
     if isinstance(asked.cursor, dict):
-        raise InvalidParams("Invalid params: `cursor` is to be the `nextCursor` of an earlier answer")
-    turns = await read_turns(await client.find(asked.thread_id))
-    entries = [
-        {"turnId": turn["id"], "item": item} for turn in turns if asked.turn_id in (None, turn["id"]) for item in turn["items"]
-    ]
-    if asked.sort_direction == "desc":
-        entries.reverse()
-    return _page(entries, asked.cursor, asked.limit)
-
-
-def _page(rows: list[Any], cursor: str | None, limit: int | None) -> Json:
-    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
-        raise InvalidParams("Invalid params: `cursor` is to be the `nextCursor` of an earlier answer")
-    begin = int(cursor or 0)
-    end = begin + _limit(limit)
-    return {"data": rows[begin:end], "nextCursor": str(end) if end < len(rows) else None, "backwardsCursor": None}
+        raise InvalidParams("Invalid params: `cursor` is to be a cursor of an earlier answer")
+    rows = (await read_log(await client.find(asked.thread_id))).items(asked.turn_id)
+    return page_of(rows, asked.cursor, _limit(asked.limit), newest_first=asked.sort_direction == "desc")
 
 
 def _limit(limit: int | None) -> int:
@@ -238,10 +219,7 @@ async def archive(client: Client, given: Raw | None) -> Answer:
 async def unarchive(client: Client, given: Raw | None) -> Answer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     await handle.submit(Archive(archived=False))
-    past = await read_past(handle)
-    thread = _thread(client, handle, past, [])
-    if handle.id not in client.threads and past.turn is None:
-        thread["status"] = NOT_LOADED
+    thread = await _stored_thread(client, handle)
     return Answer({"thread": thread}, lambda: client.notify("thread/unarchived", {"threadId": handle.id}))
 
 
