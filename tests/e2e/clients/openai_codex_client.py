@@ -23,9 +23,7 @@ def main() -> None:
         codex.login_api_key("sk-of-a-test")
         seen["account"] = codex.account().model_dump(mode="json", by_alias=True)
         seen["models"] = [model.id for model in codex.models().data]
-        thread = codex.thread_start(
-            cwd=task["cwd"], sandbox=sdk.Sandbox.workspace_write, approval_mode=sdk.ApprovalMode.deny_all
-        )
+        thread = codex.thread_start(cwd=task["cwd"], sandbox=sdk.Sandbox.workspace_write, approval_mode=sdk.ApprovalMode.deny_all)
         first = thread.run("first")
         seen["first"] = {
             "answer": first.final_response,

@@ -92,7 +92,7 @@ class Client:
             if not viewer.over:
                 return viewer
         await self.find(thread_id)
-        raise InvalidRequest(f"thread not found: {conversation_id} is not loaded here; call thread/resume first")
+        raise InvalidRequest(f"thread not found: {conversation_id}\nIt is not loaded here: call thread/resume first.")
 
     def unload(self, conversation_id: ConversationId) -> bool:
         viewer = self.threads.pop(conversation_id, None)

@@ -221,7 +221,7 @@ class Projection:
             notices.append(("error", {"error": error, "willRetry": False, "threadId": self.thread_id, "turnId": turn_id}))
         said = [] if self._last_message is None or ended.reason != "completed" else [self._last_message]
         times: Json = {"started_at": self._started_at or at, "completed_at": ended.cut_at or at}
-        turn = turn_object(turn_id, ended.reason, items=said, view="summary", error=error, **times)
+        turn = turn_object(turn_id, ended.reason, items=said, view="summary" if said else "notLoaded", error=error, **times)
         return [*notices, ("turn/completed", {"threadId": self.thread_id, "turn": turn})]
 
     def _finish_text(self, ended: TurnEnded, turn_id: str, at: float) -> list[Notice]:

@@ -31,6 +31,7 @@ class ThreadViewer:
         self.projection = projection
         self.chosen: Overrides | None = None  # by the client, for the next turn
         self.over = False
+        self.is_deleted = False
         self.following = handle.follow(
             self, after=after, outlet=client.sink, hides_reasoning=handle.setup().config.hide_agent_reasoning
         )
@@ -133,7 +134,8 @@ class ThreadViewer:
         """A thread goes on after every turn."""
 
     def failed(self, error: AgentError) -> None:
-        self.tell([("warning", {"threadId": self.handle.id, "message": f"nothing more can be shown of this thread: {error}"})])
+        if not self.is_deleted:
+            self.tell([("warning", {"threadId": self.handle.id, "message": f"nothing more can be shown of this thread: {error}"})])
         self._client.unload(self.handle.id)
 
     # -- questions

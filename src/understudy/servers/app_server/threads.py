@@ -158,7 +158,7 @@ async def list_threads(client: Client, given: Raw | None) -> Json:
             if (folders is not None and summary.cwd not in folders) or term not in summary.title.lower():
                 continue
             provider = await _provider_of(client, listed.conversation_id)
-            if asked.model_providers and provider not in asked.model_providers:
+            if provider is None or (asked.model_providers and provider not in asked.model_providers):
                 continue
             status = status_of(await client.engine.status_of(listed), loaded=listed.conversation_id in client.threads)
             rows.append(listed_thread(listed, status, provider))
@@ -167,10 +167,11 @@ async def list_threads(client: Client, given: Raw | None) -> Json:
             return {"data": rows, "nextCursor": cursor, "backwardsCursor": None}
 
 
-async def _provider_of(client: Client, conversation_id: ConversationId) -> str:
+async def _provider_of(client: Client, conversation_id: ConversationId) -> str | None:
+    """None for a thread that is not kept: those are not listed."""
     first = await client.engine.log.read(conversation_id, 0, 1)
     opened = first[0].record if first else None
-    return opened.provider if isinstance(opened, Opened) else ""
+    return opened.provider if isinstance(opened, Opened) else None
 
 
 async def loaded_list(client: Client, given: Raw | None) -> Json:
@@ -206,14 +207,13 @@ def _limit(limit: int | None) -> int:
 async def archive(client: Client, given: Raw | None) -> Answer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     await handle.submit(Archive())
-    was_loaded = client.unload(handle.id)
+    return Answer({}, lambda: _put_away(client, handle, "thread/archived"))
 
-    def then() -> None:
-        if was_loaded:
-            client.notify("thread/status/changed", {"threadId": handle.id, "status": NOT_LOADED})
-        client.notify("thread/archived", {"threadId": handle.id})
 
-    return Answer({}, then)
+def _put_away(client: Client, handle: Handle, method: str, *, was_loaded: bool = False) -> None:
+    if client.unload(handle.id) or was_loaded:
+        client.notify("thread/status/changed", {"threadId": handle.id, "status": NOT_LOADED})
+    client.notify(method, {"threadId": handle.id})
 
 
 async def unarchive(client: Client, given: Raw | None) -> Answer:
@@ -225,9 +225,16 @@ async def unarchive(client: Client, given: Raw | None) -> Answer:
 
 async def delete(client: Client, given: Raw | None) -> Answer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
-    await handle.submit(Delete())
-    client.unload(handle.id)
-    return Answer({}, lambda: client.notify("thread/deleted", {"threadId": handle.id}))
+    loaded = client.threads.get(handle.id)
+    if loaded is not None:
+        loaded.is_deleted = True  # by its own client, which need not be told that nothing more comes
+    try:
+        await handle.submit(Delete())
+    except BaseException:
+        if loaded is not None:
+            loaded.is_deleted = False
+        raise
+    return Answer({}, lambda: _put_away(client, handle, "thread/deleted", was_loaded=loaded is not None))
 
 
 async def unsubscribe(client: Client, given: Raw | None) -> Json:

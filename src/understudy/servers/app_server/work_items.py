@@ -159,7 +159,7 @@ class WorkItems:
         item = self._items.get(call_id)
         if item is not None and call_id not in self._outputs:
             del self._items[call_id]
-            return self._open.complete(_refused(item, self._status(call_id), output), turn_id, at)
+            return self._open.complete(_refused(item, self._status(call_id), "", output), turn_id, at)
         if call is None or answered.success or item is not None:
             return []
         if call.name == "apply_patch":
