@@ -45,6 +45,8 @@ class KeepingSink:
         self.kept += [(related_to, json.loads(line)) for line in message.splitlines()]
         self.watched.change()
 
+    answer = send
+
     def drained(self, callback: Callable[[], None]) -> None:
         self._to_call.append(callback)
         asyncio.get_running_loop().call_soon(self._call)

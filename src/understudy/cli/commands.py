@@ -11,6 +11,7 @@ from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
 from understudy.cli.arguments.questions import add_questions
 from understudy.cli.arguments.running import add_policy, add_running
+from understudy.cli.arguments.serving import add_http
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.exec_options import ACTIONS, OPTIONS, is_exec
 from understudy.cli.naming import program_name, version_text
@@ -111,6 +112,7 @@ def build_parser() -> Parser:
     _add_serving(commands)
     add_app_server(commands)
     add_mcp(commands)
+    add_http(commands)
     add_conversations(commands)
     add_questions(commands)
     add_transfer(commands)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.following import Following, Outlet
+from understudy.engine.following import Following
 from understudy.engine.handle import Handle
+from understudy.engine.viewer import Outlet
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Cancel

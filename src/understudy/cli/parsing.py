@@ -12,7 +12,6 @@ _OTHER_WORDS = {
     "list": "conversations",
     "ls": "conversations",
     "run": "sandbox",
-    "serve": "mcp-server",
     "server": "mcp-server",
     "sessions": "conversations",
     "threads": "conversations",

@@ -57,6 +57,10 @@ _TABLES: Tree = {
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds sessions idle_seconds"),
         "mcp": _names("sandboxed wait_seconds"),
+        "serve": _names("""
+            host port token_file tls_cert tls_key public_url allow_host allow_origin no_auth on_disconnect
+            max_body_mb rate concurrency drain_seconds
+        """),
         "sandbox": {
             **_names("network unix_sockets mask protect"),
             "limits": _names("seconds processes memory_mb file_mb tmp_mb tmp_files"),

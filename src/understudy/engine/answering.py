@@ -8,7 +8,8 @@ import msgspec
 
 from understudy.engine.broadcast import LiveEntry
 from understudy.engine.conversation import Conversation
-from understudy.engine.following import Following, QuietViewer
+from understudy.engine.following import Following
+from understudy.engine.viewer import QuietViewer
 from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Decide
 from understudy.protocol.records import ApprovalDecided, ToolAnswered, TurnEnded

@@ -5,15 +5,16 @@ and closed, the end of its turn, and a turn that this process takes over. What i
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.given_text import GivenText
 from understudy.engine.shown_text import UNFINISHED_CHARACTERS
 from understudy.engine.text_so_far import MAY_FINISH_TEXT, TEXT
+from understudy.engine.viewer import Outlet, QuietViewer, Viewer
 from understudy.errors import AgentError, report_bug
-from understudy.protocol.items import Reasoning
+from understudy.protocol.items import Message, Reasoning
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -25,7 +26,6 @@ from understudy.protocol.records import (
     Opened,
     OutputDelta,
     PatchApprovalAsked,
-    Question,
     ReasoningDelta,
     Record,
     RequestSent,
@@ -48,64 +48,6 @@ _LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent})
 _ACTED_UPON = frozenset(
     {CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded}
 )
-
-
-class Viewer(Protocol):
-    """What a front end makes of a conversation. Called on the event loop, in order, and must not block."""
-
-    @property
-    def can_answer(self) -> bool:
-        """Whether there is somebody whom a question can be put to."""
-        ...
-
-    def entry(self, live: LiveEntry) -> None: ...
-
-    def delta(self, live: LiveDelta) -> None: ...
-
-    def question(self, question: Question, turn: str) -> None:
-        """To be put to whoever watches. It may come again, or have changed."""
-        ...
-
-    def question_closed(self, call_id: str, turn: str) -> None:
-        """Somebody has answered it, or an answer would change nothing now."""
-        ...
-
-    def ended(self, ended: TurnEnded) -> None:
-        """The turn that was waited for is over. Nothing more is shown."""
-        ...
-
-    def failed(self, error: AgentError) -> None:
-        """Nothing more can be shown."""
-        ...
-
-
-class Outlet(Protocol):
-    """The way to a client that may be slow."""
-
-    @property
-    def congested(self) -> bool: ...
-
-    def drained(self, callback: Callable[[], None]) -> None:
-        """Call back in a later step of the event loop, once there is room."""
-        ...
-
-
-class QuietViewer:
-    """Makes nothing of what it is shown. For a following that has stopped, and to build on for those who wait for one record."""
-
-    can_answer = False
-
-    def entry(self, live: LiveEntry) -> None: ...
-
-    def delta(self, live: LiveDelta) -> None: ...
-
-    def question(self, question: Question, turn: str) -> None: ...
-
-    def question_closed(self, call_id: str, turn: str) -> None: ...
-
-    def ended(self, ended: TurnEnded) -> None: ...
-
-    def failed(self, error: AgentError) -> None: ...
 
 
 _NOBODY = QuietViewer()
@@ -140,6 +82,7 @@ class Following:
         self._read = False  # the model has been given it
         self._behind = False
         self._given = GivenText()
+        self._shown_to: int | None = None  # of a viewer that came back, while it catches up: the last record it had been shown
 
     # -- beginning and ending
 
@@ -161,6 +104,34 @@ class Following:
             for entry in entries:
                 self._pass_on(LiveEntry(entry))
         self.go_live()
+
+    async def resume(self, message_id: str, *, leads: bool, shown_to: int, given: Mapping[str, int]) -> None:
+        """Follow a message that was sent earlier, by a viewer that is gone. It had been shown everything up to record `shown_to`,
+        and of unfinished text what `given` says (`given_marks`). It begins after the cursor; the viewer leaves out what was shown.
+        """
+        self.message_id, self.leads, self._shown_to = message_id, leads, shown_to
+        text = self._conversation.tail.broadcast.text
+        self._given.restore(given if shown_to <= self.cursor else {}, text)
+        while not self.caught_up:
+            entries = await self.read_page()
+            if not entries:
+                break
+            for entry in entries:
+                if self._viewer is _NOBODY:
+                    return  # it has come to the end of its turn
+                self._pass_on(LiveEntry(entry))
+                if entry.seq == shown_to:
+                    self._given.restore(given, text)
+        self.go_live()
+        self.wait()
+        self._shown_to = None
+        if not self._behind:
+            self._show_missing()
+
+    @property
+    def given_marks(self) -> dict[str, int]:
+        """How much of unfinished texts the viewer was given."""
+        return self._given.marks()
 
     def wait(self) -> None:
         """Somebody waits for the end of a turn: should its process die, it is taken over here."""
@@ -253,7 +224,7 @@ class Following:
         self.cursor = entry.seq
         kind = type(entry.record)
         if kind in MAY_FINISH_TEXT:
-            if kind is TurnEnded:
+            if kind is TurnEnded if self._shown_to is None else entry.seq > self._shown_to:
                 self._show_rest(entry)
             self._given.finish(entry.record)
             if self._hides_reasoning and is_reasoning(entry.record):
@@ -267,12 +238,14 @@ class Following:
             self._act_upon(entry)
 
     def _show_rest(self, entry: Entry) -> None:
-        """Only the end of a turn holds what was said of an answer that was cut off: a viewer that was behind gets it now."""
-        assert isinstance(entry.record, TurnEnded)
-        text, given = entry.record.unfinished or "", self._given.length(TEXT)
-        lacks_some = given < min(len(text), UNFINISHED_CHARACTERS)  # after that many the record has a mark instead of text
+        """Of a text that is over, to a viewer that was behind: of an answer that was cut off only the end of the turn has it."""
+        text, given = _text_of(entry.record), self._given.length(TEXT)
+        longest = UNFINISHED_CHARACTERS if type(entry.record) is TurnEnded else len(text)
+        lacks_some = given < min(len(text), longest)  # after that many the record has a mark instead of text
         if lacks_some and (not self._only_its_turn or (self.leads and entry.turn == self.turn)):
-            self._viewer.delta(LiveDelta(TextDelta(text[given:]), entry.turn, entry.parent))
+            rest = TextDelta(text[given:])
+            self._given.add(rest)
+            self._viewer.delta(LiveDelta(rest, entry.turn, entry.parent))
 
     def _locate_message(self, entry: Entry) -> None:
         """Where the message is: nearly always in the turn it was sent to, but another process may have ended that meanwhile."""
@@ -355,13 +328,29 @@ class Following:
                 self._outlet.drained(self._catch_up)
                 return
         self._behind = False
+        self._show_missing()
+
+    def _show_missing(self) -> None:
+        """Of unfinished texts what the viewer was not given."""
+        turn = self.turn or self._conversation.state.turn or ""  # the end of it may be on its way to the disk already
         for delta in self._given.missing(self._conversation.tail.broadcast.text):
-            self.show_delta(LiveDelta(delta, self._conversation.state.turn or "", self.cursor))
+            self.show_delta(LiveDelta(delta, turn, self.cursor))
 
 
 def _is_of_session(record: Record) -> bool:
     """The end of a command that an earlier turn began."""
     return isinstance(record, CommandEnded) and record.started is not None
+
+
+def _text_of(record: Record) -> str:
+    """What the model said in it."""
+    match record:
+        case TurnEnded(unfinished=text):
+            return text or ""
+        case ItemReceived(item=Message() as message):
+            return message.text()
+        case _:
+            return ""
 
 
 def is_reasoning(record: Record) -> bool:

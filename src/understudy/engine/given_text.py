@@ -1,5 +1,8 @@
 """How much of the unfinished items a viewer has been given, so that what it is given later repeats nothing."""
 
+from collections.abc import Mapping
+from zlib import crc32
+
 from understudy.engine.text_so_far import OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
 from understudy.protocol.records import Delta, OutputDelta, ReasoningDelta, Record, TextDelta
 
@@ -24,6 +27,15 @@ class GivenText:
         if self._lengths and (gone := finished_by(record)):
             self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
 
+    def marks(self) -> dict[str, int]:
+        """The lengths under short names, for a viewer that may come back."""
+        return {_mark_of(key): length for key, length in self._lengths.items() if length}
+
+    def restore(self, marks: Mapping[str, int], text: TextSoFar) -> None:
+        """What `marks` said earlier is given; `text` has the full names of what commands have printed."""
+        keys = [TEXT, REASONING, RAW, *(_measure(delta)[0] for delta in text.deltas())]
+        self._lengths = {key: marks[_mark_of(key)] for key in keys if _mark_of(key) in marks}
+
     def missing(self, text: TextSoFar) -> list[Delta]:
         found: list[Delta] = []
         for delta in text.deltas():
@@ -32,6 +44,13 @@ class GivenText:
             if given < length:
                 found.append(_after(delta, given))
         return found
+
+
+_MARKS = {TEXT: "t", REASONING: "r", RAW: "w"}
+
+
+def _mark_of(key: str) -> str:
+    return _MARKS.get(key) or f"o{crc32(key.encode(errors='replace')):08x}"
 
 
 def _measure(delta: Delta) -> tuple[str, int]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from understudy.engine.chosen import with_changes
-from understudy.engine.following import Following, Outlet, Viewer
+from understudy.engine.following import Following
 from understudy.engine.ledger import Work
 from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
+from understudy.engine.viewer import Outlet, Viewer
 from understudy.errors import AgentError, NotAllowed, UnknownConversation, report_bug
 from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
@@ -279,6 +280,10 @@ class Handle:
     def message_of_turn(self, turn: str) -> str | None:
         """The id of the message that began it."""
         return self._conversation.state.turn_messages.get(turn)
+
+    def turn_of_message(self, message_id: str) -> str | None:
+        """The turn that the message began; None where it joined another, or has not begun one yet."""
+        return next((turn for turn, message in self._conversation.state.turn_messages.items() if message == message_id), None)
 
     def running_commands(self) -> tuple[RunningCommand, ...]:
         """Those that outlive their turns."""

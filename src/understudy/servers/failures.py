@@ -24,6 +24,15 @@ class InvalidRequest(Exception):
     """The message is well-formed, but not allowed now."""
 
 
+class ProtocolError(Exception):
+    """An error that the protocol has a code of its own for."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
 class InvalidParams(Exception):
     """What a method was given is not what it takes."""
 
@@ -45,6 +54,8 @@ def to_rpc_fault(request_id: RequestId | None, error: BaseException) -> RpcFault
     match error:
         case MethodNotFound(method=method):
             return RpcFault(METHOD_NOT_FOUND, str(error), {"method": method})
+        case ProtocolError(code=code, data=data):
+            return RpcFault(code, str(error), data)
         case InvalidRequest():
             return RpcFault(-32600, str(error))
         case InvalidParams():

@@ -42,6 +42,8 @@ class PipeSink:
             self._scheduled = True
             self._loop.call_soon(self.flush)
 
+    answer = send  # over a pipe an answer is a message like any other
+
     def flush(self) -> None:
         self._scheduled = False
         if self._transport is None or not self._messages or self.closed:

@@ -29,6 +29,10 @@ class Sink(Protocol):
         """
         ...
 
+    def answer(self, message: bytes, related_to: RequestId) -> None:
+        """Like `send`, for the one answer to that request: a transport on which each request has a way of its own ends it here."""
+        ...
+
     def drained(self, callback: Callable[[], None]) -> None:
         """Call back in a later step of the event loop, once there is room."""
         ...

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from understudy.engine.broadcast import LiveEntry
 from understudy.engine.conversation import Conversation
-from understudy.engine.following import Following, QuietViewer
+from understudy.engine.following import Following
+from understudy.engine.viewer import QuietViewer
 from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Compact
 from understudy.protocol.records import Compacted, TurnEnded

@@ -26,6 +26,7 @@ from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
 from understudy.servers.mcp.peer import Asked, Peer
+from understudy.servers.mcp.question_names import question_name
 from understudy.servers.seed_events import changes_on_wire
 from understudy.servers.sink import Sink
 
@@ -100,7 +101,8 @@ def ask_peer(
         "codex_call_id": question.call_id,
         "threadId": handle.id,
     }
-    asked = peer.request("elicitation/create", params, on_answer, sink, related_to)
+    named = question_name(handle.id, turn, question) if peer.names_questions else None
+    asked = peer.request("elicitation/create", params, on_answer, sink, related_to, named)
     peer.asked[key] = Asked(asked, question)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -18,6 +18,11 @@ from understudy.servers.mcp.peer import Peer
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
+    from understudy.protocol.records import Overrides
+    from understudy.servers.mcp.call_viewer import CallViewer
+    from understudy.servers.mcp.caller_limits import CallerLimits
+    from understudy.servers.mcp.presentation import Presentation
+    from understudy.servers.mcp.progress import Progress
     from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
 
 logger = logging.getLogger(__name__)
@@ -58,6 +63,14 @@ class OnceKept(msgspec.Struct, frozen=True):
     result: Any
 
 
+class MakeViewer(Protocol):
+    """Makes whoever watches the turn of a call, and answers it."""
+
+    def __call__(
+        self, call: "Call", handle: Handle, presentation: "Presentation", progress: "Progress | None", *, created: bool = False
+    ) -> "CallViewer": ...
+
+
 class ClientContext:
     """What the calls of one client have in common."""
 
@@ -66,6 +79,9 @@ class ClientContext:
         self.caller = caller  # in whose name the client speaks
         self.peer = peer
         self.sink = sink  # for what belongs to several requests
+        self.call_viewer: MakeViewer | None = None  # where a transport needs more of it than the plain one
+        self.streams_answer_at_end = False  # the era has no way to a client beside its open requests
+        self.limits: CallerLimits | None = None  # what the caller may choose; None: everything
         self.loop = asyncio.get_running_loop()
         self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation
         self.streams: dict[ConversationId, StreamViewer] = {}  # one for each conversation it watches
@@ -83,6 +99,27 @@ class ClientContext:
             return await self.engine.find(self.caller, conversation_id, to_send=to_send)
         finally:
             self._order.leave(conversation_id)
+
+    def check_new(self, chosen: "Overrides") -> "Overrides":
+        """What a call chose for a new conversation, where the caller may. Raises `NotAllowed`."""
+        if self.limits is not None:
+            self.limits.check_choices(chosen)
+            self.limits.check_config(self.engine.configure(chosen))
+        return chosen
+
+    def check_message(self, handle: Handle, changes: "Overrides | None" = None) -> None:
+        """Whether the caller may let this conversation work where it is, with these changes. Raises `NotAllowed`."""
+        if self.limits is not None:
+            if changes is not None:
+                self.limits.check_choices(changes)
+                self.limits.check_config(self.engine.configure(handle.with_changes(changes)))
+            else:
+                self.limits.check_config(handle.setup().config)
+
+    def check_images(self, given: "Sequence[str]") -> None:
+        """Raises `NotAllowed`."""
+        if self.limits is not None:
+            self.limits.check_images(given)
 
 
 class Call:
@@ -152,7 +189,7 @@ class Call:
 
     def _send(self, line: bytes) -> None:
         self.answered = True
-        self.sink.send(line, self.id)
+        self.sink.answer(line, self.id)
         if self.lasts is None:
             self._on_cancelled = None  # what it refers to refers to this call; both are freed at once this way
         told, self._on_answered = self._on_answered, []

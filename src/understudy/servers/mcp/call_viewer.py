@@ -32,9 +32,18 @@ class CallViewer:
     """Events go to the call that began the turn; one that joined it gets only its answer."""
 
     def __init__(
-        self, call: Call, handle: Handle, presentation: Presentation, progress: "Progress | None", *, created: bool = False
+        self,
+        call: Call,
+        handle: Handle,
+        presentation: Presentation,
+        progress: "Progress | None",
+        *,
+        created: bool = False,
+        after: int | None = None,
     ) -> None:
-        """`created`: the call has just made the conversation, and is shown it from its first record on."""
+        """`created`: the call has just made the conversation, and is shown it from its first record on. `after`: where else it is
+        to begin, for a call that is watched again.
+        """
         self.call = call
         self.handle = handle
         self._peer = peer = call.client.peer
@@ -49,7 +58,7 @@ class CallViewer:
         self._progress = progress
         call.result_at_end = lambda: failed_result(SERVER_ENDED, handle.id)
         self.following = handle.follow(
-            self, after=0 if created else None, outlet=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
+            self, after=0 if created else after, outlet=call.sink, only_its_turn=True, hides_reasoning=presentation.hides_reasoning
         )
         self.following.leads = created
         call.when_answered(self._leave)

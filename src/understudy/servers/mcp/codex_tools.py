@@ -29,9 +29,10 @@ async def codex(call: Call) -> Later:
         raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
     values = _read(arguments.CODEX, call.arguments)
     terms = await _read_terms(values)
-    images = await _read_images(values, values.get("cwd", ""))  # before there is a session
+    images = await _read_images(call, values, values.get("cwd", ""))  # before there is a session
     try:
-        handle = await call.client.engine.create(call.client.caller, arguments.overrides_from(values))
+        chosen = call.client.check_new(arguments.overrides_from(values))
+        handle = await call.client.engine.create(call.client.caller, chosen)
     except ConfigError as error:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
@@ -58,7 +59,8 @@ async def codex_reply(call: Call) -> Later:
         handle = await call.client.find(conversation_id, to_send=True)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
-    images = await _read_images(values, handle.facts.cwd or "")
+    call.client.check_message(handle)
+    images = await _read_images(call, values, handle.facts.cwd or "")
     return await _begin(call, handle, (*images, InputText(values["prompt"])), terms)
 
 
@@ -73,9 +75,10 @@ async def _read_terms(values: dict[str, Any]) -> Terms | None:
         raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
 
-async def _read_images(values: dict[str, Any], cwd: str) -> tuple[ContentPart, ...]:
+async def _read_images(call: Call, values: dict[str, Any], cwd: str) -> tuple[ContentPart, ...]:
     if not values.get("images"):
         return ()
+    call.client.check_images(values["images"])
     from understudy.servers.mcp.image_arguments import read_images  # few calls have any
 
     try:
@@ -95,7 +98,8 @@ async def _begin(
     call: Call, handle: Handle, content: tuple[ContentPart, ...], terms: Terms | None, *, created: bool = False
 ) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
-    viewer = CallViewer(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
+    make_viewer = call.client.call_viewer or CallViewer
+    viewer = make_viewer(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
     try:
         await viewer.send(Message("user", content), terms)
     except UnknownConversation:
@@ -103,7 +107,7 @@ async def _begin(
     except AgentError as error:
         viewer.failed(error)
         return LATER
-    call.when_cancelled(lambda: handle.tasks.run(_cancel(viewer)))
+    call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
     return LATER
 
 
@@ -115,7 +119,7 @@ def _progress(call: Call) -> "Progress | None":
     return Progress(call.progress_token, call.sink, call.id, call.client.loop)
 
 
-async def _cancel(viewer: CallViewer) -> None:
+async def cancel_turn(viewer: CallViewer) -> None:
     """A call that began a turn ends it; one that joined a turn only leaves it."""
     following = viewer.following
     if following.turn and not following.leads:

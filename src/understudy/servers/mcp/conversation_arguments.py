@@ -3,7 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -82,6 +82,11 @@ async def read_content(items: list[Any], cwd: str | None) -> tuple[ContentPart, 
     if all(isinstance(item, _Text) for item in decoded):
         return tuple(_part(item, cwd or "") for item in decoded)
     return await asyncio.to_thread(lambda: tuple(_part(item, cwd or "") for item in decoded))  # a disk may be slow
+
+
+def local_images(items: list[Any]) -> list[str]:
+    """The paths in the content of a message, well-formed or not."""
+    return [str(cast(dict[str, Any], item).get("path")) for item in items if isinstance(item, dict) and "path" in item]
 
 
 def _part(item: _Text | _Image | _LocalImage, cwd: str) -> ContentPart:

@@ -31,7 +31,7 @@ async def create(call: Call) -> OnceKept:
     prompt = values.get("prompt", "")
     client = call.client
     try:
-        handle = await client.engine.create(client.caller, overrides_from(values))
+        handle = await client.engine.create(client.caller, client.check_new(overrides_from(values)))
     except ConfigError as error:
         raise ConfigError(f"Failed to load config: {error}") from error
     client.created_by[handle.id] = call.id
@@ -49,9 +49,11 @@ async def send_message(call: Call) -> OnceKept:
     parent = values.get("parent_message_id")
     if parent is not None:
         parent = arguments.read_id(parent, "parent_message_id")
+    chosen = overrides_from(values) if any(name in values for name in arguments.OVERRIDES) else None
+    call.client.check_message(handle, chosen)
+    call.client.check_images(arguments.local_images(values["content"]))
     message = Message("user", await arguments.read_content(values["content"], handle.facts.cwd))
     kept = Kept()
-    chosen = overrides_from(values) if any(name in values for name in arguments.OVERRIDES) else None
     try:
         sent = await handle.submit(handle.message(message, chosen, parent, terms), kept=kept)
     except UnknownConversation:
@@ -78,16 +80,19 @@ async def stream(call: Call) -> Later:
     before = client.streams.pop(handle.id, None)
     if before is not None:
         before.disconnect("New stream() took over")
-    call.answer({})
+    if not client.streams_answer_at_end:
+        call.answer({})
     viewer = StreamViewer(
         client.peer,
-        call.sink,
+        client.sink,  # it goes on after the answer
         handle,
         call.id,
         call=client.created_by.get(handle.id),
         presentation=presentation_of(handle),
         after=values.get("after"),
     )
+    if client.streams_answer_at_end:
+        viewer.when_over = lambda: None if call.answered else call.answer({})
     client.streams[handle.id] = viewer
     call.lasts = lambda: not viewer.over
     call.when_cancelled(lambda: _leave(call, viewer))

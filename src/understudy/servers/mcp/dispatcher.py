@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -14,11 +14,14 @@ from understudy.protocol.jsonrpc import LARGEST_ID, Incoming, Malformed, Notific
 from understudy.servers.failures import InvalidParams, InvalidRequest, MethodNotFound
 from understudy.servers.mcp.arguments import did_you_mean
 from understudy.servers.mcp.call import Call, ClientContext, Handler
-from understudy.servers.mcp.handshake import Handshake, negotiate, server_result
+from understudy.servers.mcp.handshake import Handshake, is_modern, negotiate, server_result
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.results import SESSION
 from understudy.servers.mcp.tool_table import TOOLS, ClientTool
 from understudy.servers.sink import Sink
+
+if TYPE_CHECKING:
+    from understudy.servers.mcp.caller_limits import CallerLimits
 
 logger = logging.getLogger(__name__)
 
@@ -69,9 +72,13 @@ class Dispatcher:
         sink: Sink,
         handshake: Handshake | None = None,
         tools: Mapping[str, ClientTool] = TOOLS,
+        *,
+        modern: bool = False,
     ) -> None:
+        """`modern`: requests of the era without a handshake are served, too."""
         self._sink = sink
         self._tools = tools
+        self._modern = modern
         self._peer = Peer()
         self._client = ClientContext(engine, caller, self._peer, sink)
         self._tasks = engine.tasks
@@ -102,6 +109,34 @@ class Dispatcher:
                 if answers is None or not self._peer.answer_unreadable(answers):
                     (sink or self._sink).send(error_line(request_id, code, reason), request_id)
 
+    def speak_for(self, caller: Caller, limits: "CallerLimits | None") -> None:
+        """From here on the client speaks in the name of this caller."""
+        self._client.caller = caller
+        self._client.limits = limits
+
+    @property
+    def peer(self) -> Peer:
+        return self._peer
+
+    @property
+    def client(self) -> ClientContext:
+        return self._client
+
+    @property
+    def open_calls(self) -> "tuple[Call, ...]":
+        """Those that are not answered."""
+        return tuple(self._open)
+
+    def find_open(self, request_id: RequestId) -> Call | None:
+        call = self._cancellable.get(request_id)
+        return call if call is not None and not call.answered else None
+
+    def take_up(self, call: Call) -> None:
+        """A call that another process was given, or that was answered when nobody was there to hear it: it is open again."""
+        self._open.add(call)
+        self._cancellable[call.id] = call
+        call.when_answered(self._close_call)
+
     def close(self) -> None:
         """The server ends: whoever still waits is told so."""
         for call in tuple(self._open):
@@ -119,8 +154,12 @@ class Dispatcher:
         before = self._cancellable.get(request.id)
         if before is not None and before.answered:
             del self._cancellable[request.id]  # from here on the id means the new request
-        call = Call(request.id, request.params, sink, self._client)
-        self._tasks.run(self._serve(call, request.method))
+        if not self._modern or self._peer.initialized or not is_modern(request.method, request.params):
+            call = Call(request.id, request.params, sink, self._client)
+            self._tasks.run(self._serve(call, request.method))
+        else:
+            call = Call(request.id, request.params, sink, self._modern_client(sink))
+            self._tasks.run(self._serve_modern(call, request.method))
         if not call.answered:
             self._open.add(call)
             self._cancellable[call.id] = call
@@ -132,6 +171,25 @@ class Dispatcher:
         try:
             call.finish(await self._find_handler(call, method)(call))
         except Exception as error:  # the one boundary: whatever it is, the client gets an answer
+            call.fail(error)
+        except asyncio.CancelledError:
+            call.fail(AgentError(_SERVER_ENDED))
+            raise
+
+    def _modern_client(self, sink: Sink) -> ClientContext:
+        """Each request of that era comes from a client of its own."""
+        client = ClientContext(self._client.engine, self._client.caller, Peer(), sink)
+        client.limits = self._client.limits
+        client.streams_answer_at_end = True
+        return client
+
+    async def _serve_modern(self, call: Call, method: str) -> None:
+        try:
+            from understudy.servers.mcp.modern_methods import find_modern_handler  # few clients need it
+
+            handler = find_modern_handler(call, method, self._find_handler, self._list_tools)
+            call.finish(await handler(call))
+        except Exception as error:
             call.fail(error)
         except asyncio.CancelledError:
             call.fail(AgentError(_SERVER_ENDED))

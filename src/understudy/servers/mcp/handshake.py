@@ -3,7 +3,13 @@
 from understudy import __version__
 
 NEWEST = "2025-11-25"
+MODERN = "2026-07-28"  # the era without a handshake, see `modern.py`
+PREFIX = "io.modelcontextprotocol/"  # of what is in `_meta` there
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Result = dict[str, "str | bool | Result"]
 
@@ -26,9 +32,18 @@ def negotiate(asked: str) -> str:
     return asked if asked in VERSIONS else NEWEST
 
 
+def is_modern(method: str, params: "Any") -> bool:
+    """Whether a request that no handshake came before is of the era without one. `params`: its bytes, or None."""
+    return method in ("server/discover", "subscriptions/listen") or (params is not None and PREFIX.encode() in bytes(params))
+
+
 def server_result(version: str) -> Result:
     return {
         "capabilities": {"tools": {"listChanged": True}},
         "protocolVersion": version,
-        "serverInfo": {"name": "understudy", "title": "Understudy", "version": __version__},
+        "serverInfo": server_info(),
     }
+
+
+def server_info() -> Result:
+    return {"name": "understudy", "title": "Understudy", "version": __version__}

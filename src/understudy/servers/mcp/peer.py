@@ -51,6 +51,8 @@ class Peer:
         self.can_be_asked = False  # it declared elicitation
         self.methods: Methods = "both"  # for its events, where the configuration leaves it to us
         self.initialized = False
+        self.handshake: Handshake | None = None
+        self.names_questions = False  # an answer is to be understood by whoever gets it, also after a restart
         # open questions by conversation, turn and call id, for models give their calls the same id again and again:
         self.asked: dict[tuple[str, str, str], Asked] = {}
         self._open: dict[RequestId, _OpenRequest] = {}
@@ -59,6 +61,7 @@ class Peer:
     def meet(self, handshake: Handshake, version: str) -> None:
         """The client has introduced itself, and this version of the protocol holds."""
         self.initialized = True
+        self.handshake = handshake
         self.version = version
         self.can_be_asked = handshake.can_be_asked
         self.methods = default_methods(handshake, version)
@@ -70,11 +73,18 @@ class Peer:
         return self.version >= FIRST_WITH_FORMS
 
     def request(
-        self, method: str, params: Any, on_answer: Callable[[Response], None], sink: Sink, related_to: RequestId | None
+        self,
+        method: str,
+        params: Any,
+        on_answer: Callable[[Response], None],
+        sink: Sink,
+        related_to: RequestId | None,
+        request_id: RequestId | None = None,
     ) -> RequestId:
         """Ask the client for something, as part of its request `related_to`. The id that its answer will have."""
-        request_id = self._next_id
-        self._next_id += 1
+        if request_id is None:
+            request_id = self._next_id
+            self._next_id += 1
         self._open[request_id] = _OpenRequest(on_answer, sink, related_to)
         sink.send(request_line(request_id, method, params), related_to)
         return request_id
@@ -98,6 +108,9 @@ class Peer:
             return False
         self.answer(Response(request_id, None, unreadable=True))
         return True
+
+    def awaits(self, request_id: RequestId) -> bool:
+        return request_id in self._open
 
     def answer(self, response: Response) -> None:
         request = self._open.pop(response.id, None)

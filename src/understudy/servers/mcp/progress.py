@@ -38,12 +38,15 @@ LONGEST = 200
 class Progress:
     """Counts up with every step of one call; says so too when nothing has happened for a while."""
 
-    def __init__(self, token: RequestId, sink: Sink, related_to: RequestId, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, token: RequestId, sink: Sink, related_to: RequestId, loop: asyncio.AbstractEventLoop, count: int = 0
+    ) -> None:
+        """`count`: how far it had counted for a client that comes back."""
         self._token = token
         self._sink = sink
         self._related_to = related_to
         self._loop = loop
-        self._count = 0
+        self.count = count
         self._last = "started"
         self._began = loop.time()
         self._timer = loop.call_later(HEARTBEAT_SECONDS, self._beat)
@@ -62,8 +65,8 @@ class Progress:
         self._send(f"{self._last} ({seconds} s)")
 
     def _send(self, message: str) -> None:
-        self._count += 1
-        params: dict[str, Any] = {"progressToken": self._token, "progress": self._count, "message": message}
+        self.count += 1
+        params: dict[str, Any] = {"progressToken": self._token, "progress": self.count, "message": message}
         self._sink.send(notification_line("notifications/progress", params), self._related_to)
         self._timer.cancel()
         self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)

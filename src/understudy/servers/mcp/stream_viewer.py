@@ -5,6 +5,7 @@ Without `after` the shapes are the seed's: bare `{"msg": …}`. With it every ev
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -54,6 +55,7 @@ class StreamViewer:
         self._framing = (type(self._codec), self._marked)
         self._needs_past = self._codec.needs_past and self.following.cursor > 0
         self._over = False
+        self.when_over: Callable[[], None] | None = None  # called once, when it is
         self._gathered: list[bytes] = []  # events of the snapshot, while it is put together
 
     @property
@@ -113,18 +115,28 @@ class StreamViewer:
         self.following.put_open_questions()
 
     def stop(self) -> None:
+        self._stop()
+        self._tell_over()
+
+    def _stop(self) -> None:
         self.following.stop()
         self._over = True
         self._gathered.clear()
+
+    def _tell_over(self) -> None:
+        told, self.when_over = self.when_over, None
+        if told is not None:
+            told()
 
     def disconnect(self, reason: str) -> None:
         """Nothing more comes, and the client is told why."""
         if self._over:
             return
-        self.stop()
+        self._stop()
         meta = {"conversationId": self.handle.id, "requestId": self.request_id}
         params: dict[str, Any] = {"_meta": meta, "reason": reason}
         self._sink.send(notification_line("notifications/stream_disconnected", params), self.request_id)
+        self._tell_over()
 
     # -- called by the following
 

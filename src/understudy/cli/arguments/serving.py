@@ -1,0 +1,47 @@
+"""Commands for servers over HTTP: `serve`, and the tokens of those who may call it."""
+
+import argparse
+
+from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
+
+
+def add_http(commands: Commands) -> None:
+    serve = add(
+        commands, "serve", "serve", "serve MCP over HTTP, to several clients at once", more="docs/serve.md says how to use it."
+    )
+    serve.add_argument("--host", help="the address to listen to (default: 127.0.0.1, which only this machine reaches)")
+    serve.add_argument("--port", type=_port, help="the port to listen to (default: 8722; 0: any)")
+    serve.add_argument("--token-file", metavar="FILE", help="where the first token is (default: understudy/token in CODEX_HOME)")
+    serve.add_argument("--tls-cert", metavar="FILE", help="a certificate in PEM, with those that lead to its root")
+    serve.add_argument("--tls-key", metavar="FILE", help="the key of the certificate")
+    serve.add_argument("--public-url", metavar="URL", help="by which clients reach the server, if a proxy stands before it")
+    serve.add_argument("--allow-host", action="append", metavar="NAME", help="another Host to answer to; may be given again")
+    serve.add_argument("--allow-origin", action="append", metavar="URL", help="pages that may call the server; may be given again")
+    serve.add_argument("--no-auth", action="store_true", help="ask for no token: any program on this machine may call")
+    add_overrides(serve)
+
+    token = commands.add_parser("token", help="say who may call a server", description="Say who may call a server over HTTP.")
+    token.set_defaults(act=None, help_of=token)
+    actions: Commands = token.add_subparsers(metavar="ACTION", title="actions")
+    new = add(actions, "add", "token", "make a token, and print it once")
+    new.set_defaults(action="add")
+    new.add_argument("name", metavar="NAME", help="whose it is: conversations and approvals bear that name")
+    new.add_argument("--rights", metavar="LIST", help="on their own conversations: run, approve, read (default: all of them)")
+    new.add_argument("--others", metavar="LIST", help="on those of everybody else (default: none)")
+    new.add_argument(
+        "--root", action="append", metavar="DIR", help="work only in this folder; may be given again (default: anywhere)"
+    )
+    new.add_argument("--sandbox", metavar="LIST", help="modes they may choose (default: read-only,workspace-write)")
+    new.add_argument("--expires", metavar="DATE", help="the last day on which it is valid (default: it does not expire)")
+    listing = add(actions, "list", "token", "list those who have a token")
+    listing.set_defaults(action="list")
+    add_json(listing)
+    gone = add(actions, "revoke", "token", "let a token be valid no more")
+    gone.set_defaults(action="revoke")
+    gone.add_argument("name", metavar="NAME", help="whose token")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a whole number up to 65535")
+    return int(text)

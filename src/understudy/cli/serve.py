@@ -1,0 +1,50 @@
+"""`understudy serve`: MCP over HTTP, for several clients at once."""
+
+import os
+import sys
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+from understudy.cli.settings import read_overrides
+from understudy.config.home import find_home
+from understudy.config.serve import ServeSettings, read_serve
+from understudy.errors import ConfigError
+
+_FLAGS = ("host", "port", "token_file", "tls_cert", "tls_key", "public_url", "allow_host", "allow_origin", "no_auth")
+_PATHS = ("token_file", "tls_cert", "tls_key")
+
+
+def run(options: Namespace) -> int:
+    if find_spec("uvicorn") is None:  # the extra is not asked of everyone
+        raise ConfigError("`serve` needs the extra `http`: pip install 'understudy[http]'")
+    cli = read_overrides(options)
+    flags = {name: value for name in _FLAGS if (value := getattr(options, name)) is not None and value is not False}
+    flags |= {name: str(Path.cwd() / flags[name]) for name in _PATHS if name in flags}
+    settings = read_serve(find_home(os.environ), cli, flags, os.environ)
+    from understudy.servers.http.serving import serve
+    from understudy.servers.memory import hide_memory
+
+    hide_memory()
+    return serve(settings, cli, lambda address: _announce(settings, address))
+
+
+def _announce(settings: ServeSettings, address: str) -> None:
+    from understudy.servers.http.guards import is_loopback
+
+    print(f"understudy serves MCP at {address}")
+    if settings.no_auth:
+        print("NO TOKEN IS ASKED FOR: every program on this machine can run commands and approve them.", file=sys.stderr)
+    else:
+        print(f"The token is in {settings.token_file}. Clients send it with each request, for example:")
+        print(
+            f'  claude mcp add --transport http understudy {address} --header "Authorization: Bearer $(cat {settings.token_file})"'
+        )
+        print("`understudy token add NAME` makes another one, with rights of its own.")
+    if settings.tls_cert is None and not is_loopback(settings.host):
+        print(
+            "WITHOUT TLS tokens and conversations can be read on the way: give --tls-cert and --tls-key, or put a proxy before it.",
+            file=sys.stderr,
+        )
+    sys.stdout.flush()
+    sys.stderr.flush()

@@ -1,0 +1,90 @@
+"""What `understudy serve` is told: [understudy.serve] of config.toml, and its flags, which hold over the file."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+
+from understudy.config.file import read_config_file
+from understudy.config.home import expand, state_dir
+from understudy.config.overrides import apply, assignments
+from understudy.config.schema import Mismatch, Reader
+from understudy.errors import ConfigError
+
+DEFAULT_PORT = 8722
+OnDisconnect = Literal["interrupt", "keep"]
+_ON_DISCONNECT = ("interrupt", "keep")
+
+
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    state_dir: Path
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    token_file: Path  # the first token, which is the local user's
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    public_url: str | None = None  # by which clients reach it, where that is another than what it listens to
+    allow_host: tuple[str, ...] = ()
+    allow_origin: tuple[str, ...] = ()
+    no_auth: bool = False
+    on_disconnect: OnDisconnect = "interrupt"  # what becomes of a turn whose caller has left, where that ends the call
+    max_body_mb: int = 32
+    rate: int = 100  # requests a second for each named token; 0: any number
+    concurrency: int = 100  # open requests of each named token; 0: any number
+    drain_seconds: float = 5.0  # that running turns get when the server is told to end
+
+
+def read_serve(home: Path, cli: Sequence[tuple[str, Any]], flags: Mapping[str, Any], env: Mapping[str, str]) -> ServeSettings:
+    """`cli` are settings of `-c`, `flags` those of `serve` by name. Raises `ConfigError`."""
+    tree = apply(read_config_file(home).tree, assignments(cli, "`-c`"))
+    tree = apply(tree, assignments(((f"understudy.serve.{name}", value) for name, value in flags.items()), "a flag"))
+    read = Reader(tree)
+    try:
+        return _build(home, read, env)
+    except Mismatch as slip:
+        raise ConfigError(f"{slip.complaint}\nin `{slip.key}`\n`{slip.key}` should be {slip.wanted}.") from None
+
+
+def _build(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSettings:
+    def key(name: str) -> str:
+        return f"understudy.serve.{name}"
+
+    def path(name: str) -> Path | None:
+        text = read.text(key(name))
+        return None if not text else expand(text, base=home, env=env)
+
+    def number(name: str, default: int) -> int:
+        value = read.count(key(name))
+        return default if value is None else value
+
+    read.table("understudy.serve")
+    port = number("port", DEFAULT_PORT)
+    if port > 65535:
+        raise read.mismatch(key("port"), f"invalid value: integer `{port}`", "a port: a whole number up to 65535")
+    drain = read.amount(key("drain_seconds"))
+    body = number("max_body_mb", 32)
+    if body == 0:
+        raise read.mismatch(key("max_body_mb"), "invalid value: `0`", "a number of megabytes above 0")
+    choice = read.choice(key("on_disconnect"), _ON_DISCONNECT)
+    settings = ServeSettings(
+        state_dir=state_dir(home),
+        host=read.text(key("host")) or "127.0.0.1",
+        port=port,
+        token_file=path("token_file") or state_dir(home) / "token",
+        tls_cert=path("tls_cert"),
+        tls_key=path("tls_key"),
+        public_url=read.text(key("public_url")),
+        allow_host=read.texts(key("allow_host")) or (),
+        allow_origin=read.texts(key("allow_origin")) or (),
+        no_auth=bool(read.flag(key("no_auth"))),
+        on_disconnect=cast(OnDisconnect, choice or "interrupt"),
+        max_body_mb=body,
+        rate=number("rate", 100),
+        concurrency=number("concurrency", 100),
+        drain_seconds=5.0 if drain is None else drain,
+    )
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        lacking = "tls_key" if settings.tls_key is None else "tls_cert"
+        raise Mismatch(key(lacking), "it is missing", "a file, since TLS needs a certificate and its key")
+    return settings

@@ -1,0 +1,161 @@
+"""The server as an ASGI application: who may come in, and which era a request is of; `legacy.py` and `modern.py` do the rest."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from understudy.config.serve import ServeSettings
+from understudy.engine.engine import Engine
+from understudy.errors import report_bug
+from understudy.protocol.jsonrpc import read_line
+from understudy.servers.http.answers import Message, Receive, Refusal, Send, encode, send_answer
+from understudy.servers.http.asked import ROUTING, Asked, ClientLeft
+from understudy.servers.http.guards import Guards, accepts, is_json
+from understudy.servers.http.legacy import Legacy
+from understudy.servers.http.limiting import Limiter
+from understudy.servers.http.modern import Modern
+from understudy.servers.http.principals import Principal, Principals
+from understudy.servers.http.session_ids import SessionIds
+from understudy.servers.mcp.handshake import MODERN, VERSIONS
+
+logger = logging.getLogger(__name__)
+
+ENDPOINT = "/mcp"
+_METHODS = ("GET", "POST", "DELETE")
+_CORS_HEADERS = b"authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id"
+
+
+class App:
+    def __init__(self, engine: Engine, settings: ServeSettings, principals: Principals, guards: Guards) -> None:
+        self._principals = principals
+        self._guards = guards
+        self._limiter = Limiter(settings.rate, settings.concurrency, asyncio.get_running_loop().time)
+        self._most = settings.max_body_mb << 20
+        self._realm = b'Bearer realm="understudy"'
+        self.legacy = Legacy(engine, SessionIds(settings.state_dir))
+        self.modern = Modern(engine, settings.on_disconnect)
+        self.draining = False
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        asked = Asked(scope, receive)
+        answering = _Answering(send, self._cors_headers(asked))
+        try:
+            await self._serve(asked, answering)
+        except ClientLeft:
+            pass
+        except Refusal as refusal:
+            await send_answer(answering, refusal.status, refusal.body.rstrip(b"\n"), refusal.headers)
+        except Exception as error:
+            reason = report_bug(logger, error, "in serving %s %s", asked.method, asked.path)
+            if not answering.begun:
+                await send_answer(answering, 500, Refusal(500, reason, code=-32603).body)
+
+    async def _serve(self, asked: Asked, send: Send) -> None:
+        if asked.path == "/healthz" and asked.method in ("GET", "HEAD"):
+            await send_answer(send, 200, encode({"status": "draining" if self.draining else "ok"}))
+            return
+        if asked.path != ENDPOINT:
+            raise Refusal(404, f"nothing is here; MCP is at {ENDPOINT}")
+        self._check_place(asked)
+        if asked.method == "OPTIONS" and self._is_allowed_origin(asked):
+            await self._allow_origin(send)
+            return
+        if asked.method not in _METHODS:
+            raise Refusal(405, f"{asked.method} is not for this address", headers=((b"allow", ", ".join(_METHODS).encode()),))
+        principal = self._principals.find(asked.header(b"authorization"))
+        if principal is None:
+            reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
+            raise Refusal(401, reason, headers=((b"www-authenticate", self._realm),))
+        if asked.twice is not None and asked.twice not in ROUTING:
+            raise Refusal(400, f"the header {asked.twice.decode()} is sent twice")
+        if self.draining:
+            raise Refusal(503, "the server is about to end", headers=((b"retry-after", b"5"), (b"connection", b"close")))
+        wait = self._limiter.enter(principal.name)
+        if wait is not None:
+            raise Refusal(429, "too many requests with this token at once", headers=((b"retry-after", str(wait).encode()),))
+        try:
+            await self._dispatch(asked, principal, send)
+        finally:
+            self._limiter.leave(principal.name)
+
+    def _check_place(self, asked: Asked) -> None:
+        if asked.twice == b"host" or not self._guards.allows_host(asked.header(b"host") or ""):
+            raise Refusal(421, "this Host is not served here; `--allow-host` adds one")
+        origin = asked.header(b"origin")
+        if asked.twice == b"origin" or (origin is not None and not self._guards.allows_origin(origin)):
+            raise Refusal(403, "pages of this Origin may not call the server; `--allow-origin` adds one")
+
+    async def _dispatch(self, asked: Asked, principal: Principal, send: Send) -> None:
+        version = asked.header(b"mcp-protocol-version")
+        modern = version == MODERN or (
+            version is not None and version not in VERSIONS and not self.legacy.knows(asked.header(b"mcp-session-id"))
+        )
+        if asked.method != "POST":
+            if modern:
+                raise Refusal(405, "this era has only POST", headers=((b"allow", b"POST"),))
+            await (self.legacy.get if asked.method == "GET" else self.legacy.delete)(asked, principal, send)
+            return
+        if not is_json(asked.header(b"content-type")):
+            raise Refusal(415, "the content type should be application/json")
+        if not accepts(asked.header(b"accept"), "application/json", "text/event-stream"):
+            raise Refusal(406, "answers are application/json or text/event-stream, and the request accepts neither")
+        message = read_line(await asked.body(self._most))
+        await (self.modern if modern else self.legacy).post(asked, message, principal, send)
+
+    # -- pages of other places that are allowed
+
+    def _is_allowed_origin(self, asked: Asked) -> bool:
+        return (asked.header(b"origin") or "").lower() in self._guards.origins
+
+    def _cors_headers(self, asked: Asked) -> tuple[tuple[bytes, bytes], ...]:
+        if not self._is_allowed_origin(asked):
+            return ()
+        origin = (asked.header(b"origin") or "").encode("latin-1")
+        return (
+            (b"access-control-allow-origin", origin),
+            (b"access-control-expose-headers", b"mcp-session-id"),
+            (b"vary", b"origin"),
+        )
+
+    @staticmethod
+    async def _allow_origin(send: Send) -> None:
+        headers = (
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
+            (b"access-control-allow-headers", _CORS_HEADERS),
+            (b"access-control-max-age", b"600"),
+        )
+        await send_answer(send, 204, headers=headers)
+
+    # -- the server
+
+    def principals_changed(self) -> None:
+        self.legacy.principals_changed(self._principals)
+        self.modern.principals_changed(self._principals)
+
+    @property
+    def open_calls(self) -> int:
+        return self.legacy.open_calls + self.modern.open_calls
+
+    def close(self) -> None:
+        """Whoever still waits is told that the server ends."""
+        self.legacy.close()
+        self.modern.close()
+
+
+class _Answering:
+    """`send` of one request: knows whether an answer was begun, and adds what pages of other places need."""
+
+    def __init__(self, send: Send, more: tuple[tuple[bytes, bytes], ...]) -> None:
+        self._send = send
+        self._more = more
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            if self._more:
+                message = {**message, "headers": [*message["headers"], *self._more]}
+        await self._send(message)

@@ -1,0 +1,70 @@
+"""One HTTP request as the server sees it: its headers, each at most once where that matters, and its body up to a limit."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from understudy.servers.http.answers import Receive, Refusal
+
+BODY_SECONDS = 30.0  # without a byte, after which a client is not waited for
+
+# Sent twice, one of them might be read by a proxy before us, and the other one by us.
+_ONCE = frozenset({
+    b"host",
+    b"authorization",
+    b"content-type",
+    b"content-length",
+    b"mcp-session-id",
+    b"mcp-protocol-version",
+    b"last-event-id",
+    b"origin",
+    b"mcp-method",
+    b"mcp-name",
+})  # fmt: skip
+ROUTING = frozenset({b"mcp-method", b"mcp-name", b"mcp-protocol-version"})
+
+
+class Asked:
+    def __init__(self, scope: Mapping[str, Any], receive: Receive) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.receive = receive
+        self._headers: dict[bytes, str] = {}
+        self.twice: bytes | None = None  # a header that may be sent only once
+        for name, value in scope["headers"]:
+            if name in self._headers and name in _ONCE:
+                self.twice = name
+            self._headers[name] = value.decode("latin-1").strip(" \t")
+
+    def header(self, name: bytes) -> str | None:
+        return self._headers.get(name)
+
+    async def body(self, most: int) -> bytes:
+        """Raises `Refusal` where it is too large or does not come."""
+        length = self.header(b"content-length")
+        if length is not None and length.isdecimal() and int(length) > most:
+            raise _too_large(most)
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            try:
+                message = await asyncio.wait_for(self.receive(), BODY_SECONDS)
+            except TimeoutError:
+                raise Refusal(408, "the body of the request did not come", headers=((b"connection", b"close"),)) from None
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > most:
+                raise _too_large(most)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+
+class ClientLeft(Exception):
+    """Before it had said everything."""
+
+
+def _too_large(most: int) -> Refusal:
+    hint = "the server's `understudy.serve.max_body_mb` sets it"
+    return Refusal(413, f"a request may have at most {most >> 20} MB; {hint}", headers=((b"connection", b"close"),))

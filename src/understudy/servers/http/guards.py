@@ -1,0 +1,91 @@
+"""Who may speak to the server at all, judged by the headers of a request: Host, Origin, content type, what is accepted."""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def split_host(text: str) -> tuple[str, str] | None:
+    """Name and port (perhaps empty) of a `Host` header; None where it is none."""
+    if not text or any(character in text for character in "/\\@?#, \t") or not text.isascii():
+        return None
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError:
+        return None
+    return ((parts.hostname or "").lower(), "" if port is None else str(port)) if parts.hostname else None
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class Guards:
+    """What a request may say of where it goes and where it comes from. A page elsewhere can make a browser call us: by a name that
+    it has pointed at us (its Host is foreign), or from its own place (its Origin is).
+    """
+
+    def __init__(self, bound: str, port: int, hosts: Iterable[str], origins: Iterable[str], *, open_to_all: bool) -> None:
+        """`open_to_all`: no token is asked for, so that pages on other ports of this machine have to be kept out, too."""
+        self._hosts = {host.lower() for host in hosts}
+        self.origins = {origin.lower().rstrip("/") for origin in origins}
+        self._beyond_loopback = not is_loopback(bound)
+        self._bound = bound.lower()
+        self._port = str(port)
+        self._open_to_all = open_to_all
+
+    def note_port(self, port: int) -> None:
+        """Which one it listens to, where any was asked for."""
+        self._port = str(port)
+
+    def allows_host(self, header: str) -> bool:
+        split = split_host(header)
+        if split is None:
+            return False
+        name, _ = split
+        if name in _LOCAL_NAMES or name == self._bound or name in self._hosts or header.lower() in self._hosts:
+            return True
+        return self._beyond_loopback and _is_address(name)  # a name can be pointed at us by others, an address cannot
+
+    def allows_origin(self, header: str) -> bool:
+        origin = header.lower()
+        if origin in self.origins:
+            return True
+        scheme, _, rest = origin.partition("://")
+        if scheme not in ("http", "https") or not self.allows_host(rest):
+            return False
+        split = split_host(rest)
+        return split is not None and (not self._open_to_all or split[1] == self._port)
+
+
+def accepts(header: str | None, *kinds: str) -> bool:
+    """Whether a client takes one of these kinds of content; one that does not say takes all."""
+    if header is None or not header.strip():
+        return True
+    for part in header.lower().split(","):
+        name, *parameters = (piece.strip() for piece in part.split(";"))
+        if "q=0" in parameters or "q=0.0" in parameters:
+            continue
+        if name == "*/*" or name in kinds or any(name == f"{kind.partition('/')[0]}/*" for kind in kinds):
+            return True
+    return False
+
+
+def is_json(content_type: str | None) -> bool:
+    return content_type is not None and content_type.partition(";")[0].strip().lower() == "application/json"

@@ -1,0 +1,175 @@
+"""The era with sessions (up to 2025-11-25) over HTTP: POST, GET and DELETE of one endpoint."""
+
+import asyncio
+import logging
+
+from understudy.engine.engine import Engine
+from understudy.errors import AgentError
+from understudy.protocol.jsonrpc import Incoming, Malformed, Request
+from understudy.servers.http.answers import Refusal, Send, send_answer
+from understudy.servers.http.asked import Asked
+from understudy.servers.http.event_ids import read_event_id
+from understudy.servers.http.guards import accepts
+from understudy.servers.http.principals import Principal, Principals
+from understudy.servers.http.session import Session
+from understudy.servers.http.session_ids import SessionIds
+from understudy.servers.http.streaming import send_json, send_json_or_stream, send_stream
+from understudy.servers.mcp.handshake import PREFIX, VERSIONS
+from understudy.servers.mcp.modern import HEADER_MISMATCH
+
+logger = logging.getLogger(__name__)
+
+MOST_SESSIONS = 10_000  # in memory; the others are made again from their ids
+IDLE_SECONDS = 30 * 60.0
+
+
+class Legacy:
+    def __init__(self, engine: Engine, ids: SessionIds) -> None:
+        self._engine = engine
+        self._ids = ids
+        self._loop = asyncio.get_running_loop()
+        self._sessions: dict[str, Session] = {}
+
+    # -- requests
+
+    async def post(self, asked: Asked, message: Incoming, principal: Principal, send: Send) -> None:
+        if isinstance(message, Malformed):
+            raise Refusal(400, message.reason, code=message.code, request_id=message.id)
+        session_id = asked.header(b"mcp-session-id")
+        if session_id is None:
+            await self._begin(message, principal, send)
+            return
+        session = self._find(session_id, principal)
+        self._check_version(asked)
+        headers = ((b"mcp-session-id", session_id.encode()),)
+        if not isinstance(message, Request):
+            await session.receive(message)
+            await send_answer(send, 202, headers=headers)
+            return
+        if message.method == "initialize":
+            raise Refusal(400, "this session is initialized already; begin another one without a session id", request_id=message.id)
+        sink = session.request(message)
+        try:
+            if await send_json_or_stream(sink, asked.receive, send, headers) is not None:
+                await send_json(sink, send, headers=headers)
+        finally:
+            if sink.over:
+                session.done(message.id, sink)
+            else:
+                session.lost(sink)
+
+    async def get(self, asked: Asked, principal: Principal, send: Send) -> None:
+        """The rest of a call's stream, or what belongs to no call."""
+        if not accepts(asked.header(b"accept"), "text/event-stream"):
+            raise Refusal(406, "GET answers with text/event-stream, which the request does not accept")
+        session_id, session = self._named(asked, principal)
+        headers = ((b"mcp-session-id", session_id.encode()),)
+        last = asked.header(b"last-event-id")
+        if last is None:
+            stream = session.standalone.attach()
+            try:
+                await send_stream(stream, asked.receive, send, headers)
+            finally:
+                session.standalone.leave(stream)
+            return
+        found = read_event_id(last)
+        if found is None:
+            raise Refusal(400, "Last-Event-ID names no stream that can be resumed")
+        try:
+            sink = await session.resume(*found)
+        except AgentError:
+            raise Refusal(400, "Last-Event-ID names no stream that can be resumed") from None
+        try:
+            await send_stream(sink, asked.receive, send, headers)
+        finally:
+            if sink.over:
+                session.done(found[0].request_id, sink)
+            else:
+                session.lost(sink)
+
+    async def delete(self, asked: Asked, principal: Principal, send: Send) -> None:
+        session_id, session = self._named(asked, principal)
+        assert session.sealed is not None
+        self._ids.end(session.sealed)
+        self._sessions.pop(session_id, None)
+        session.end()
+        await send_answer(send, 200)
+
+    async def _begin(self, message: Incoming, principal: Principal, send: Send) -> None:
+        if not isinstance(message, Request) or message.method != "initialize":
+            if isinstance(message, Request) and PREFIX.encode() in bytes(message.params or b""):
+                raise Refusal(400, "the header MCP-Protocol-Version is missing", code=HEADER_MISMATCH, request_id=message.id)
+            request_id = message.id if isinstance(message, Request) else None
+            raise Refusal(400, "Missing session ID: begin with initialize, and send its Mcp-Session-Id", request_id=request_id)
+        session = Session(self._engine, principal, None)
+        sink = session.request(message)
+        peer = session.dispatcher.peer
+        if peer.handshake is None:
+            await send_json(sink, send, 400)
+            return
+        session_id = self._ids.make(principal.name, peer.handshake, peer.version)
+        session.sealed = self._ids.read(session_id)
+        self._remember(session_id, session)
+        await send_json(sink, send, headers=((b"mcp-session-id", session_id.encode()),))
+
+    # -- sessions
+
+    def knows(self, session_id: str | None) -> bool:
+        return session_id is not None and self._ids.read(session_id) is not None
+
+    def _named(self, asked: Asked, principal: Principal) -> tuple[str, Session]:
+        session_id = asked.header(b"mcp-session-id")
+        if session_id is None:
+            raise Refusal(400, "Missing session ID")
+        session = self._find(session_id, principal)
+        self._check_version(asked)
+        return session_id, session
+
+    def _find(self, session_id: str, principal: Principal) -> Session:
+        """Another caller's session is answered like one that never was."""
+        sealed = self._ids.read(session_id)
+        if sealed is None or sealed.principal != principal.name:
+            raise Refusal(404, "Session not found: begin another one with initialize")
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = Session(self._engine, principal, sealed)
+            self._remember(session_id, session)
+        session.speak_for(principal)
+        return session
+
+    @staticmethod
+    def _check_version(asked: Asked) -> None:
+        version = asked.header(b"mcp-protocol-version")
+        if version is not None and version not in VERSIONS:
+            raise Refusal(400, f"Unsupported protocol version; this session speaks one of {', '.join(VERSIONS)}")
+
+    def _remember(self, session_id: str, session: Session) -> None:
+        self._sessions[session_id] = session
+        if len(self._sessions) > MOST_SESSIONS:
+            self.forget_idle(0)
+
+    def forget_idle(self, seconds: float = IDLE_SECONDS) -> None:
+        """What is not used leaves memory. A client that comes back finds its session again by its id."""
+        now = self._loop.time()
+        for session_id, session in tuple(self._sessions.items()):
+            if not session.busy and now - session.used >= seconds:
+                del self._sessions[session_id]
+
+    # -- the server
+
+    def principals_changed(self, principals: Principals) -> None:
+        """Whoever has other rights now, or none, is shown nothing more on the connections they have."""
+        for session_id, session in tuple(self._sessions.items()):
+            if principals.current(session.principal.name) != session.principal:
+                session.end()
+                del self._sessions[session_id]
+
+    @property
+    def open_calls(self) -> int:
+        return sum(len(session.dispatcher.open_calls) for session in self._sessions.values())
+
+    def close(self) -> None:
+        """The server ends: whoever still waits is told so."""
+        for session in self._sessions.values():
+            session.dispatcher.close()
+            session.standalone.close()

@@ -1,0 +1,47 @@
+"""How often and how much at once a caller may ask. Each named token has its own measure; the local user has none."""
+
+import math
+from collections.abc import Callable
+
+from understudy.protocol.callers import LOCAL_NAME
+
+
+class _Use:
+    __slots__ = ("at", "open", "tokens")
+
+    def __init__(self, tokens: float, at: float) -> None:
+        self.tokens = tokens
+        self.at = at
+        self.open = 0
+
+
+class Limiter:
+    """A bucket of requests for each caller, filled by `rate` a second, and a count of those that are open."""
+
+    def __init__(self, rate: int, concurrency: int, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._concurrency = concurrency
+        self._clock = clock
+        self._uses: dict[str, _Use] = {}
+
+    def enter(self, name: str) -> int | None:
+        """None where the request may go on; `leave` follows. Else the seconds after which to try again."""
+        if name == LOCAL_NAME:
+            return None
+        now = self._clock()
+        use = self._uses.get(name)
+        if use is None:
+            use = self._uses[name] = _Use(2.0 * self._rate, now)
+        use.tokens = min(2.0 * self._rate, use.tokens + (now - use.at) * self._rate)
+        use.at = now
+        if self._concurrency and use.open >= self._concurrency:
+            return 1
+        if self._rate and use.tokens < 1:
+            return max(1, math.ceil((1 - use.tokens) / self._rate))
+        use.tokens -= 1
+        use.open += 1
+        return None
+
+    def leave(self, name: str) -> None:
+        if name != LOCAL_NAME:
+            self._uses[name].open -= 1

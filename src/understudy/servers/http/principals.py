@@ -1,0 +1,116 @@
+"""From the header of a request to the caller it speaks for. Tokens are read again when their file changes."""
+
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from hmac import compare_digest
+
+import msgspec
+
+from understudy.config.serve import ServeSettings
+from understudy.config.tokens import NamedToken, first_token, hash_of, read_tokens, tokens_file
+from understudy.errors import ConfigError
+from understudy.protocol.callers import LOCAL, Caller
+from understudy.servers.mcp.caller_limits import CallerLimits
+
+logger = logging.getLogger(__name__)
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """A caller, and what they may choose."""
+
+    caller: Caller
+    limits: CallerLimits | None = None  # None: everything, as at a terminal
+
+    @property
+    def name(self) -> str:
+        return self.caller.name
+
+
+LOCAL_USER = Principal(LOCAL)
+
+
+def _principal_of(token: NamedToken) -> Principal:
+    caller = Caller(token.name, frozenset(token.rights), frozenset(token.others))
+    return Principal(caller, CallerLimits(token.roots, frozenset(token.sandbox)))
+
+
+class Principals:
+    """Those who have a token. A file that cannot be read any more leaves nobody but the local user."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        """Makes the first token where there is none. Raises `ConfigError`."""
+        self._open = settings.no_auth
+        self._first_path = settings.token_file
+        self._named_path = tokens_file(settings.state_dir)
+        self._stamps: tuple[object, object] = None, None
+        self._first_hash = ""
+        self._named: tuple[NamedToken, ...] = ()
+        self.when_changed: Callable[[], None] | None = None
+        if not self._open:
+            self._stamps = self._look()
+            self._first_hash = hash_of(first_token(self._first_path))
+            self._stamps = self._look()
+            self._named = read_tokens(self._named_path)
+
+    @property
+    def has_named(self) -> bool:
+        return bool(self._named)
+
+    def find(self, authorization: str | None) -> Principal | None:
+        """Whose token it is; None where it is nobody's. Takes as long whether it is nearly right or not."""
+        if self._open:
+            return LOCAL_USER
+        scheme, _, token = (authorization or "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > 512:
+            return None
+        hashed = hash_of(token)
+        found = LOCAL_USER if compare_digest(hashed, self._first_hash) else None
+        for named in self._named:
+            if compare_digest(hashed, named.hash):
+                found = _principal_of(named)
+                if named.has_expired(datetime.now(UTC)):
+                    found = None
+        return found
+
+    def current(self, name: str) -> Principal | None:
+        """As they are now; None for those whose token is gone."""
+        if name == LOCAL.name:
+            return LOCAL_USER
+        named = next((token for token in self._named if token.name == name), None)
+        return None if named is None or named.has_expired(datetime.now(UTC)) else _principal_of(named)
+
+    def reload(self) -> None:
+        """Look whether a file has changed; to be called every second or so."""
+        if self._open:
+            return
+        stamps = self._look()
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self._first_hash = hash_of(first_token(self._first_path))
+            self._stamps = self._look()
+        except (ConfigError, OSError) as error:
+            logger.error("the first token is not accepted any more: %s", error)
+            self._first_hash = ""
+        try:
+            self._named = read_tokens(self._named_path)
+        except ConfigError as error:
+            logger.error("no named token is accepted any more: %s", error)
+            self._named = ()
+        if self.when_changed is not None:
+            self.when_changed()
+
+    def _look(self) -> tuple[object, object]:
+        return _stamp(self._first_path), _stamp(self._named_path)
+
+
+def _stamp(path: "os.PathLike[str]") -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode

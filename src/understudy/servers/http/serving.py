@@ -1,0 +1,155 @@
+"""The HTTP server as a process: listens, serves, and drains when it is told to end."""
+
+import asyncio
+import logging
+import resource
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from understudy.config.serve import ServeSettings
+from understudy.config.tokens import tokens_file
+from understudy.engine.engine import Engine
+from understudy.errors import ConfigError
+from understudy.servers.http.app import App
+from understudy.servers.http.guards import Guards, is_loopback
+from understudy.servers.http.principals import Principals
+from understudy.servers.process import Ending, run_server
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # between two looks at the files of tokens
+BETWEEN_LOOKS_SECONDS = 0.05  # at whether all is done, while draining
+LAST_WORDS_SECONDS = 2.0
+KEEP_ALIVE_SECONDS = 75
+MOST_CONNECTIONS = 20_000
+
+Announce = Callable[[str], None]
+
+
+def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce) -> int:
+    """Serve until a signal comes. `announce` is given the address once it is served. Raises `ConfigError`."""
+    check_exposure(settings)
+    return run_server("MCP over HTTP", partial(_serve, settings, cli, announce))
+
+
+def check_exposure(settings: ServeSettings) -> None:
+    """Others can reach what is not bound to this machine alone. Raises `ConfigError`."""
+    if is_loopback(settings.host):
+        return
+    if settings.no_auth:
+        raise ConfigError(
+            f"--no-auth is only for this machine: without a token anyone who reaches {settings.host} could run commands"
+        )
+    if not settings.token_file.exists() and not tokens_file(settings.state_dir).exists():
+        raise ConfigError(
+            f"there is no token yet, so others could not be told apart on {settings.host}. "
+            "Make one for each of them first: understudy token add NAME"
+        )
+
+
+async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, ending: Ending) -> int:
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+    from understudy.servers.http.connection import Connection
+
+    _raise_file_limit()
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of whatever a scanner sends
+    loop = asyncio.get_running_loop()
+    principals = Principals(settings)
+    context = _tls_context(settings)
+    engine = Engine(cli=cli)
+    _ = engine.log  # a store that cannot be opened is told now
+    known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]
+    guards = Guards(settings.host, settings.port, known_hosts, settings.allow_origin, open_to_all=settings.no_auth)
+    app = App(engine, settings, principals, guards)
+    principals.when_changed = app.principals_changed
+    config = Config(
+        app,  # pyright: ignore[reportArgumentType]
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+    config.load()
+    state = ServerState()
+    try:
+        server = await loop.create_server(
+            lambda: Connection(config, state, {}), settings.host, settings.port, ssl=context, backlog=2048
+        )
+    except OSError as error:
+        await engine.close()
+        raise ConfigError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
+    port = server.sockets[0].getsockname()[1]
+    guards.note_port(port)
+    looking = loop.create_task(_look_after(app, principals))
+    announce(_address(settings, port))
+    code = await ending.wait()
+    server.close()
+    app.draining = True
+    await _drain(app, settings.drain_seconds)
+    looking.cancel()
+    await engine.close()
+    app.close()
+    for connection in tuple(state.connections):
+        connection.shutdown()
+    if state.tasks:
+        await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
+    for task in tuple(state.tasks):
+        task.cancel()
+    return code
+
+
+async def _look_after(app: App, principals: Principals) -> None:
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            principals.reload()
+            app.legacy.forget_idle()
+        except Exception:
+            logger.exception("bug in looking after callers")
+
+
+async def _drain(app: App, seconds: float) -> None:
+    """Calls that are under way may end by themselves; what is left then is interrupted and recorded."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while app.open_calls:  # noqa: ASYNC110  # nobody tells when the last one is answered
+                await asyncio.sleep(BETWEEN_LOOKS_SECONDS)
+
+
+def _address(settings: ServeSettings, port: int) -> str:
+    if settings.public_url:
+        return settings.public_url.rstrip("/") + "/mcp"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{'http' if settings.tls_cert is None else 'https'}://{host}:{port}/mcp"
+
+
+def _tls_context(settings: ServeSettings) -> ssl.SSLContext | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"the certificate {settings.tls_cert} or its key {settings.tls_key} cannot be used: {error}") from None
+    return context
+
+
+def _raise_file_limit() -> None:
+    """Each stream is an open file; the soft limit is meant for programs that have few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS * 2 if hard == resource.RLIM_INFINITY else min(hard, MOST_CONNECTIONS * 2)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,167 @@
+"""A session of the legacy era: one client, the requests it has open, and the stream for what belongs to none of them."""
+
+import asyncio
+import logging
+
+from understudy.engine.engine import Engine
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError, UnknownConversation
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.jsonrpc import Incoming, Request, RequestId, Response
+from understudy.protocol.ops import Decide
+from understudy.servers.http.event_ids import CallStream, Position
+from understudy.servers.http.principals import Principal
+from understudy.servers.http.session_ids import SealedSession
+from understudy.servers.http.standalone import StandaloneSink
+from understudy.servers.http.stream_sink import StreamSink
+from understudy.servers.http.watched_call import WatchedCall
+from understudy.servers.mcp.asking import read_answer
+from understudy.servers.mcp.call import Call
+from understudy.servers.mcp.codex_tools import cancel_turn
+from understudy.servers.mcp.dispatcher import Dispatcher
+from understudy.servers.mcp.handshake import Handshake
+from understudy.servers.mcp.presentation import Presentation, presentation_of
+from understudy.servers.mcp.progress import Progress
+from understudy.servers.mcp.question_names import read_question_name
+from understudy.servers.mcp.results import SESSION
+
+logger = logging.getLogger(__name__)
+
+RETURN_SECONDS = 30.0  # that a client whose connection broke has, before questions to it are answered by the rule
+
+
+class Session:
+    def __init__(self, engine: Engine, principal: Principal, sealed: SealedSession | None) -> None:
+        """`sealed`: of a session that was begun earlier, perhaps in another process."""
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self.standalone = StandaloneSink(self._loop)
+        handshake: Handshake | None = None if sealed is None else sealed.handshake()
+        self.dispatcher = Dispatcher(engine, principal.caller, self.standalone, handshake)
+        self.dispatcher.client.call_viewer = self._watch
+        self.dispatcher.peer.names_questions = True
+        self.principal = principal
+        self.sealed = sealed
+        self.used = self._loop.time()
+        self._viewers: dict[RequestId, WatchedCall] = {}
+        self._sinks: dict[RequestId, StreamSink] = {}  # of calls that are not answered, the latest of each
+        self.speak_for(principal)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.dispatcher.open_calls) or self.standalone.attached or bool(self.dispatcher.client.streams)
+
+    def speak_for(self, principal: Principal) -> None:
+        self.used = self._loop.time()
+        self.principal = principal
+        self.dispatcher.speak_for(principal.caller, principal.limits)
+
+    # -- messages
+
+    def request(self, request: Request) -> StreamSink:
+        sink = StreamSink(self._loop)
+        self.dispatcher.receive(request, sink)
+        if not sink.over:
+            self._sinks[request.id] = sink
+        return sink
+
+    async def receive(self, message: Incoming) -> None:
+        """A notification, or an answer to a question: also to one that was asked before a restart."""
+        if isinstance(message, Response) and not self.dispatcher.peer.awaits(message.id):
+            await self._decide(message)
+        else:
+            self.dispatcher.receive(message)
+
+    async def _decide(self, response: Response) -> None:
+        name = read_question_name(response.id)
+        if name is None:
+            logger.info("an answer to request %.100r came, which is not open", response.id)
+            return
+        try:
+            handle = await self._engine.find(self.principal.caller, ConversationId(name.conversation_id))
+            question = handle.open_question(name.call_id)
+            if question is None or not name.names(question):
+                logger.info("the answer to %.100r is to a question that is not open any more", name.call_id)
+                return
+            decision, source = read_answer(response)
+            await handle.submit(Decide(name.call_id, decision, source, name.turn))
+        except AgentError as error:
+            logger.info("an answer to %.100r was not taken: %s", name.call_id, error)
+
+    def _watch(
+        self,
+        call: Call,
+        handle: Handle,
+        presentation: Presentation,
+        progress: Progress | None,
+        *,
+        created: bool = False,
+        after: int | None = None,
+        seen: Position | None = None,
+    ) -> WatchedCall:
+        viewer = WatchedCall(call, handle, presentation, progress, created=created, after=after, seen=seen)
+        self._viewers[call.id] = viewer
+        call.when_answered(self._forget_viewer)
+        return viewer
+
+    def _forget_viewer(self, call: Call) -> None:
+        viewer = self._viewers.get(call.id)
+        if viewer is not None and viewer.call is call:
+            del self._viewers[call.id]
+
+    # -- connections that break, and come back
+
+    def lost(self, sink: StreamSink) -> None:
+        """The connection of a request is gone. The call goes on; the client may come back for the rest."""
+        sink.detach()
+        if not sink.over:
+            self._loop.call_later(RETURN_SECONDS, sink.close)
+
+    def done(self, request_id: RequestId, sink: StreamSink) -> None:
+        if self._sinks.get(request_id) is sink:
+            del self._sinks[request_id]
+
+    async def resume(self, stream: CallStream, seen: Position) -> StreamSink:
+        """The rest of a call, from the log. Raises `UnknownConversation`, also where the caller may not read it."""
+        handle = await self._engine.find(self.principal.caller, stream.conversation_id)
+        if seen.record > handle.facts.last_seq:
+            raise UnknownConversation("the log never had that record")
+        client, sink = self.dispatcher.client, StreamSink(self._loop)
+        sink.begin()
+        before = self._sinks.pop(stream.request_id, None)
+        if before is not None:
+            before.when_lost = None
+            before.close()
+        known = self.dispatcher.find_open(stream.request_id)
+        call = known or Call(stream.request_id, None, sink, client)
+        call.sink, call.shape, call.progress_token = sink, SESSION, stream.progress_token
+        progress = None
+        if stream.progress_token is not None:
+            progress = Progress(stream.progress_token, sink, call.id, self._loop, seen.progress)
+        if known is None:
+            self.dispatcher.take_up(call)
+        if (other := self._viewers.get(call.id)) is not None:
+            other.leave()
+        viewer = self._watch(call, handle, presentation_of(handle), progress, after=stream.begin, seen=seen)
+        self._sinks[call.id] = sink
+        call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
+        await viewer.resume(stream, known_here=known is not None)
+        return sink
+
+    # -- ending
+
+    def cut(self) -> None:
+        """End every connection; clients that still may can come back."""
+        self.standalone.detach()
+        for sink in tuple(self._sinks.values()):
+            sink.end()
+
+    def end(self) -> None:
+        """The client has ended the session. Its turns go on; questions to it are answered by the rule."""
+        for sink in tuple(self._sinks.values()):
+            sink.close()
+        self._sinks.clear()
+        for stream in self.dispatcher.client.streams.values():
+            stream.stop()
+        self.dispatcher.client.streams.clear()
+        self.standalone.close()

@@ -1,0 +1,159 @@
+"""The way to one HTTP client: messages become events of a stream, or one answer in JSON where nothing came before it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from understudy.protocol.jsonrpc import RequestId
+from understudy.servers.http import sse
+
+CONGESTED_BYTES = 1024 * 1024  # that a client has not taken yet
+MOST_BYTES = 64 * 1024 * 1024  # after which a client that does not read is given up
+
+
+class Skip:
+    """What a mark says of a message that the client has already."""
+
+
+SKIP: Final = Skip()
+
+Mark = Callable[[], "bytes | Skip | None"]
+"""Called for each message: the id that its event gets, if any."""
+
+
+class StreamSink:
+    """A `Sink` whose messages one connection takes, in order. Without a connection they are dropped (`detach`)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._frames: list[bytes] = []
+        self._waiting = 0  # bytes in `_frames`
+        self._taker: asyncio.Future[None] | None = None
+        self._to_call: deque[Callable[[], None]] = deque()
+        self._calling = False
+        self._dropping = False
+        self.closed = False
+        self.congested = False
+        self.over = False  # nothing more comes after what waits
+        self.begun = False  # something was sent as an event
+        self.json: bytes | None = None  # the answer, where it was the first message
+        self.mark: Mark | None = None
+        self.when_lost: Callable[[], None] | None = None  # called when the client is not expected any more
+
+    # -- as a sink
+
+    def send(self, message: bytes, related_to: RequestId | None) -> None:
+        if self.closed or self.over:
+            return
+        mark = self.mark
+        for line in message.splitlines():
+            event_id = None if mark is None else mark()
+            if not isinstance(event_id, Skip):
+                self._put(sse.event(line, event_id))
+
+    def answer(self, message: bytes, related_to: RequestId) -> None:
+        if self.closed or self.over:
+            return
+        if self.begun:
+            self._put(sse.event(message))  # without an id: whoever misses it comes back with the id before it
+        else:
+            self.json = message
+        self.end()
+
+    def drained(self, callback: Callable[[], None]) -> None:
+        self._to_call.append(callback)
+        self._call_soon()
+
+    # -- for whoever owns the stream
+
+    def prime(self, event_id: bytes, retry_ms: int) -> None:
+        if not (self.closed or self.over):
+            self._put(sse.priming(event_id, retry_ms))
+
+    def begin(self) -> None:
+        """It is a stream, also before anything was sent."""
+        self.begun = True
+
+    def end(self) -> None:
+        """The stream ends once what waits is taken."""
+        self.over = True
+        self.wake()
+
+    def detach(self) -> None:
+        """The connection is gone: what is sent is dropped until somebody takes it again by another sink."""
+        self._dropping = True
+        self._frames.clear()
+        self._settle()
+
+    def give_back(self) -> list[Callable[[], None]]:
+        """Who waits for room, where there will be none."""
+        waiting = list(self._to_call)
+        self._to_call.clear()
+        self.close()
+        return waiting
+
+    def close(self) -> None:
+        """Nobody is expected here any more."""
+        if self.closed:
+            return
+        self.closed = self.over = True
+        self._frames.clear()
+        self._to_call.clear()
+        self.wake()
+        lost, self.when_lost = self.when_lost, None
+        if lost is not None:
+            lost()
+
+    # -- for the connection
+
+    async def take(self, seconds: float) -> bytes:
+        """What waits, as soon as there is something; empty after that time, or when the stream is over."""
+        if not self._frames and not self.over:
+            taker = self._taker = self._loop.create_future()
+            timer = self._loop.call_later(seconds, self.wake)
+            try:
+                await taker
+            finally:
+                timer.cancel()
+                self._taker = None
+        taken = b"".join(self._frames)
+        self._frames.clear()
+        self._settle()
+        return taken
+
+    def wake(self) -> None:
+        if self._taker is not None and not self._taker.done():
+            self._taker.set_result(None)
+
+    def _put(self, frame: bytes) -> None:
+        self.begun = True
+        if self._dropping:
+            return
+        self._frames.append(frame)
+        self._waiting += len(frame)
+        if self._waiting > CONGESTED_BYTES:
+            self.congested = True
+        if self._waiting > MOST_BYTES:
+            self.detach()
+            self.end()
+        self.wake()
+
+    def _settle(self) -> None:
+        self._waiting = 0
+        self.congested = False
+        self._call_soon()
+
+    def _call_soon(self) -> None:
+        """One callback in a step: each may fill the stream again."""
+        if self._to_call and not self._calling and not self.congested:
+            self._calling = True
+            self._loop.call_soon(self._call_next)
+
+    def _call_next(self) -> None:
+        self._calling = False
+        if self.congested or not self._to_call:
+            return
+        callback = self._to_call.popleft()
+        self._call_soon()
+        callback()

@@ -1,0 +1,81 @@
+"""A sink's messages onto a connection, until there are no more or the client has left."""
+
+import asyncio
+import logging
+
+from understudy.servers.http import sse
+from understudy.servers.http.answers import Headers, Receive, Send, send_answer
+from understudy.servers.http.stream_sink import StreamSink
+
+logger = logging.getLogger(__name__)
+
+PING_SECONDS = 15.0
+
+
+async def send_json_or_stream(sink: StreamSink, receive: Receive, send: Send, headers: Headers = ()) -> int | None:
+    """For an answer that is JSON where nothing came before it. The status is the caller's to find; see `take_json`.
+
+    None: it was a stream, or the client has left. Else nothing was sent, and the answer is in `sink.json`.
+    """
+    if sink.json is not None:
+        return 200
+    left = _Leaving(sink, receive)
+    try:
+        if not sink.begun:
+            taken = await sink.take(PING_SECONDS)
+            if left.happened:
+                return None
+            if sink.json is not None:
+                return 200
+        else:
+            taken = b""
+        await _stream(sink, left, send, headers, taken)
+    finally:
+        left.stop()
+    return None
+
+
+async def send_stream(sink: StreamSink, receive: Receive, send: Send, headers: Headers = ()) -> None:
+    left = _Leaving(sink, receive)
+    try:
+        await _stream(sink, left, send, headers, b"")
+    finally:
+        left.stop()
+
+
+async def _stream(sink: StreamSink, left: "_Leaving", send: Send, headers: Headers, taken: bytes) -> None:
+    sink.begin()
+    await send({"type": "http.response.start", "status": 200, "headers": [*sse.HEADERS, *headers]})
+    await send({"type": "http.response.body", "body": taken, "more_body": True})
+    while not left.happened:
+        taken = await sink.take(PING_SECONDS)
+        if left.happened:
+            return
+        if not taken and sink.over:
+            break
+        await send({"type": "http.response.body", "body": taken or sse.PING, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def send_json(sink: StreamSink, send: Send, status: int = 200, headers: Headers = ()) -> None:
+    await send_answer(send, status, (sink.json or b"").rstrip(b"\n"), headers)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":  # a GET has a body, too, which is empty
+        pass
+
+
+class _Leaving:
+    """Whether the client has closed its connection."""
+
+    def __init__(self, sink: StreamSink, receive: Receive) -> None:
+        self._task = asyncio.ensure_future(_left(receive))
+        self._task.add_done_callback(lambda _: sink.wake())
+
+    @property
+    def happened(self) -> bool:
+        return self._task.done()
+
+    def stop(self) -> None:
+        self._task.cancel()

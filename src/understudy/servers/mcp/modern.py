@@ -1,0 +1,82 @@
+"""The era 2026-07-28: no handshake and no session. Each request says in its `_meta` what the client is and can do."""
+
+from typing import Any
+
+import msgspec
+
+from understudy.protocol.jsonrpc import RequestId, result_line
+from understudy.servers.failures import InvalidParams, ProtocolError
+from understudy.servers.mcp.call import AnswerShape
+from understudy.servers.mcp.handshake import MODERN, PREFIX, Handshake, server_info
+
+HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
+LIST_TTL_MS = 3_600_000  # the tools are part of the program
+
+_decode_any = msgspec.json.Decoder().decode
+
+
+class _Named(msgspec.Struct):
+    name: str
+    version: str = ""
+
+
+class _Meta(msgspec.Struct):
+    version: str = msgspec.field(name=f"{PREFIX}protocolVersion")
+    capabilities: dict[str, Any] = msgspec.field(name=f"{PREFIX}clientCapabilities")
+    info: _Named | None = msgspec.field(name=f"{PREFIX}clientInfo", default=None)
+
+
+class _Params(msgspec.Struct):
+    meta: _Meta = msgspec.field(name="_meta")
+
+
+_decode = msgspec.json.Decoder(_Params).decode
+
+
+def read_meta(params: msgspec.Raw | None) -> Handshake:
+    """What the client says of itself. Raises `InvalidParams`, or `ProtocolError` for a version that is not served."""
+    try:
+        meta = _decode(params or b"{}").meta
+    except msgspec.MsgspecError as error:
+        raise InvalidParams(f"Invalid `_meta` of a request: {error}") from None
+    if meta.version != MODERN:
+        raise ProtocolError(
+            UNSUPPORTED_VERSION,
+            f"Unsupported protocol version `{meta.version[:100]}`",
+            {"supported": [MODERN], "requested": meta.version},
+        )
+    info = meta.info or _Named("")
+    return Handshake(
+        MODERN, can_be_asked=False, name=info.name, name_version=info.version, extended="extensions" in meta.capabilities
+    )
+
+
+def discovered() -> dict[str, Any]:
+    return {
+        "supportedVersions": [MODERN],
+        "capabilities": {"tools": {"listChanged": False}},
+        "ttlMs": LIST_TTL_MS,
+        "cacheScope": "public",
+    }
+
+
+class ModernShape:
+    """Every result says what kind it is, and who gave it."""
+
+    def __init__(self, shape: AnswerShape, more: dict[str, Any] | None = None) -> None:
+        self._shape = shape
+        self._more = more or {}
+
+    def succeeded(self, request_id: RequestId, result: Any) -> bytes:
+        return self._completed(request_id, self._shape.succeeded(request_id, result))
+
+    def failed(self, request_id: RequestId, error: BaseException) -> bytes:
+        return self._completed(request_id, self._shape.failed(request_id, error))
+
+    def _completed(self, request_id: RequestId, line: bytes) -> bytes:
+        answer = _decode_any(line)
+        if "result" not in answer:
+            return line
+        result: dict[str, Any] = answer["result"]
+        meta = {**result.get("_meta", {}), f"{PREFIX}serverInfo": server_info()}
+        return result_line(request_id, {"resultType": "complete", **self._more, **result, "_meta": meta})

@@ -1,0 +1,42 @@
+"""Ids of questions that say themselves what they ask: an answer can be understood by another process than the one that asked."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import sha256
+
+import msgspec
+
+from understudy.protocol.records import Question
+
+_PREFIX = "q."
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class QuestionName(msgspec.Struct, frozen=True, array_like=True):
+    conversation_id: str
+    turn: str
+    call_id: str
+    digest: bytes  # of what was asked: an answer counts for nothing else
+
+    def names(self, question: Question) -> bool:
+        return digest_of(question) == self.digest
+
+
+_decode = msgspec.msgpack.Decoder(QuestionName).decode
+
+
+def digest_of(question: Question) -> bytes:
+    return sha256(_encode(question)).digest()[:8]
+
+
+def question_name(conversation_id: str, turn: str, question: Question) -> str:
+    name = QuestionName(conversation_id, turn, question.call_id, digest_of(question))
+    return _PREFIX + urlsafe_b64encode(_encode(name)).decode()
+
+
+def read_question_name(text: object) -> QuestionName | None:
+    if not isinstance(text, str) or not text.startswith(_PREFIX):
+        return None
+    try:
+        return _decode(urlsafe_b64decode(text[len(_PREFIX) :].encode()))
+    except (ValueError, msgspec.MsgspecError):
+        return None
