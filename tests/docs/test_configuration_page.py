@@ -13,6 +13,8 @@ from tests.docs.configuration_page import PAGE, Row, rows, without_effect
 from understudy.config import Config, load_config
 from understudy.config.keys import GUARDING, PASSED_OVER, PROJECT_KEYS, TOP_KEYS, WITHOUT_EFFECT
 from understudy.config.mcp_servers import McpServer
+from understudy.config.schema import Reader
+from understudy.config.serve import serve_settings
 from understudy.errors import ConfigError
 from understudy.models.providers import Provider
 from understudy.protocol.records import Overrides
@@ -154,6 +156,22 @@ SERVER = "mcp_servers.*."
 NAMES_OF_SERVERS = {"startup_timeout_sec": "startup_seconds", "tool_timeout_sec": "tool_seconds"}
 
 
+SERVE = "understudy.serve."
+
+
+def serve_default(name: str, config: Config) -> Any:
+    value = getattr(serve_settings(config.home, Reader({}), {}), name)
+    match value:
+        case Path():
+            return value.relative_to(config.home).as_posix()
+        case tuple():
+            return list(cast(tuple[str, ...], value))
+        case float():
+            return int(value)
+        case _:
+            return value
+
+
 def server_default(name: str) -> Any:
     if name == "enabled":
         return True
@@ -169,6 +187,8 @@ def actual_default(row: Row, config: Config) -> Any:
         return msgspec.to_builtins(Provider("mine", "Mine"))[row.key.removeprefix(PROVIDER)]
     if row.key.startswith(SERVER):
         return server_default(row.key.removeprefix(SERVER))
+    if row.key.startswith(SERVE):
+        return serve_default(row.key.removeprefix(SERVE), config)
     if row.key.startswith(LIMITS):
         return getattr(Limits(), row.key.removeprefix(LIMITS))
     if row.key.startswith(BUDGET):

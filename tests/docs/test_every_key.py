@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.configuration_page import rows
+from tests.docs.serving_keys import SHOWN
 from tests.e2e.other_servers import KINDS, tool_server_on_http
 from tests.e2e.scenes import text_of
 from tests.sandbox.stage import until
@@ -638,6 +639,13 @@ async def _(stage: Stage) -> None:
         seen = await stage.turn([say("x")], sandbox_mode="workspace-write", **given)
         error = seen.result["structuredContent"]["report"]["missing_servers"][0]["error"]
         assert (int(error.rpartition(": ")[2]) < 20) == bool(sandboxed), "in the sandbox processes are counted anew"
+
+
+for number, (show, serve_keys) in enumerate(SHOWN.items()):
+    folder_name = f"serving{number}"
+    shows(*(f"understudy.serve.{key}" for key in serve_keys))(
+        lambda stage, show=show, folder_name=folder_name: show(stage.work.parent / folder_name)
+    )
 
 
 def test_every_key_of_the_page_is_shown_to_have_its_effect() -> None:

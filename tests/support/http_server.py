@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +33,9 @@ class HttpServer:
         *,
         args: Sequence[str] = (),
         config: Mapping[str, Any] | None = None,
+        port_flag: bool = True,
     ) -> None:
+        self._port_flag = port_flag
         self.home = CodexHome(tmp_path / "user" / ".codex", model, config=config)
         self.cwd = tmp_path / "work"
         self.cwd.mkdir(exist_ok=True)
@@ -58,7 +60,8 @@ class HttpServer:
         return self._process
 
     async def start(self) -> None:
-        command = (sys.executable, "-m", "understudy", "serve", "--port", str(self.port), *self._args)
+        flag = ("--port", str(self.port)) if self._port_flag else ()
+        command = (sys.executable, "-m", "understudy", "serve", *flag, *self._args)
         self._process = await asyncio.create_subprocess_exec(
             *command,
             cwd=self.cwd,
@@ -75,11 +78,33 @@ class HttpServer:
             await asyncio.wait([self._errors], timeout=1)
             raise AssertionError(f"the server did not start: {first}{self.stderr}")
         self.said = [first.strip()]
-        self.port = int(first.split("://")[1].split("/")[0].rpartition(":")[2])
+        port = first.split("://")[1].split("/")[0].rpartition(":")[2]
+        self.port = int(port) if port.isdecimal() else 0
 
     async def _read_errors(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(1 << 16):
             self.stderr += data.decode(errors="replace")
+
+    async def add_token(self, name: str, *flags: str) -> str:
+        """A token of that name, once the server takes it."""
+        command = (sys.executable, "-m", "understudy", "token", "add", name, *flags)
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, env=self.home.environment(), stdout=pipe, stderr=pipe)
+        out, err = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
+        assert process.returncode == 0, err.decode()
+        await self.until_status(HttpClient(self.port, out.decode().strip()), 400)
+        return out.decode().strip()
+
+    async def revoke_token(self, name: str) -> None:
+        command = (sys.executable, "-m", "understudy", "token", "revoke", name)
+        process = await asyncio.create_subprocess_exec(*command, env=self.home.environment(), stderr=asyncio.subprocess.DEVNULL)
+        assert await asyncio.wait_for(process.wait(), WAIT_SECONDS) == 0
+
+    async def until_status(self, client: HttpClient, status: int) -> None:
+        """A request without a session is answered with 400, and without a valid token with 401."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while (await client.request("DELETE", {"Mcp-Session-Id": None})).status != status:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.returncode is None:
@@ -216,7 +241,7 @@ class HttpClient:
         return {} if self.session is None else {"Mcp-Session-Id": self.session, "MCP-Protocol-Version": LEGACY}
 
     async def initialize(self, version: str = LEGACY, capabilities: Json | None = None) -> Json:
-        declared = {"elicitation": {}} if capabilities is None else capabilities
+        declared: Json = {"elicitation": {}} if capabilities is None else capabilities
         info = {"name": "raw", "version": "0"}
         params = {"protocolVersion": version, "capabilities": declared, "clientInfo": info}
         response = await self.post("initialize", params)
@@ -272,7 +297,7 @@ class HttpClient:
 @asynccontextmanager
 async def serving(
     tmp_path: Path, model: ScriptedModel | str | None = None, *args: str, config: Mapping[str, Any] | None = None
-) -> AsyncIterator[tuple[HttpServer, HttpClient]]:
+) -> AsyncGenerator[tuple[HttpServer, HttpClient]]:
     """A server and a client with its first token."""
     async with HttpServer(tmp_path, model, args=args, config=config) as server:
         yield server, HttpClient(server.port, server.token)

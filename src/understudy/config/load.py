@@ -188,6 +188,10 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
     providers = check_providers(read)
     provider = _choose_provider(read, providers)
     check_history(read)
+    if read.table("understudy.serve") is not None:
+        from understudy.config.serve import serve_settings  # few files have it
+
+        serve_settings(home, read, env)  # a slip is told here, too
     return Config(
         home=home,
         state_dir=state_dir(home),

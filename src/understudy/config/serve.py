@@ -41,12 +41,14 @@ def read_serve(home: Path, cli: Sequence[tuple[str, Any]], flags: Mapping[str, A
     tree = apply(tree, assignments(((f"understudy.serve.{name}", value) for name, value in flags.items()), "a flag"))
     read = Reader(tree)
     try:
-        return _build(home, read, env)
+        return serve_settings(home, read, env)
     except Mismatch as slip:
         raise ConfigError(f"{slip.complaint}\nin `{slip.key}`\n`{slip.key}` should be {slip.wanted}.") from None
 
 
-def _build(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSettings:
+def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSettings:
+    """Raises `Mismatch`."""
+
     def key(name: str) -> str:
         return f"understudy.serve.{name}"
 

@@ -7,6 +7,7 @@ from typing import Any
 from understudy.servers.http.answers import Receive, Refusal
 
 BODY_SECONDS = 30.0  # without a byte, after which a client is not waited for
+MOST_THROWN_AWAY = 64 * 1024 * 1024  # of a body that is too large
 
 # Sent twice, one of them might be read by a proxy before us, and the other one by us.
 _ONCE = frozenset({
@@ -42,8 +43,7 @@ class Asked:
     async def body(self, most: int) -> bytes:
         """Raises `Refusal` where it is too large or does not come."""
         length = self.header(b"content-length")
-        if length is not None and length.isdecimal() and int(length) > most:
-            raise _too_large(most)
+        too_large = length is not None and length.isdecimal() and int(length) > most
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -53,11 +53,17 @@ class Asked:
                 raise Refusal(408, "the body of the request did not come", headers=((b"connection", b"close"),)) from None
             if message["type"] == "http.disconnect":
                 raise ClientLeft
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > most:
-                raise _too_large(most)
-            if not message.get("more_body", False):
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if too_large or size > most:  # the rest is read all the same: most clients hear nothing before they have said it
+                too_large = True
+                chunks.clear()
+            else:
+                chunks.append(chunk)
+            more: bool = message.get("more_body", False)
+            if too_large and (not more or size > most + MOST_THROWN_AWAY):
+                raise _too_large(most, more=more)
+            if not more:
                 return b"".join(chunks)
 
 
@@ -65,6 +71,6 @@ class ClientLeft(Exception):
     """Before it had said everything."""
 
 
-def _too_large(most: int) -> Refusal:
+def _too_large(most: int, *, more: bool) -> Refusal:
     hint = "the server's `understudy.serve.max_body_mb` sets it"
-    return Refusal(413, f"a request may have at most {most >> 20} MB; {hint}", headers=((b"connection", b"close"),))
+    return Refusal(413, f"a request may have at most {most >> 20} MB; {hint}", headers=((b"connection", b"close"),) if more else ())

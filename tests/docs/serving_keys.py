@@ -1,0 +1,110 @@
+"""What the keys of `[understudy.serve]` do, shown with the real program."""
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+
+from tests.models.authority import make_authority
+from tests.support.http_server import HttpClient, HttpServer
+from understudy.testing import HOLD, ScriptedModel, deltas, hang, say
+from understudy.testing.waiting import WAIT_SECONDS
+
+
+def settings(**given: Any) -> dict[str, Any]:
+    return {f"understudy.serve.{name}": value for name, value in given.items()}
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+async def show_who_may_come_in(folder: Path) -> None:
+    """`host`, `port`, `token_file`, `public_url`, `allow_host`, `allow_origin` and `max_body_mb`."""
+    token = folder / "my.token"
+    given = settings(
+        host="localhost",
+        port=0,
+        token_file=str(token),
+        allow_host=["other.example"],
+        allow_origin=["https://page.example"],
+        max_body_mb=1,
+    )
+    async with HttpServer(made(folder), None, config=given, port_flag=False) as server:
+        assert "://localhost:" in server.said[0]
+        client = HttpClient(server.port, token.read_text().strip())
+        await client.initialize()
+        assert (await client.post("ping", Host="other.example")).status == 200
+        assert (await client.post("ping", Host="else.example")).status == 421
+        allowed = await client.post("ping", Origin="https://page.example")
+        assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (200, "https://page.example")
+        assert (await client.post("ping", Origin="https://else.example")).status == 403
+        assert (await client.post("ping", {"long": "x" * (1 << 20)})).status == 413
+    public = settings(public_url="https://agent.example/", port=0)
+    server = HttpServer(made(folder / "public"), None, config=public, port_flag=False)
+    await server.start()
+    assert server.said == ["understudy serves MCP at https://agent.example/mcp"]
+    assert await server.stop() == 0
+
+
+async def show_tls_and_no_token(folder: Path) -> None:
+    """`tls_cert`, `tls_key` and `no_auth`."""
+    authority = make_authority(made(folder))
+    given = settings(port=0, no_auth=True, tls_cert=str(folder / "server.pem"), tls_key=str(folder / "server.key"))
+    async with HttpServer(made(folder / "tls"), None, config=given, port_flag=False) as server:
+        assert "https://" in server.said[0]
+        context = ssl.create_default_context(cafile=authority.certificate)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+        writer.write(b"DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        status = await asyncio.wait_for(reader.readline(), WAIT_SECONDS)
+        assert status.split()[1] == b"400"  # a session is missing, and not a token
+        writer.transport.abort()
+        await asyncio.sleep(0)
+
+
+async def show_limits_of_a_named_token(folder: Path) -> None:
+    """`rate` and `concurrency`."""
+    async with HttpServer(made(folder), None, config=settings(port=0, rate=1, concurrency=0), port_flag=False) as server:
+        client = HttpClient(server.port, await server.add_token("alice"))
+        pings = await asyncio.gather(*(client.post("ping") for _ in range(20)))  # two may come at once, and one each second
+        assert 429 in {ping.status for ping in pings}
+    async with HttpServer(made(folder / "open"), None, config=settings(port=0, rate=0, concurrency=1), port_flag=False) as server:
+        client = HttpClient(server.port, await server.add_token("alice"))
+        await client.initialize()
+        assert (await client.listen()).status == 200
+        assert (await client.post("ping")).status == 429
+
+
+async def show_what_becomes_of_turns(folder: Path) -> None:
+    """`on_disconnect` and `drain_seconds`."""
+    given = settings(on_disconnect="keep", drain_seconds=0, port=0)
+    async with (
+        ScriptedModel([deltas(["a", HOLD, "b"]), say("and on"), hang()]) as model,
+        HttpServer(made(folder), model, config=given, port_flag=False) as server,
+    ):
+        client = HttpClient(server.port, server.token)
+        response = await client.modern("tools/call", {"name": "codex", "arguments": {"prompt": "x"}})
+        thread = ""
+        async for event in response.events():
+            thread = event["data"]["params"]["_meta"]["threadId"]
+            if event["data"]["params"]["msg"]["type"] == "agent_message_delta":
+                break
+        response.close()
+        model.release()
+        await client.initialize()
+        result = await client.result("codex-reply", {"threadId": thread, "prompt": "go on"})
+        assert result["structuredContent"]["content"] == "and on"
+        assert [message["content"] for message in model.received[1].body["messages"] if message["role"] == "assistant"] == ["ab"]
+        running = await client.call("codex", {"prompt": "x"})
+        await model.next_request(3)
+        assert await server.stop() == 0
+        assert (await running.messages())[-1]["result"]["error"] == "Turn interrupted"
+
+
+SHOWN = {
+    show_who_may_come_in: ("host", "port", "token_file", "public_url", "allow_host", "allow_origin", "max_body_mb"),
+    show_tls_and_no_token: ("tls_cert", "tls_key", "no_auth"),
+    show_limits_of_a_named_token: ("rate", "concurrency"),
+    show_what_becomes_of_turns: ("on_disconnect", "drain_seconds"),
+}
