@@ -322,7 +322,52 @@ def chat_narrow(stage: Stage) -> Shot:
     return shot._replace(columns=40, lines=40)
 
 
+REVIEW = {
+    "findings": [
+        {
+            "title": "An empty list divides by zero",
+            "body": "`mean([])` raised ValueError before; now it ends with ZeroDivisionError, which no caller catches.",
+            "severity": "high",
+            "file": "stats.py",
+            "line": 2,
+            "end_line": 2,
+            "confidence": 0.9,
+        },
+        {
+            "title": "The test cannot fail",
+            "body": "It compares `mean([1])` with itself.",
+            "severity": "low",
+            "file": "check.py",
+            "line": 3,
+            "end_line": 3,
+            "confidence": 0.8,
+        },
+    ],
+    "overall_correctness": "patch is incorrect",
+    "overall_explanation": "Dividing by the length is right, but the check for an empty list got lost.",
+    "overall_confidence_score": 0.9,
+}
+
+
+def review(stage: Stage) -> Shot:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=me", "-c", "user.email=me@example.com", *words], cwd=stage.project, check=True)
+
+    git("init", "-q")
+    (stage.project / "stats.py").write_text("def mean(values):\n    if not values: raise ValueError\n    return sum(values)\n")
+    (stage.project / "check.py").write_text("from stats import mean\n")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    (stage.project / "stats.py").write_text("def mean(values):\n    return sum(values) / len(values)\n")
+    (stage.project / "check.py").write_text("from stats import mean\n\nassert mean([1]) == mean([1])\n")
+    look = {"call": "shell", "arguments": {"command": ["grep", "-rn", "mean(", "."]}}
+    usage = {"usage": {"input": 2100, "cached": 1800, "output": 160}}
+    stage.script([look, usage], [{"say": json.dumps(REVIEW)}, usage])
+    return Shot(["review", "--fail-on", "high"], columns=90, lines=40)
+
+
 SCENES: dict[str, Callable[[Stage], Shot]] = {
+    "review": review,
     "demo": demo,
     "resume": resume,
     "doctor": doctor,

@@ -148,6 +148,17 @@ def asks_anything(step: Json) -> None:
     step["asked"] = None
 
 
+def completes_first_command(output: str) -> Change:
+    """Before the end of the turn, with the exit code of a command whose end nobody has seen."""
+
+    def change(step: Json) -> None:
+        begun = next(event["item"] for event in step["stdout"] if event["type"] == "item.started")
+        ended = {**begun, "aggregated_output": output, "exit_code": -1, "status": "failed"}
+        step["stdout"].insert(-1, {"type": "item.completed", "item": ended})
+
+    return change
+
+
 def thread_of(number: int) -> Change:
     """Threads are numbered as they appear; those that only the recorded program began are not there."""
 
@@ -167,7 +178,7 @@ def usage(answers: int) -> Change:
     return change
 
 
-def asked(*user: str, times: int = 1) -> Change:
+def asked(*user: Any, times: int = 1) -> Change:
     return lambda step: step.update(asked=[{"model": "gpt-5.5", "user": list(user)}] * times)
 
 
@@ -201,14 +212,6 @@ COMMON = [
     differs("an image goes along without words about its file", images_without_words),
 ]
 
-SESSIONS = "needs commands that outlive the answer that began them"
-
-PLAYED_LATER = {
-    "command_background": SESSIONS,
-    "command_left_running": SESSIONS,
-    "review": "needs `exec review`",
-}
-
 ITEM = "what is refused, or does not work, is an item all the same"
 CAUSE = "a failure says the status and the model's own message, and what can be done"
 PRIVATE_TMP = "a key without effect is said to have none"
@@ -217,6 +220,17 @@ RETRY = "what is tried again is an item: a top-level error ends some clients"
 CHECKED = "the answer is held against its schema: one more try, then a failure"
 
 TABLE: dict[str, list[Difference]] = {
+    "command_left_running": [
+        differs("a command that is ended with the program has its item completed", at(0, completes_first_command("start\n"))),
+    ],
+    "sigkill_resume": [
+        differs(
+            "a command that died with its program has its item in the next turn",
+            at(1, adds(2, *command("bash -lc 'echo started; sleep 3; echo x > late.txt'", Mentions("not known"), -1))),
+            at(1, asked("go", Mentions("Session 1001", "not known"), "what happened?")),
+        ),
+    ],
+    "review": [differs("what the review used is counted", at(0, usage(1)), at(0, asks_anything))],
     "add_dir": [
         differs(PRIVATE_TMP, at(0, warns("exclude_slash_tmp", "no effect"))),
         differs("/tmp is private, so what lies there and was not named is not there", at(0, output_of("No such file"))),

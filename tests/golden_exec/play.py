@@ -28,6 +28,8 @@ PNG = bytes.fromhex(
 
 Json = dict[str, Any]
 
+FIRST_SESSION = "1001"  # the number of a conversation's first command that outlives its call
+
 
 def names() -> list[str]:
     return sorted(path.stem for path in RECORDINGS.glob("*.json"))
@@ -291,10 +293,14 @@ def _translate_event(event: Json) -> Json:
     item = event.get("item", {})
     if item.get("type") != "function_call":
         return event
+    if item["name"] == "write_stdin":
+        return {**event, "item": {**item, "arguments": item["arguments"].replace("<n>", FIRST_SESSION)}}
     if item["name"] == "exec_command":
         given = _decoded(item["arguments"])
         if given is None:
             return {**event, "item": {**item, "name": "shell"}}
+        if "yield_time_ms" in given:  # it may outlive its call, as ours of that name
+            return event
         ours: Json = {"command": ["bash", "-lc", given["cmd"]]}
         if "workdir" in given:
             ours["workdir"] = given["workdir"]

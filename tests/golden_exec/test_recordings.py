@@ -9,7 +9,6 @@ import pytest
 from tests.golden_exec import differences
 from tests.golden_exec.play import Json, PlayedStep, load, names, play
 
-PLAYED = [name for name in names() if name not in differences.PLAYED_LATER]
 QUICK = {
     "cd",
     "command_ok",
@@ -31,10 +30,10 @@ def tiered(name: str) -> Any:
 
 
 def test_every_difference_is_of_a_recording() -> None:
-    assert set(differences.TABLE) | set(differences.PLAYED_LATER) <= set(names())
+    assert set(differences.TABLE) <= set(names())
 
 
-@pytest.mark.parametrize("name", [tiered(name) for name in PLAYED])
+@pytest.mark.parametrize("name", [tiered(name) for name in names()])
 async def test_a_recorded_run_goes_the_same_way(name: str, tmp_path: Path) -> None:
     recording = load(name)
     differences.apply(name, recording)

@@ -1,5 +1,6 @@
 """The commands and their arguments. Each command's work is in its own module, imported only when it is called."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from understudy.cli.arguments.questions import add_questions
 from understudy.cli.arguments.running import add_policy, add_running
 from understudy.cli.arguments.serving import add_http
 from understudy.cli.ending import INTERRUPTED
-from understudy.cli.exec_options import ACTIONS, OPTIONS, is_exec
+from understudy.cli.exec_options import ACTIONS, OPTIONS, Option, is_exec, options_of
 from understudy.cli.naming import program_name, version_text
 from understudy.cli.parsing import Parser
 from understudy.cli.streams import prepare_streams, silence
@@ -128,7 +129,17 @@ def build_parser() -> Parser:
 def _add_exec(commands: Commands) -> None:
     """For the list of commands and for completion; `exec_options` reads the words."""
     exec_ = commands.add_parser("exec", help="give the agent one task, and get its answer", description="", aliases=["e"])
-    for option in OPTIONS:
+    _add_exec_options(exec_, OPTIONS)
+    exec_.add_argument("words", nargs="*", choices=[*ACTIONS, "PROMPT"], help="what to do, or which conversation to go on with")
+    exec_.set_defaults(act=None, help_of=exec_)
+    review = commands.add_parser("review", help="have a model look at changes, and report what is wrong with them", description="")
+    _add_exec_options(review, options_of("review"))
+    review.add_argument("words", nargs="*", metavar="PROMPT", help="what to look at in particular")
+    review.set_defaults(act=None, help_of=review)
+
+
+def _add_exec_options(exec_: argparse.ArgumentParser, options: Sequence[Option]) -> None:
+    for option in options:
         if option.field == "help" or option.hidden:
             continue
         names = [name for name in option.names if name != "--experimental-json"]
@@ -137,8 +148,6 @@ def _add_exec(commands: Commands) -> None:
         else:
             choices = option.choices or None
             exec_.add_argument(*names, metavar=None if choices else option.metavar, choices=choices, help=option.help)
-    exec_.add_argument("words", nargs="*", choices=[*ACTIONS, "PROMPT"], help="what to do, or which conversation to go on with")
-    exec_.set_defaults(act=None, help_of=exec_)
 
 
 def _add_serving(commands: Commands) -> None:

@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
 def _tell(request: Request) -> int:
     from understudy.cli.naming import version_text
 
-    sys.stdout.write(help_text() if request.help else f"{version_text('exec')}\n")
+    sys.stdout.write(help_text(request.action) if request.help else f"{version_text('exec')}\n")
     sys.stdout.flush()
     return 0
 
@@ -64,7 +64,7 @@ def _run(request: Request) -> int:
     from understudy.cli.exec_input import Task, read_budget, read_images, read_prompt, read_schema
 
     schema, budget, images = read_schema(request), read_budget(request), read_images(request)
-    prompt = read_prompt(request)
+    prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)
     import asyncio
     import gc
 

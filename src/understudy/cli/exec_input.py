@@ -6,7 +6,7 @@ import select
 import stat
 import sys
 import time
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -16,6 +16,9 @@ from understudy.protocol.choices import BUDGET_LIMITS
 from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.records import Budget
+
+if TYPE_CHECKING:
+    from understudy.cli.review.running import Reviewing
 
 MOMENT = 1.0  # seconds that a pipe has to say something, where there is a prompt already
 MOST_PROMPT = 64 * 1024 * 1024  # bytes
@@ -33,6 +36,7 @@ class Task(msgspec.Struct, frozen=True):
     images: list[str]
     schema: dict[str, Any] | None
     budget: Budget | None
+    review: "Reviewing | None" = None  # what is made of the answer
 
     def message(self) -> Message:
         parts: list[ContentPart] = [InputImage(image) for image in self.images]

@@ -94,12 +94,18 @@ class JsonViewer(ExecViewer):
 @asynccontextmanager
 async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGenerator[JsonViewer]:
     """A viewer on standard output. At the end everything has been read, or nobody reads any more."""
-    created = task.request.action == "new"
+    created = task.request.begins
     output = Output()
     await output.open()
     in_form = task.schema is not None
     events = ExecEvents(
-        handle.id, str(config.cwd), usage=handle.facts.usage, warnings=config.warnings, in_form=in_form, begun=handle.under_way()
+        handle.id,
+        str(config.cwd),
+        usage=handle.facts.usage,
+        warnings=config.warnings,
+        in_form=in_form,
+        begun=handle.under_way(),
+        say=None if task.review is None else task.review.as_message,
     )
     viewer = JsonViewer(handle, output, events, created=created, hides_reasoning=config.hide_agent_reasoning)
     output.gone.add_done_callback(lambda gone: None if gone.cancelled() else viewer.failed(BrokenPipeError()))

@@ -13,7 +13,8 @@ from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
 
 USAGE = 2
 WORDS = ("exec", "e")
-ACTIONS = ("resume", "fork")
+ACTIONS = ("resume", "fork", "review")
+REVIEW = "review"
 
 Kind = Literal["flag", "value", "list"]
 
@@ -30,6 +31,7 @@ class Option(msgspec.Struct, frozen=True):
     only_before: bool = False  # not behind `resume` or `fork`: a conversation that exists has its own
     only_behind: bool = False
     hidden: bool = False
+    only_review: bool = False
 
 
 def _value(
@@ -53,6 +55,23 @@ def _flag(names: str, field: str, about: str, *, only_before: bool = False, only
     return Option(tuple(names.split()), field, about, "flag", "", (), only_before, only_behind)
 
 
+REVIEW_OPTIONS = tuple(
+    msgspec.structs.replace(option, only_review=True)
+    for option in (
+        _flag("--uncommitted", "uncommitted", "review what is not committed yet, new files too (default)"),
+        _value("--base", "base", "BRANCH", "review the commits since this branch left BRANCH"),
+        _value("--commit", "commit", "COMMIT", "review this commit"),
+        _value("--format", "form", "FORMAT", "text, json, sarif or junit", choices=("text", "json", "sarif", "junit")),
+        _value(
+            "--fail-on",
+            "fail_on",
+            "SEVERITY",
+            "exit with 3 where a finding is as bad or worse: critical, high, medium, low or info",
+            choices=("critical", "high", "medium", "low", "info"),
+        ),
+        _value("--title", "title", "TEXT", "has no effect", hidden=True),
+    )
+)
 OPTIONS = (
     _flag("--json --experimental-json", "json", "events as lines of JSON on standard output, and nothing else there"),
     _value("-m --model", "model", "MODEL", "the model to ask"),
@@ -101,6 +120,7 @@ OPTIONS = (
     ),
     _flag("--last", "last", "the newest conversation of this folder", only_behind=True),
     _flag("--all", "all", "with --last: of any folder", only_behind=True),
+    *REVIEW_OPTIONS,
     _value("--thread-source", "thread_source", "NAME", "who starts it; kept with the conversation", hidden=True),
     _value("--cyber-access-program", "cyber_access_program", "NAME", "has no effect", hidden=True),
     _list("--enable", "enable", "FEATURE", "has no effect", hidden=True),
@@ -115,7 +135,7 @@ _BY_NAME = {name: option for option in OPTIONS for name in option.names}
 class Request(msgspec.Struct):
     """What was asked for on the command line, as it was written."""
 
-    action: Literal["new", "resume", "fork"] = "new"
+    action: Literal["new", "resume", "fork", "review"] = "new"
     thread: str | None = None
     prompt: str | None = None
     json: bool = False
@@ -147,6 +167,17 @@ class Request(msgspec.Struct):
     disable: list[str] = []
     help: bool = False
     version: bool = False
+    uncommitted: bool = False
+    base: str | None = None
+    commit: str | None = None
+    form: Literal["text", "json", "sarif", "junit"] | None = None
+    fail_on: Literal["critical", "high", "medium", "low", "info"] | None = None
+    title: str | None = None
+
+    @property
+    def begins(self) -> bool:
+        """Whether it makes a new conversation."""
+        return self.action in ("new", REVIEW)
 
 
 def is_exec(words: Sequence[str]) -> bool:
@@ -155,7 +186,7 @@ def is_exec(words: Sequence[str]) -> bool:
     while index < len(words):
         word = words[index]
         if not word.startswith("-"):
-            return word in WORDS
+            return word in (*WORDS, REVIEW)
         option = _BY_NAME.get(_split(word)[0])
         if option is None or option.field in ("help", "version"):
             return False
@@ -192,10 +223,9 @@ class _Parser:
 
     def _take_plain(self, word: str, *, may_be_action: bool) -> None:
         if not self._named:
-            self._named = True  # `exec` itself
-        elif may_be_action and not self._plain and self._request.action == "new" and word in (*ACTIONS, "review"):
-            if word == "review":
-                _refuse("`exec review` is not there yet")
+            self._named = True  # `exec` itself, or `review`
+            self._request.action = "review" if word == REVIEW else "new"
+        elif may_be_action and not self._plain and self._request.action == "new" and word in ACTIONS:
             self._request.action = word  # pyright: ignore[reportAttributeAccessIssue]
         else:
             self._plain.append(word)
@@ -205,7 +235,7 @@ class _Parser:
         option = _BY_NAME.get(name)
         if option is None:
             _refuse(f"unexpected argument `{name}`{_meant(name)}")
-        behind = self._request.action != "new"
+        behind = not self._request.begins
         if option.only_before and behind:
             _refuse(f"`{name}` has to stand before `{self._request.action}`: `understudy exec {name} … {self._request.action} …`")
         if option.only_behind and not behind:
@@ -232,12 +262,30 @@ class _Parser:
 
     def _give_places(self) -> None:
         request, plain = self._request, self._plain
-        names = ["prompt"] if request.action == "new" or request.last else ["thread", "prompt"]
+        names = ["prompt"] if request.begins or request.last else ["thread", "prompt"]
         if len(plain) > len(names):
             what = "there is one prompt: put it in quotes" if names == ["prompt"] else "there is one id and one prompt"
             _refuse(f"unexpected argument `{plain[len(names)]}`; {what}")
         for name, word in zip(names, plain, strict=False):
             setattr(request, name, word)
+        self._check_review()
+
+    def _check_review(self) -> None:
+        request = self._request
+        given = [option.names[0] for option in REVIEW_OPTIONS if getattr(request, option.field)]
+        if request.action != REVIEW:
+            if given:
+                _refuse(f"`{given[0]}` belongs to a review: `understudy review {given[0]} …`")
+            return
+        if len([name for name in given if name in ("--uncommitted", "--base", "--commit")]) > 1:
+            _refuse("a review is of one of --uncommitted, --base and --commit")
+        if request.sandbox not in (None, "read-only") or request.full_auto or request.bypass:
+            _refuse("a review runs in the read-only sandbox")
+        if request.json and request.form not in (None, "text"):
+            _refuse("--json prints events; leave it out to get --format")
+        if request.output_schema is not None:
+            _refuse("a review has a form of its own; leave --output-schema out")
+        request.sandbox, request.approval_policy = "read-only", "never"
 
 
 def _split(word: str) -> tuple[str, str | None]:
@@ -263,7 +311,7 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def usage_line() -> str:
-    return "usage: understudy exec [OPTIONS] [resume ID | resume --last | fork ID] [PROMPT]"
+    return "usage: understudy exec [OPTIONS] [resume ID | resume --last | fork ID | review] [PROMPT]"
 
 
 HELP = """\
@@ -284,8 +332,37 @@ examples:
 """
 
 
-def help_text() -> str:
-    rows = [(_shown(option), option.help) for option in OPTIONS if not option.hidden]
+REVIEW_HELP = """\
+usage: understudy review [--uncommitted | --base BRANCH | --commit COMMIT] [OPTIONS] [PROMPT]
+
+Have a model look at changes and report what is wrong with them. It may read, and run what changes nothing; git runs in the sandbox,
+without the programs that a repository could configure. The review goes to standard output, everything else to standard error.
+
+  PROMPT  what to look at in particular
+
+{options}
+
+exit code: 0; 1 where the review failed; 2 for wrong usage; 3 where findings are as bad as --fail-on says
+
+examples:
+  understudy review
+  understudy review --base main "Look at the error handling"
+  understudy review --base origin/main --format sarif --fail-on high > review.sarif
+"""
+
+_NOT_FOR_REVIEWS = ("sandbox", "approval_policy", "full_auto", "bypass", "add_dir", "output_schema", "last", "all", "images")
+
+
+def options_of(action: str) -> tuple[Option, ...]:
+    """Those that mean something to it, as the help lists them."""
+    if action == REVIEW:
+        kept = [option for option in OPTIONS if not option.only_review and option.field not in _NOT_FOR_REVIEWS]
+        return (*REVIEW_OPTIONS, *kept)
+    return tuple(option for option in OPTIONS if not option.only_review)
+
+
+def help_text(action: str = "new") -> str:
+    rows = [(_shown(option), option.help) for option in options_of(action) if not option.hidden]
     width = max(len(shown) for shown, _ in rows if len(shown) <= 34)
     lines: list[str] = []
     for shown, text in rows:
@@ -293,6 +370,8 @@ def help_text() -> str:
             lines += [f"  {shown}", f"  {'':{width}}  {text}"]
         else:
             lines.append(f"  {shown:{width}}  {text}")
+    if action == REVIEW:
+        return REVIEW_HELP.format(options="\n".join(lines))
     return HELP.format(usage=usage_line(), options="\n".join(lines))
 
 

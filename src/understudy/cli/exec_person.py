@@ -23,8 +23,9 @@ from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
 from understudy.protocol.choices import Decision
+from understudy.protocol.items import Message
 from understudy.protocol.ops import Decide
-from understudy.protocol.records import Question, TokensCounted, TurnEnded
+from understudy.protocol.records import ItemReceived, Question, Record, TextDelta, TokensCounted, TurnEnded, UserMessage
 
 RULE = "--------"
 MOST_FILES = 20
@@ -33,11 +34,15 @@ MOST_FILES = 20
 class PersonViewer(ExecViewer):
     nobody = "nobody can be asked, because standard input is not a terminal"
 
-    def __init__(self, handle: Handle, config: Config, console: TerminalConsole, *, created: bool) -> None:
+    def __init__(
+        self, handle: Handle, config: Config, console: TerminalConsole, *, created: bool, about: str | None = None
+    ) -> None:
+        """`about`: what the task is, where neither its prompt nor the model's words are for people."""
         super().__init__(handle, created=created, hides_reasoning=config.hide_agent_reasoning)
         self.can_answer = os.isatty(0) and os.isatty(2)
         self.console = console
         self._config = config
+        self._about = about
         self._teller = Teller(console, cwd=str(config.cwd))
         self._records = RecordTeller(self._teller, str(config.cwd))
         self._status = StatusLine(console, self._working)
@@ -70,6 +75,8 @@ class PersonViewer(ExecViewer):
             self.console.print(Text(line, "dim"))
         for warning in config.warnings:
             self._teller.notice(f"warning: {warning}")
+        if self._about is not None:
+            self._teller.notice(self._about)
         self._status.start()
 
     def _show_end(self) -> None:
@@ -121,10 +128,12 @@ class PersonViewer(ExecViewer):
             self._tokens += record.usage.total_tokens
         if isinstance(record, Question):
             self._told_questions.append(record)
-        self._records.tell(record)
+        if self._about is None or not (_is_said(record) or isinstance(record, UserMessage)):
+            self._records.tell(record)
 
     def show_delta(self, live: LiveDelta) -> None:
-        self._records.tell_delta(live.delta)
+        if self._about is None or not isinstance(live.delta, TextDelta):
+            self._records.tell_delta(live.delta)
 
     def show_interrupted(self) -> None:
         self._asking.withdraw()
@@ -171,15 +180,22 @@ class PersonViewer(ExecViewer):
         self._end(1)
 
 
+def _is_said(record: Record) -> bool:
+    return isinstance(record, ItemReceived) and isinstance(record.item, Message)
+
+
 @asynccontextmanager
 async def show_to_person(handle: Handle, config: Config, task: Task) -> AsyncGenerator[PersonViewer]:
     console = open_console(stderr=True, color=task.request.color or "auto")
-    viewer = PersonViewer(handle, config, console, created=task.request.action == "new")
+    viewer = PersonViewer(handle, config, console, created=task.request.begins, about=task.review and task.review.about)
     viewer.begin()
     try:
         yield viewer
     finally:
         viewer.finish()
-    if viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # there it has been shown already
+    if viewer.final_message and task.review is not None:
+        sys.stdout.write(task.review.present(viewer.final_message))
+        sys.stdout.flush()
+    elif viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # there it has been shown already
         sys.stdout.write(viewer.final_message.rstrip("\n") + "\n")
         sys.stdout.flush()

@@ -9,7 +9,6 @@ from pathlib import Path
 from understudy.cli.exec_input import Task
 from understudy.cli.exec_options import Request
 from understudy.cli.exec_settings import add_folders, check_repository, checked, defaults_for, overrides_from
-from understudy.cli.exec_viewer import ExecViewer
 from understudy.config.model import Config
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
@@ -56,6 +55,14 @@ async def run_task(task: Task, signals: Signals) -> int:
 
 async def _run(engine: Engine, task: Task, signals: Signals) -> int:
     request = task.request
+    if request.action == "review":
+        from understudy.cli.review.running import with_review
+
+        task = await with_review(task, engine.configure(overrides_from(request)))
+        if task.review is not None and task.review.known is not None:
+            sys.stdout.write(shown := task.review.present(""))
+            sys.stdout.flush()
+            return 0 if request.last_message is None else _write_last(request.last_message, shown)
     terms = await _terms(task)
     handle, config, overrides = await _open(engine, request)
     if request.json:
@@ -71,9 +78,12 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
         await asyncio.sleep(0)  # handed over, and committed while we go on
         _hide_memory()
         code = await viewer.exit_code
-    if code == 0 and request.last_message is not None:
-        return _write_last(request.last_message, viewer)
-    return code
+    if code != 0:
+        return code
+    message = viewer.final_message or ""
+    if request.last_message is not None:
+        code = _write_last(request.last_message, message if task.review is None else task.review.present(message))
+    return code if task.review is None or code != 0 else task.review.exit_code(message)
 
 
 def _hide_memory() -> None:
@@ -98,7 +108,7 @@ async def _terms(task: Task) -> Terms | None:
 async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overrides | None]:
     """The conversation, the configuration that its turn will have, and what is changed from its message on."""
     chosen = overrides_from(request)
-    if request.action == "new":
+    if request.begins:
         config = engine.configure(chosen)
         config = checked(request, config)
         check_repository(request, config)
@@ -142,8 +152,7 @@ def _real(folder: str) -> str:
     return os.path.realpath(folder)
 
 
-def _write_last(file: str, viewer: ExecViewer) -> int:
-    message = viewer.final_message or ""
+def _write_last(file: str, message: str) -> int:
     if not message:
         sys.stderr.write(f"understudy: there was no final message, so {file} is empty\n")
     try:

@@ -58,7 +58,7 @@ def overrides_from(request: Request) -> Overrides:
         settings["policy.rules"] = []
     if request.ephemeral:
         settings["history.persistence"] = "none"
-    new = request.action == "new"
+    new = request.begins
     return Overrides(
         model=request.model or None,
         profile=request.profile,

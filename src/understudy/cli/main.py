@@ -26,7 +26,7 @@ def main() -> int:
             from understudy.servers.mcp.start import serve
 
             return serve()
-        if words and (words[0] in ("exec", "e") or words[0].startswith("-")):
+        if words and (words[0] in ("exec", "e", "review") or words[0].startswith("-")):
             import gc
 
             from understudy.cli.exec_options import is_exec

@@ -5,7 +5,7 @@ A codec for one viewer of one turn. Every command and patch is an item that is c
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -81,15 +81,18 @@ class ExecEvents:
         warnings: Sequence[str] = (),
         in_form: bool = False,
         begun: Sequence[Begun] = (),
+        say: Callable[[str], str] | None = None,
     ) -> None:
         """`usage`: what the thread has used before. `warnings`: told before the turn begins. `in_form`: answers are JSON, which
-        programs parse as they are. `begun`: what is under way already; of that, items tell when it ends.
+        programs parse as they are. `begun`: what is under way already; of that, items tell when it ends. `say`: what messages say
+        in place of the model's own text.
         """
         self._warnings = warnings
         self._thread_id = thread_id
         self._cwd = cwd
         self._usage = usage
         self._in_form = in_form
+        self._say = say
         self._items = 0
         self._began = False
         self._ended = False
@@ -201,7 +204,8 @@ class ExecEvents:
 
                     text = without_fence(text)
                 self.last_message = text
-                return [self._completed("agent_message", text=text)] if text else []
+                shown = text if self._say is None else self._say(text)
+                return [self._completed("agent_message", text=shown)] if text else []
             case Reasoning(summary=summary, content=content):
                 parts = [part.text for part in (*summary, *((content or ()) if show_raw else ()))]
                 text = "\n".join(part for part in parts if part)

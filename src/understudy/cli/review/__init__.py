@@ -1,0 +1,1 @@
+"""`understudy review`: the changes of a repository, looked at by a model that may only read."""

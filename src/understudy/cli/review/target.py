@@ -1,0 +1,236 @@
+"""What is reviewed: the changes that git tells of, within bounds.
+
+A repository is hostile input: its configuration and attributes may name programs that git would run (filters, textconv,
+external diffs, hooks, a file system monitor, a pager, transports). All of them are switched off, and git runs in the sandbox
+besides, where it can write nothing, reach nothing and see nothing that is masked.
+"""
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from understudy.cli.surroundings import tool_settings
+from understudy.config.model import Config
+from understudy.errors import BadRequest
+from understudy.policy.environment import with_markers
+from understudy.policy.visible import make_visible
+from understudy.protocol.choices import OutputStream
+from understudy.sandbox.cell import trees
+from understudy.sandbox.runner import Sandbox
+from understudy.sandbox.spec import Command, CommandResult
+from understudy.store.place import prepare_folder
+
+MOST_DIFF = 300_000  # characters that the model is given at once; what is beyond is named, and can be read with tools
+MOST_READ = 8 * 1024 * 1024  # bytes kept of what git prints
+MOST_UNTRACKED = 200  # files
+MOST_NAMED = 300  # files in the list of those that are left out
+SECONDS = 120.0  # for each call of git
+
+Kind = Literal["uncommitted", "base", "commit"]
+
+_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.pager": "cat",
+    "core.sshCommand": "false",
+    "core.attributesFile": os.devnull,
+    "core.quotePath": "false",
+    "core.untrackedCache": "false",
+    "diff.external": "",
+    "diff.noprefix": "false",
+    "diff.mnemonicPrefix": "false",
+    "diff.orderFile": os.devnull,
+    "log.showSignature": "false",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+    "safe.directory": "*",  # whoever owns it, nothing that it configures is run
+}
+_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C.UTF-8",
+}
+_DIFF = (
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--unified=5", "--ignore-submodules=dirty"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule=short"),
+)
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false"}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """`diff` is what fits; `left_out` are the files that do not."""
+
+    root: str  # of the repository
+    about: str  # what was asked for, in words
+    diff: str
+    files: int
+    left_out: tuple[str, ...] = ()
+    message: str = ""  # of the commit
+
+
+async def read_changes(config: Config, kind: Kind, name: str | None) -> Changes:
+    """Raises `BadRequest` where there is no repository or no such commit, and `SandboxError` where git cannot be contained."""
+    prepare_folder(config.state_dir)
+    private_tmp = config.state_dir / "tmp" / f"review-{uuid.uuid4()}"
+    private_tmp.mkdir(mode=0o700, parents=True)
+    sandbox = Sandbox()
+    try:
+        settings = tool_settings(config, private_tmp)
+        contained = settings.containment
+        if contained is None:
+            raise BadRequest("a review runs in the read-only sandbox, and that is not in use here")
+        environment = with_markers(settings.environment, contained=True, network=contained.network) | _ENVIRONMENT
+        git = Git(sandbox, Command(("git",), settings.cwd, environment, SECONDS, contained))
+        await git.prepare()
+        match kind:
+            case "uncommitted":
+                return await _uncommitted(git)
+            case "base":
+                return await _since(git, name or "")
+            case "commit":
+                return await _of_commit(git, name or "")
+    finally:
+        await sandbox.close()
+        trees.set_aside(str(private_tmp))
+        trees.remove_set_aside(str(private_tmp.parent))
+
+
+class Git:
+    """Runs git in the sandbox, with everything off by which a repository could name a program."""
+
+    def __init__(self, sandbox: Sandbox, command: Command) -> None:
+        self._sandbox = sandbox
+        self._command = command
+        self._settings: dict[str, str] = dict(_SETTINGS)
+        self.root = ""
+
+    async def prepare(self) -> None:
+        """Find the repository, and switch off the filters that its configuration has."""
+        found = await self.run("rev-parse", "--show-toplevel", allowed=(0, 128))
+        self.root = found.removesuffix("\n")
+        if not self.root:
+            raise BadRequest(f"{make_visible(self._command.cwd)} is in no git repository, so there are no changes to review")
+        self._command = replace(self._command, cwd=self.root)
+        for key in (await self.run("config", "--list", "--name-only", "-z", "--includes", allowed=(0, 1))).split("\0"):
+            if key.startswith("filter.") and key.count(".") >= 2:
+                name = key.rpartition(".")[0]
+                self._settings.update({f"{name}.{setting}": value for setting, value in _FILTER_SETTINGS.items()})
+
+    async def run(self, *words: str, allowed: tuple[int, ...] = (0,)) -> str:
+        """What it prints, cut where that is too much. Raises `BadRequest` with git's own words where it fails otherwise."""
+        printed: dict[OutputStream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+
+        def keep(stream: OutputStream, chunk: bytes) -> None:
+            if len(printed[stream]) < MOST_READ:
+                printed[stream].extend(chunk)
+
+        environment = {**self._command.env, **_as_environment(self._settings)}
+        command = replace(self._command, argv=("git", "--no-pager", *words), env=environment)
+        result = await self._sandbox.run(command, keep)
+        if result.exit_code not in allowed or result.timed_out:
+            raise BadRequest(f"git {words[0]} failed: {_why(result, bytes(printed['stderr']))}")
+        return bytes(printed["stdout"][:MOST_READ]).decode("utf-8", "replace")
+
+    async def commit(self, name: str) -> str:
+        """The id of the commit that is called so. Raises `BadRequest`."""
+        found = await self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", allowed=(0, 1, 128))
+        if not found.strip():
+            raise BadRequest(f"there is no commit `{make_visible(name)}` in this repository; `git log --oneline` lists them")
+        return found.strip()
+
+    async def head(self) -> str:
+        """The newest commit; before the first one, the empty tree."""
+        found = await self.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", allowed=(0, 1, 128))
+        return found.strip() or _EMPTY_TREE
+
+
+def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings for one run: unlike `-c`, this takes every name."""
+    numbered = enumerate(settings.items())
+    pairs = {f"GIT_CONFIG_{kind}_{at}": text for at, (key, value) in numbered for kind, text in (("KEY", key), ("VALUE", value))}
+    return {"GIT_CONFIG_COUNT": str(len(settings)), **pairs}
+
+
+def _why(result: CommandResult, stderr: bytes) -> str:
+    if result.setup_error is not None:
+        return f"it was not run: {result.setup_error}"
+    if result.spawn_error is not None:
+        return f"git cannot be run: {result.spawn_error}"
+    if result.timed_out:
+        return f"it took longer than {SECONDS:.0f} seconds"
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    return make_visible(lines[-1][:500]) if lines else f"exit code {result.exit_code}"
+
+
+# -- the three kinds
+
+
+async def _uncommitted(git: Git) -> Changes:
+    parts = [await git.run("diff", *_DIFF, await git.head(), "--")]
+    listed = await git.run("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
+    new = [path for path in listed.split("\0") if path]
+    for path in new[:MOST_UNTRACKED]:
+        if sum(map(len, parts)) < 2 * MOST_DIFF:
+            options = tuple(option for option in _DIFF if not option.startswith(("--ignore-submodules", "--no-relative")))
+            parts.append(await git.run("diff", "--no-index", *options, "--", os.devnull, path, allowed=(0, 1)))
+        else:
+            parts.append(f"diff --git a/{path} b/{path}\nnew file, not shown\n")
+    more = [f"diff --git a/{path} b/{path}\nnew file, not shown\n" for path in new[MOST_UNTRACKED:]]
+    return _changes(git, "the changes that are not committed yet, new files too", "".join([*parts, *more]))
+
+
+async def _since(git: Git, base: str) -> Changes:
+    start = await git.commit(base)
+    common = (await git.run("merge-base", start, "HEAD", allowed=(0, 1))).strip()
+    if not common:
+        raise BadRequest(f"`{make_visible(base)}` and this branch have no commit in common")
+    return _changes(git, f"the commits since this branch left {base}", await git.run("diff", *_DIFF, common, "HEAD", "--"))
+
+
+async def _of_commit(git: Git, name: str) -> Changes:
+    commit = await git.commit(name)
+    parents = (await git.run("rev-list", "--parents", "-n", "1", commit)).split()[1:]
+    diff = await git.run("diff", *_DIFF, parents[0] if parents else _EMPTY_TREE, commit, "--")
+    message = await git.run("log", "-1", "--no-show-signature", "--format=%B", commit)
+    return _changes(git, f"the commit {commit[:12]}", diff, message.strip()[:4_000])
+
+
+def _changes(git: Git, about: str, diff: str, message: str = "") -> Changes:
+    files = split_files(diff)
+    kept: list[str] = []
+    left_out: list[str] = []
+    room = MOST_DIFF
+    for name, text in files:
+        if len(text) <= room:
+            kept.append(text)
+            room -= len(text)
+        else:
+            left_out.append(name)
+    return Changes(git.root, about, "".join(kept), len(files), tuple(left_out[:MOST_NAMED]), message)
+
+
+def split_files(diff: str) -> list[tuple[str, str]]:
+    """The part of each file, with its name."""
+    files: list[tuple[str, str]] = []
+    lines: list[str] = []
+    name = ""
+    for line in diff.splitlines(keepends=True):
+        if line.startswith("diff --git "):
+            if lines:
+                files.append((name, "".join(lines)))
+            lines = []
+            name = line.rstrip("\n").rpartition(" b/")[2]
+        lines.append(line)
+    if lines and name:
+        files.append((name, "".join(lines)))
+    return files
