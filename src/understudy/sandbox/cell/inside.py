@@ -39,9 +39,6 @@ class Surroundings:
         self.machine = Machine()
 
 
-Rehearse = Callable[[Surroundings, Callable[[], bool]], None]  # the second tells that it is time to stop
-
-
 def describe(error: BaseException) -> bytes:
     text = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and error.filename is not None:
@@ -90,16 +87,15 @@ class Cell:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
             self._watch(self._spawn_plain if plan.shape == PLAIN else self._fork_restricted, Descendants())
 
-    def wait(self, kind: Kind, orders: _socket.socket, ledger: int, rehearse: "Rehearse") -> None:
+    def wait(self, kind: Kind, orders: _socket.socket, ledger: int) -> None:
         """Get ready, then run the command that comes over `orders`, if one comes."""
         self._shed({orders.fileno(), ledger})
         failure: OSError | None = None
         try:
             self._move_in()
-            rehearse(self._around, lambda: self._is_wanted(orders, 0) is not None)
         except OSError as error:
             failure = error  # told to the command that was meant for us
-        if not self._is_wanted(orders, None):
+        if not self._is_wanted(orders):
             return
         message, descriptors = receive(orders, _STREAMS)
         if len(descriptors) < _STREAMS:
@@ -112,15 +108,15 @@ class Cell:
             raise OSError(22, "this cell is of another kind")
         self._live()
 
-    def _is_wanted(self, orders: _socket.socket, milliseconds: "int | None") -> bool | None:
-        """True once there is a message, False once the helper is gone, None if neither is so in time."""
+    def _is_wanted(self, orders: _socket.socket) -> bool:
+        """True once there is a message, False once the helper is gone."""
         poll = select.poll()
         poll.register(orders.fileno(), select.POLLIN)
         leaving = (self._around.alive, self._around.recall)
         for descriptor in leaving:
             poll.register(descriptor, select.POLLIN)
-        ready = [descriptor for descriptor, _ in poll.poll(milliseconds)]
-        return not any(descriptor in ready for descriptor in leaving) if ready else None
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        return not any(descriptor in ready for descriptor in leaving)
 
     def _take(self, plan: Plan, descriptors: "list[int]", ledger: int) -> None:
         self._plan = plan

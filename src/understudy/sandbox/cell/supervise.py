@@ -6,17 +6,12 @@ Elsewhere it adopts what the command leaves behind and ends that too.
 
 import os
 import select
+import signal
 import time
 from collections.abc import Callable
 
 from .guards import Guards
 from .orders import END, ORPHANED, TERM, Orders
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-else:
-    import _signal as signal  # the module itself: `signal` wraps it in enums, which costs a tenth of the helper's start
 
 KILL = signal.SIGKILL
 FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, so to be reset for commands
