@@ -3,6 +3,8 @@
 import asyncio
 import os
 
+import pytest
+
 from tests.cli.chat.screens import ENTER, Terminal
 from tests.cli.chat.test_questions import ASKING, asked
 from tests.cli.program import Program
@@ -83,6 +85,7 @@ def test_a_turn_whose_process_is_killed_is_taken_over_by_the_chat_that_watches(p
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_command_cut_off_by_the_death_of_its_process_is_closed_as_interrupted(program: Program) -> None:
     program.script(READS, {"say": "I know."})
     os.mkfifo(program.cwd / "go")

@@ -3,6 +3,8 @@
 import base64
 import json
 
+import pytest
+
 from tests.cli.chat.screens import ENTER, TAB, Terminal
 from tests.cli.program import Program
 
@@ -43,6 +45,7 @@ def test_commands_are_offered_with_what_they_do(program: Program) -> None:
         terminal.wait("there is no plan yet")
 
 
+@pytest.mark.slow
 def test_an_image_named_by_its_path_is_sent_along(program: Program) -> None:
     program.script({"say": "A pixel."}, {"say": "Another one."})
     (program.cwd / "dot.png").write_bytes(PIXEL)

@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests.cli.chat.screens import ENTER, Terminal
 from tests.cli.program import Program
 
@@ -28,6 +30,7 @@ def test_bare_understudy_at_a_terminal_offers_a_chat(program: Program) -> None:
         terminal.wait("● Hello.")
 
 
+@pytest.mark.slow
 def test_whoever_does_not_want_it_is_left_alone(program: Program) -> None:
     with Terminal(program) as terminal:
         terminal.wait("[Y/n]")

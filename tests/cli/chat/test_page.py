@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "chat.md").read_text()
 LINES = re.findall(r"^understudy chat.*$", PAGE, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES)
 async def test_each_line_of_the_page_starts_a_chat(program: Program, line: str) -> None:
     program.script({"say": "Hello."})

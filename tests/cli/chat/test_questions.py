@@ -68,6 +68,7 @@ def test_n_denies_with_a_word_that_the_model_reads(program: Program) -> None:
     assert [msg["type"] for msg in told].count("task_started") == 1, "the word is read by the same turn"
 
 
+@pytest.mark.slow
 def test_n_and_enter_alone_denies_and_escape_goes_back_to_the_question(program: Program) -> None:
     program.script(ASKING, {"say": "Then not."})
     with Terminal(program, "chat") as terminal:
@@ -82,6 +83,7 @@ def test_n_and_enter_alone_denies_and_escape_goes_back_to_the_question(program: 
         terminal.wait("● Then not.")
 
 
+@pytest.mark.slow
 def test_q_aborts_the_turn_and_escape_interrupts_it(program: Program) -> None:
     program.script(ASKING, ASKING, {"say": "Never."})
     with Terminal(program, "chat") as terminal:

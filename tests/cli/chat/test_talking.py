@@ -120,6 +120,7 @@ def test_ctrl_c_clears_the_line_and_twice_leaves(program: Program) -> None:
     assert "never sent" not in program.run("show", conversations(program)[0]).out
 
 
+@pytest.mark.slow
 def test_a_new_line_is_typed_with_alt_enter_or_a_backslash(program: Program) -> None:
     program.script({"say": "Three lines."})
     with Terminal(program, "chat") as terminal:
@@ -149,6 +150,7 @@ def test_earlier_messages_come_back_with_up_also_in_the_next_chat(program: Progr
         terminal.wait("❯ remember me")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "told"), [("/modell", "/model"), ("/dif", "/diff"), ("/xyzzy", "/help lists")])
 def test_an_unknown_command_is_answered_with_what_was_meant(program: Program, typed: str, told: str) -> None:
     program.script({"say": "Never."})

@@ -87,12 +87,14 @@ def test_a_paste_of_ten_thousand_lines_is_one_mark_and_is_sent_whole(program: Pr
         terminal.wait("❯ Look: [paste 1: 10000 lines]")
         terminal.type(" and more" + ENTER)
         terminal.wait_for_turn("● Long.")
+        assert "… 9995 more lines · /show 1" in terminal.text
     one = program.json("conversations", "--json")[0]["conversation_id"]
     shown = program.run("show", one, "--json").out
     assert "line 0\\nline 1\\n" in shown
     assert "line 9999 and more" in shown
 
 
+@pytest.mark.slow
 def test_no_color_is_respected(program: Program) -> None:
     program.script([{"say": "# Title\n\n`code`\n\n```python\nx = 1\n```\n"}], ASKING, {"say": "Done."})
     with Terminal(program, "chat", env={"NO_COLOR": "1"}) as terminal:
@@ -103,6 +105,7 @@ def test_no_color_is_respected(program: Program) -> None:
         assert not re.search(rb"\x1b\[[0-9;]*[349][0-7](;[0-9;]*)?m", terminal.raw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_other_encodings_get_plain_marks(program: Program, encoding: str) -> None:
     program.script([{"say": "Grüße ✓\n\n- one\n"}, ASKING], {"say": "Done."})
@@ -139,6 +142,7 @@ def test_a_dumb_terminal_is_read_and_written_line_by_line(program: Program) -> N
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_dumb_terminal_interrupts_and_then_leaves(program: Program) -> None:
     program.script({"call": "shell", "arguments": {"command": ["sh", "-c", "touch begun; sleep 60"]}})
     with Terminal(program, "chat", env={"TERM": "dumb"}) as terminal:
@@ -169,6 +173,7 @@ def test_the_terminal_is_left_as_it_was_found(program: Program) -> None:
         assert terminal.settings() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(program: Program, number: signal.Signals) -> None:
     program.script({"call": "shell", "arguments": {"command": ["sleep", "60"]}})
@@ -183,6 +188,7 @@ def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(program: Program, nu
         assert "Traceback" not in terminal.text
 
 
+@pytest.mark.slow
 def test_a_terminal_that_goes_away_ends_it_without_a_word(program: Program) -> None:
     program.script({"call": "shell", "arguments": {"command": ["sh", "-c", "read x < go"]}}, {"say": "Never."})
     with Terminal(program, "chat") as terminal:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from understudy.cli.chat.queue_file import Queued, QueueFile
 from understudy.cli.chat.showing import Face, Showing
 from understudy.engine.approvals import CLIENT
 from understudy.engine.engine import Engine
@@ -26,13 +27,14 @@ class Chat:
         self.engine = engine
         self.overrides = overrides  # of new conversations
         self.chosen: Overrides | None = None  # by the person, from the next message on
-        self.queued: list[tuple[str, Sequence[str]]] = []  # messages with their images, for when the turn is over
+        self.queued: list[Queued] = []  # for when the turn is over
         self.images: list[str] = []  # for the next message, as data URLs
         self.left: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self._face = face
         self._budget = budget
         self._showing: Showing | None = None
         self._following: Following | None = None
+        self._queue_file = QueueFile(None, "")
         self._keepers: list[Following] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -61,7 +63,8 @@ class Chat:
     async def attach(self, handle: Handle) -> None:
         """Show what there is of it, and go on live. A turn that waited for an answer when its process ended is taken up."""
         self.detach()
-        showing = self._showing = Showing(handle, self._face, failed=self.leave, turn_seen=self._keep, turn_over=self._send_queued)
+        showing = self._showing = Showing(handle, self._face, failed=self.leave, turn_seen=self._keep, turn_over=self._after_turn)
+        self._restore_queue(handle)
         after = max(0, handle.facts.last_seq - MOST_SHOWN)
         if after:
             showing.say(f"the beginning is left out; all of it: understudy show {handle.id}")
@@ -79,6 +82,14 @@ class Chat:
             following.put_open_questions()
         handle.watch()
 
+    def _restore_queue(self, handle: Handle) -> None:
+        config = handle.setup().config
+        folder = config.state_dir / "chat-queue" if config.history_persistence != "none" else None
+        self._queue_file = QueueFile(folder, handle.id)
+        self.queued = self._queue_file.take_over()
+        if self.queued:
+            self._queue_file.keep(self.queued)
+
     def detach(self) -> None:
         """What runs goes on."""
         if self._following is not None:
@@ -92,7 +103,9 @@ class Chat:
             self._showing.stopped = True
 
     def _keep(self, turn: str) -> None:
-        """Should the process die that runs the turn, it is taken over here."""
+        """Should the process die that runs the turn, it is taken over here. A turn that is over needs nobody."""
+        if self.handle.facts.turn != turn:
+            return
         keeper = self.handle.follow(_Keeper(self.showing))
         keeper.go_live()
         keeper.follow_turn(turn)
@@ -142,14 +155,28 @@ class Chat:
         self.chosen = overrides if self.chosen is None else merge(self.chosen, overrides)
 
     def queue(self, text: str, images: Sequence[str] = ()) -> None:
-        self.queued.append((text, images))
+        self.queued.append(Queued(text, tuple(images)))
+        self._queue_file.keep(self.queued)
         self._face.changed()
 
-    def _send_queued(self) -> None:
-        """The first of them, once nothing runs."""
+    def _after_turn(self, completed: bool) -> None:
+        """Whoever has interrupted a turn wants to think first: what is queued then waits for a word."""
+        if completed:
+            self.send_queued()
+
+    def send_queued(self) -> None:
+        """The first of them, if nothing runs."""
         if self.queued and not self.works:
-            text, images = self.queued.pop(0)
-            self.begin(lambda: self.send(text, images))
+            self.begin(self._send_first)
+
+    async def _send_first(self) -> None:
+        if not self.queued or self.works:
+            return
+        first = self.queued[0]
+        await self.send(first.text, first.images)
+        self.queued.remove(first)
+        self._queue_file.keep(self.queued)
+        self._face.changed()
 
     async def interrupt(self) -> None:
         self.showing.interrupting = True
@@ -175,7 +202,7 @@ class Chat:
 
     def model(self) -> str:
         """As the next message will have it."""
-        return (self.chosen and self.chosen.model) or self.handle.facts.model
+        return (self.chosen and self.chosen.model) or self.showing.model
 
 
 class _Keeper(QuietViewer):

@@ -60,6 +60,8 @@ class Line:
         elif not text.strip():
             if queue:
                 self._panel.call_back()
+            else:
+                self._chat.send_queued()
         elif text.endswith("\\") and not text.endswith("\\\\"):
             self._set(text[:-1] + "\n")
         else:

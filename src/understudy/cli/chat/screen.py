@@ -216,7 +216,9 @@ class Screen:
 
     def _queued_text(self) -> StyleAndTextTuples:
         width = self._console.width - 10
-        rows = [f"queued: {shorten(one_line(text), width)}" for text, _ in self._chat.queued]
+        rows = [f"queued: {shorten(one_line(each.text), width)}" for each in self._chat.queued]
+        if rows and not self._chat.works:
+            rows.append("Enter on an empty line sends it")
         if self._chat.images:
             count = len(self._chat.images)
             rows.append(f"{count} image{'' if count == 1 else 's'} for the next message")

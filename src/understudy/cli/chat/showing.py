@@ -18,6 +18,7 @@ from understudy.protocol.records import (
     DiffChanged,
     Entry,
     Noticed,
+    Overrides,
     PatchApprovalAsked,
     PatchStarted,
     PlanUpdated,
@@ -28,6 +29,7 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 
 QUESTION_DIFF_LINES = 120
@@ -70,12 +72,13 @@ class Showing:
         *,
         failed: Callable[[BaseException], None],
         turn_seen: Callable[[str], None],
-        turn_over: Callable[[], None],
+        turn_over: Callable[[bool], None],
     ) -> None:
         self.handle = handle
         self.folds = Folds()
         self.teller = ChatTeller(face.console, self.folds, cwd=handle.facts.cwd, has_live_part=face.has_live_part)
         self.questions: dict[str, OpenQuestion] = {}
+        self.model = handle.setup().config.model
         self.turn: str | None = None  # that is under way, as far as it was shown
         self.turn_began = time.time()
         self.turn_tokens = 0
@@ -132,6 +135,8 @@ class Showing:
         match record:
             case TurnStarted(turn_id=turn):
                 self._begin_turn(turn, entry.at)
+            case UserMessage(overrides=Overrides(model=str(model))):
+                self.model = model
             case TokensCounted(usage=usage):
                 self.turn_tokens += usage.total_tokens
             case PlanUpdated():
@@ -153,6 +158,8 @@ class Showing:
                 teller.under_way[call_id].session = session
             case CommandEnded(call_id=call_id):
                 teller.under_way.pop(call_id, None)
+            case ToolAnswered(output=output):
+                teller.leave_running(output.call_id)
             case TurnEnded():
                 self._end_turn(entry, record)
             case _:
@@ -188,7 +195,7 @@ class Showing:
             if work.files:
                 used.append(f"{len(work.files)} file{'' if len(work.files) == 1 else 's'} changed, /diff shows what")
         self.teller.aside("  " + " · ".join(used))
-        self._turn_over()
+        self._turn_over(ended.reason == "completed")
 
     def say(self, text: str) -> None:
         """A word of ours, which nobody else sees."""

@@ -76,6 +76,6 @@ KEYS = (
     ("Ctrl-C", "clear the line; twice: leave"),
     ("Ctrl-D", "leave, on an empty line"),
     ("Ctrl-O", "show the last folded output; again: the one before"),
-    ("Up, Ctrl-R", "earlier messages, search in them"),
+    ("Up, Down", "earlier messages"),
     ("@", "name a file; an image is sent along"),
 )

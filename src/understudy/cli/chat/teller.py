@@ -21,6 +21,7 @@ from understudy.protocol.records import CommandEnded, Entry, ToolCallEnded
 
 HEAD, TAIL = 3, 2  # lines of an output that are shown where it has more
 DIFF_LINES = 30
+MOST_TYPED_LINES = 30
 LIVE_LINES = 3
 WIDEST = 110  # columns of running text: longer lines are hard to read
 LONGEST_TITLE = 400
@@ -75,6 +76,15 @@ class ChatTeller(Teller):
                 pass
 
     # -- words
+
+    def user(self, text: str) -> None:
+        """All of what was typed; of a long paste, its beginning and its end."""
+        lines = clean_lines(text.strip("\n"))
+        if len(lines) <= MOST_TYPED_LINES or self.shows_all:
+            super().user(text)
+            return
+        self._gap()
+        self._folded([Text(line, "bold") for line in lines], "a message", first="❯ ", indent="  ")
 
     def message(self, text: str) -> None:
         if self._answer is None:
@@ -164,6 +174,14 @@ class ChatTeller(Teller):
         if not self._has_live_part:
             known.printed = True
             self._head(known)
+
+    def leave_running(self, call_id: str) -> None:
+        """The model goes on while the command does: it is told now, and again with its output when it ends."""
+        known = self.under_way.get(call_id)
+        if known is not None and known.session is not None:
+            if not known.printed:
+                self._head(known)
+            self.console.print(Text(f"  └ goes on, as session {known.session}", "dim"))
 
     def _head(self, known: UnderWay) -> None:
         """Of a command or call, cut where it is very long: a question about it has shown all of it."""
