@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -81,6 +82,16 @@ class LineClient:
 
     def respond(self, question: Json, result: Json) -> None:
         self.send({"id": question["id"], "result": result})
+
+    @contextmanager
+    def not_reading(self) -> Generator[None]:
+        """What the server writes stays in the pipe."""
+        transport: Any = getattr(self._child.process, "_transport").get_pipe_transport(1)  # noqa: B009
+        transport.pause_reading()
+        try:
+            yield
+        finally:
+            transport.resume_reading()
 
     # -- hearing
 

@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
 def _serves(words: Sequence[str]) -> bool:
     if list(words[:1]) == ["mcp"]:
         return not any(word in MCP_ACTIONS for word in words[1:])
-    return list(words[:1]) in (["mcp-server"], ["app-server"])
+    return list(words[:1]) in (["mcp-server"], ["app-server"], ["proto"])
 
 
 def _carry_out(words: list[str]) -> int:

@@ -13,3 +13,11 @@ def add_app_server(commands: Commands) -> None:
     )
     server.add_argument("--listen", metavar="URL", default="stdio://", help="stdio:// (the default), and nothing else")
     add_overrides(server)
+    proto = add(
+        commands,
+        "proto",
+        "proto",
+        "take submissions and print events, a line of JSON each",
+        more="For programs that speak codex's own protocol; docs/app-server.md#proto has it.",
+    )
+    add_overrides(proto)

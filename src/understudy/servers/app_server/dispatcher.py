@@ -47,6 +47,11 @@ class Dispatcher:
                 if answers is None or not self._client.answer(Response(answers, None, unreadable=True)):
                     self._sink.send(error_line(request_id, code, reason), request_id)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a request has no answer yet."""
+        return bool(self._open)
+
     def close(self) -> None:
         """The server ends: whoever still waits is told so."""
         for number, request_id in tuple(self._open.items()):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from understudy.engine.fold import path_to
 from understudy.engine.handle import Handle
-from understudy.protocol.records import Entry, Noticed, UserMessage
+from understudy.protocol.records import Entry, Noticed, Opened, UserMessage
 from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams
+from understudy.servers.mcp.presentation import presentation_of
 
 LONGEST_PREVIEW = 1000  # characters of the first message
 _FORKED = re.compile(r"forked from conversation (\S+)")
@@ -26,6 +27,7 @@ class Past(Projection):
         self.updated_at = 0.0
         self.preview = ""
         self.forked_from: str | None = None
+        self.provider = ""
         self._turns: dict[str, Json] = {}
         self._items: dict[str, list[Json]] = {}
 
@@ -36,6 +38,8 @@ class Past(Projection):
         match entry.record:
             case UserMessage(message=message) if not self.preview:
                 self.preview = message.text()[:LONGEST_PREVIEW]
+            case Opened(provider=provider):
+                self.provider = provider
             case Noticed(message=message) if entry.turn == "0" and (found := _FORKED.fullmatch(message)):
                 self.forked_from = found[1]
             case _:
@@ -62,14 +66,18 @@ class Past(Projection):
 class Log:
     """What a conversation's log tells so far: all of it for whoever goes on from there, and what is shown of it as history."""
 
-    def __init__(self, thread_id: str, entries: Sequence[Entry]) -> None:
+    def __init__(self, thread_id: str, entries: Sequence[Entry], *, hides_reasoning: bool = False) -> None:
         self.past = _gone_along(thread_id, entries)
+        self._hidden = {"reasoning"} if hides_reasoning else set[str]()
         path = path_to(entries)
         self._shown = self.past if len(path) == len(entries) else _gone_along(thread_id, path)
 
     def turns(self) -> list[Json]:
         """Those of the path that the conversation follows: what was undone, or left for an earlier message, is not shown."""
-        return self._shown.turns()
+        turns = self._shown.turns()
+        if not self._hidden:
+            return turns
+        return [{**turn, "items": [item for item in turn["items"] if item["type"] not in self._hidden]} for turn in turns]
 
     def items(self, turn_id: str | None = None) -> list[Json]:
         """Of one turn or of all, each with the id of its turn."""
@@ -89,7 +97,7 @@ async def read_log(handle: Handle) -> Log:
     while page := await handle.read(entries[-1].seq if entries else 0, READ_AT_ONCE):
         entries += page
         await asyncio.sleep(0)
-    return Log(handle.id, entries)
+    return Log(handle.id, entries, hides_reasoning=presentation_of(handle).hides_reasoning)
 
 
 # -- pages

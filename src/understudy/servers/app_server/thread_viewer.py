@@ -17,6 +17,7 @@ from understudy.servers.app_server.client import Client
 from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Notice
+from understudy.servers.mcp.presentation import presentation_of
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +33,8 @@ class ThreadViewer:
         self.chosen: Overrides | None = None  # by the client, for the next turn
         self.over = False
         self.is_deleted = False
-        self.following = handle.follow(
-            self, after=after, outlet=client.sink, hides_reasoning=handle.setup().config.hide_agent_reasoning
-        )
+        hides_reasoning = presentation_of(handle).hides_reasoning
+        self.following = handle.follow(self, after=after, outlet=client.sink, hides_reasoning=hides_reasoning)
         self._client = client
         self._sink = client.sink
         self._held: list[bytes] = []
@@ -195,6 +195,7 @@ class ThreadViewer:
         """The message begins a turn once the running one is over. The id that turn will have."""
         self.projection.promised.add(op.message.message_id)
         self._queue.append(op)
+        self.following.wait()  # should the process die that runs the turn, it is ended here
         return op.message.message_id
 
     def take_back(self, turn_id: str) -> bool:

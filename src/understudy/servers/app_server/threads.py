@@ -3,8 +3,8 @@
 from msgspec import Raw
 
 from understudy.config.model import Config
-from understudy.engine.handle import Handle
-from understudy.errors import BadRequest, ConversationBusy
+from understudy.engine.handle import Handle, Kept
+from understudy.errors import BadRequest, ConfigError, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Archive, Delete, Resume
 from understudy.protocol.records import Opened, Overrides
@@ -34,8 +34,10 @@ async def resume(client: Client, given: Raw | None) -> Answer:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     asked = params.read(params.ResumeThread, given)
     handle = await client.find(asked.thread_id)
+    kept = Kept()
     try:
-        await handle.submit(Resume())
+        await handle.submit(Resume(), kept=kept)
+        await kept  # so that what was cut off is told as such
     except ConversationBusy:
         pass  # another process runs its turn, which is watched from here
     log, chosen, with_turns = await read_log(handle), thread_overrides(asked), not asked.exclude_turns
@@ -110,20 +112,24 @@ def _opened(client: Client, handle: Handle, log: Log, chosen: Overrides | None, 
 
 
 def _thread(client: Client, handle: Handle, log: Log, config: Config | None = None, *, with_turns: bool = False) -> Json:
-    config = config or config_of(client, handle)
-    past = log.past
+    past, facts = log.past, handle.facts
+    if config is None:
+        try:
+            config = config_of(client, handle)
+        except ConfigError:  # its folder is gone, say: what was there can still be shown
+            pass
     return thread_object(
         handle.id,
-        cwd=str(config.cwd),
-        model=config.model,
-        provider=config.model_provider,
-        effort=config.model_reasoning_effort,
+        cwd=facts.cwd if config is None else str(config.cwd),
+        model=facts.model if config is None else config.model,
+        provider=past.provider if config is None else config.model_provider,
+        effort=None if config is None else config.model_reasoning_effort,
         status=past.status_object(),
         created_at=past.created_at,
         updated_at=past.updated_at,
         preview=past.preview,
         forked_from=past.forked_from,
-        ephemeral=config.history_persistence == "none",
+        ephemeral=config is not None and config.history_persistence == "none",
         originator=client.name,
         turns=log.turns() if with_turns else (),
     )

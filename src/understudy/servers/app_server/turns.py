@@ -91,7 +91,7 @@ async def steer(client: Client, given: Raw | None) -> Json:
     op = viewer.handle.message(message)
     accepted = await viewer.handle.submit(op, kept=kept)
     await kept
-    return {"turnId": viewer.id_of_turn(accepted, op.message.message_id)}
+    return {"turnId": running if accepted.joined else viewer.id_of_turn(accepted, op.message.message_id)}
 
 
 async def interrupt(client: Client, given: Raw | None) -> Json:
