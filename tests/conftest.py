@@ -29,6 +29,19 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_WORKERS)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked `quick(n)`, the cases behind the first n are slow ones."""
+    seen: dict[tuple[object, str], int] = {}
+    for item in items:
+        mark = item.get_closest_marker("quick")
+        if mark is not None and isinstance(item, pytest.Function):
+            test = (item.path, item.originalname)
+            seen[test] = seen.get(test, 0) + 1
+            if seen[test] > int(mark.args[0]):
+                item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """What a worker tells of a test has to be UTF-8, also where the test is about text that is not."""

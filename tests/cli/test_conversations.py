@@ -160,6 +160,7 @@ def _import(program: Program, number: int, title: str, start: str = "") -> str:
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+@pytest.mark.quick(2)
 def test_at_every_width_ids_find_their_conversation_and_no_line_is_too_long(program: Program, width: int) -> None:
     ids = [_import(program, number + 1, title) for number, title in enumerate(HOSTILES)]
     ids += [_import(program, 0xE0, "Twin", "0f8fad5bd9c"), _import(program, 0xF0, "Twin", "0f8fad5bd9c")]

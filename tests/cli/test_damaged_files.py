@@ -212,6 +212,7 @@ def test_a_folder_that_is_not_utf_8_is_refused(place: Program) -> None:
 
 
 @pytest.mark.parametrize("damage", ["x'7b22ff22'", "x'7b2274797065223a2275ff'", "'{}'", "5", "'[1'"])
+@pytest.mark.quick(1)
 def test_a_damaged_record_of_the_store_is_named_by_whoever_reads_it(program: Program, damage: str) -> None:
     program.script({"say": "Hello."}, {"say": "Again."})
     one, other = (asyncio.run(program.begin("Greet me")) for _ in range(2))

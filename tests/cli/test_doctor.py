@@ -221,6 +221,7 @@ def test_instructions_that_the_model_will_not_see_are_named(program: Program) ->
         ("UPDATE conversations SET summary = x'ff'", "its summary cannot be read"),
     ],
 )
+@pytest.mark.quick(2)
 async def test_a_damaged_record_is_found_and_named(program: Program, damage: str, said: str) -> None:
     program.script({"say": "Hello."})
     one = await program.begin("Greet me")

@@ -52,6 +52,7 @@ def _with_a_reader_that_leaves(program: Program, words: Sequence[str], lines: in
         (("completion", "bash"), 1),
     ],
 )
+@pytest.mark.quick(2)
 def test_a_reader_that_leaves_ends_a_command_quietly(program: Program, words: tuple[str, ...], lines: int) -> None:
     program.script({"say": "Hello."}, [{"say": f"{number}\n"} for number in range(2000)])
     one = asyncio.run(program.begin("Greet me"))
@@ -80,6 +81,7 @@ def test_a_disk_that_is_full_is_said(program: Program) -> None:
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.quick(1)
 def test_streams_may_be_closed(program: Program, closed: tuple[int, ...]) -> None:
     """The store must not be opened as one of them."""
     program.script({"say": "Hello."}, {"say": "Hello."})
@@ -105,6 +107,7 @@ def test_streams_may_be_closed(program: Program, closed: tuple[int, ...]) -> Non
         {"PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "LC_ALL": "C"},
     ],
 )
+@pytest.mark.quick(1)
 def test_every_encoding_and_terminal_gets_something_readable(program: Program, env: Mapping[str, str]) -> None:
     program.script({"say": "Grüße, 世界."}, {"say": "Noch einmal."})
     one = asyncio.run(program.begin("Begrüße [bold]alle[/bold] 🎭"))

@@ -62,6 +62,7 @@ async def test_a_person_at_the_terminal_is_asked_and_may_say_yes(program: Progra
         ("abort", "abort", False, 130),
     ],
 )
+@pytest.mark.quick(2)
 async def test_a_question_is_put_once_and_answered_by_letter_or_word(
     program: Program, typed: str, decision: str, runs: bool, code: int
 ) -> None:
@@ -195,6 +196,7 @@ def test_the_prompt_leaves_room_for_the_answer_in_its_row(width: int) -> None:
 
 
 @pytest.mark.parametrize("words", [("compact", "ID"), ("resume", "ID", "/compact"), ("resume", "ID", " /compact\n")])
+@pytest.mark.quick(1)
 async def test_a_conversation_is_summed_up_from_the_terminal(program: Program, words: tuple[str, ...]) -> None:
     program.script({"say": "Hello."}, {"say": "They were greeted."}, {"say": "Again."})
     one = await program.begin("Greet me")

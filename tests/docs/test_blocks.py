@@ -64,6 +64,7 @@ def start(user: User, argv: list[str], env: dict[str, str] | None = None) -> Non
 
 
 @pytest.mark.parametrize("block", blocks("sh"), ids=named)
+@pytest.mark.quick(6)
 def test_a_shell_block_runs(user: User, block: Block) -> None:
     done = user.run(["bash", "-u", "-c", block.text])
     assert "Traceback" not in done.stderr, done.stderr
@@ -125,6 +126,7 @@ def server_tables(value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=named)
+@pytest.mark.quick(3)
 async def test_a_json_block_is_used(user: User, block: Block) -> None:
     try:
         value = json.loads(block.text)
@@ -147,6 +149,7 @@ async def test_a_json_block_is_used(user: User, block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=named)
+@pytest.mark.quick(4)
 async def test_a_toml_block_is_used(user: User, block: Block) -> None:
     value = tomllib.loads(block.text)
     if "case" in value:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.blocks import ROOT, blocks
 from understudy.testing import McpProcess, ScriptedModel, call, provider_settings, say, thread_of
 from understudy.testing.waiting import WAIT_SECONDS
@@ -18,6 +20,7 @@ def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=30 * WAIT_SECONDS, check=False)
 
 
+@pytest.mark.slow
 def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
     found = [block for block in blocks("python") if block.page == ROOT / "docs" / "testing.md"]
     (tmp_path / "pytest.ini").write_text(SETTINGS)

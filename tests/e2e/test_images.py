@@ -98,6 +98,7 @@ async def test_images_go_with_the_prompt_of_a_call_and_of_a_reply(tmp_path: Path
         ([URL] * 17, "expected 16 at most"),
     ],
 )
+@pytest.mark.quick(4)
 async def test_what_is_no_image_begins_nothing(tmp_path: Path, images: Any, reason: str) -> None:
     (tmp_path / "text.png").write_text("words")
     (tmp_path / "bomb.png").write_bytes(PNG[:16] + struct.pack(">II", 60_000, 60_000) + PNG[24:])

@@ -204,6 +204,7 @@ async def play_all(folder: Path, state: str, placements: Sequence[tuple[str, str
 
 
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.quick(1)
 async def test_two_ops_at_once_on_one_server(tmp_path: Path, state: str) -> None:
     await play_all(tmp_path, state, [("here", "here")])
 

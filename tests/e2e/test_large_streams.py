@@ -87,6 +87,7 @@ async def test_ten_thousand_subscriptions_of_one_client_are_answered_with_pings_
         assert len(client.notifications("notifications/stream_disconnected")) == MANY - 1
 
 
+@pytest.mark.slow
 async def test_ten_thousand_subscriptions_that_nobody_reads_cost_little_and_hold_nobody_up(tmp_path: Path) -> None:
     async with ScriptedModel([deltas([f"{n} " for n in range(200)])]) as model:
         mute = await MuteClient.start(model, tmp_path)

@@ -43,6 +43,7 @@ async def test_a_tool_is_offered_called_and_told_on_both_sides(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["mcp__srv__ok", "srv__ok", "ok", "mcp_srv_ok", "srv.ok", "srv/ok", "mcp__srv.ok", "MCP__SRV__OK"])
+@pytest.mark.quick(1)
 async def test_every_spelling_of_a_tool_s_name_is_understood(tmp_path: Path, name: str) -> None:
     async with scene([call(name, s="x"), say("Done.")], tmp_path, config=server("srv")) as (model, client):
         await client.codex("go")
@@ -159,6 +160,7 @@ async def test_missing_servers_are_named_and_the_others_work(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", ["hangstart", "hanglist"])
+@pytest.mark.quick(1)
 async def test_a_server_that_hangs_is_not_waited_for(tmp_path: Path, mode: str) -> None:
     config = server("good", "good") | server("slow", mode) | {"understudy.mcp.wait_seconds": 3}
     async with scene([say("Done.")], tmp_path, config=config) as (model, client):

@@ -36,6 +36,7 @@ async def test_a_question_names_server_tool_and_arguments_and_a_yes_runs_it(tmp_
     ("answer", "given"),
     [({"action": "decline"}, "tool call rejected by user"), ({"decision": "denied"}, "tool call rejected by user")],
 )
+@pytest.mark.quick(1)
 async def test_a_no_runs_nothing_and_the_model_is_told(tmp_path: Path, answer: dict[str, Any], given: str) -> None:
     async with scene([DELETES, say("A pity.")], tmp_path, config=server("srv") | ASKING) as (model, client):
         call_ = client.call_tool("codex", prompt="go")
@@ -84,6 +85,7 @@ async def test_a_client_that_cannot_be_asked_means_no(tmp_path: Path) -> None:
         ("untrusted", "approve", "workspace-write", "ok", "runs"),
     ],
 )
+@pytest.mark.quick(3)
 async def test_policy_and_the_server_s_mode_decide(
     tmp_path: Path, policy: str, mode: str, sandbox: str, tool: str, outcome: str
 ) -> None:
@@ -97,6 +99,7 @@ async def test_policy_and_the_server_s_mode_decide(
         assert len(client.questions) == (outcome == "asked")
 
 
+@pytest.mark.slow
 async def test_a_question_survives_the_program_and_is_put_again(tmp_path: Path) -> None:
     home = tmp_path / "user" / ".codex"
     (tmp_path / "work").mkdir()

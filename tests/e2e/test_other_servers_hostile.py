@@ -55,6 +55,7 @@ UNREADABLE = "tool call error: tool call failed for `srv/t`\n\nCaused by:\n    M
         (f'"result": {{"content": [], "structuredContent": {{"n": {SECRET}}}}}', '{"n":[redacted]}'),
     ],
 )
+@pytest.mark.quick(2)
 async def test_an_answer_that_is_none_fails_the_call_at_once(tmp_path: Path, answer: str, given: str) -> None:
     config = program("srv", sys.executable, "-c", SERVER, answer, json.dumps(HELLO), env={"MY_TOKEN": SECRET})
     home = tmp_path / "user" / ".codex"

@@ -50,6 +50,7 @@ def offered_in(request: dict[str, Any], name: str) -> bool:
 
 
 @pytest.mark.parametrize("file", [".mcp.json", ".codex/config.toml"])
+@pytest.mark.quick(1)
 async def test_a_server_counts_from_the_moment_it_is_trusted_until_its_file_changes(
     tmp_path: Path, project: Path, home: Path, file: str
 ) -> None:
@@ -74,6 +75,7 @@ async def test_a_server_counts_from_the_moment_it_is_trusted_until_its_file_chan
 
 
 @pytest.mark.parametrize("given", ["in the file", "with the call"])
+@pytest.mark.quick(1)
 async def test_the_user_s_own_server_of_the_same_name_wins_as_a_whole(
     tmp_path: Path, project: Path, home: Path, given: str
 ) -> None:
@@ -90,6 +92,7 @@ async def test_the_user_s_own_server_of_the_same_name_wins_as_a_whole(
         assert offered_in(model.requests[0], "theirs")
 
 
+@pytest.mark.slow
 async def test_a_nearer_file_wins_and_a_project_s_paths_begin_at_its_folder(tmp_path: Path, project: Path, home: Path) -> None:
     (project / "server.py").write_text(Path(KINDS).read_text())
     below = project / "below"
@@ -121,6 +124,7 @@ async def test_a_project_s_server_says_nothing_on_questions_and_gets_none_of_the
             assert f"`mcp_servers.theirs.{key}` in {file} does not count" in client.stderr
 
 
+@pytest.mark.slow
 async def test_an_entry_that_is_wrong_is_named_and_stops_no_other(tmp_path: Path, project: Path, home: Path) -> None:
     wrong: dict[str, Any] = {
         "none": {},
@@ -139,6 +143,7 @@ async def test_an_entry_that_is_wrong_is_named_and_stops_no_other(tmp_path: Path
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": []}', '"\\ud800"', "[" * 100_000])
+@pytest.mark.quick(1)
 async def test_a_trusted_file_that_is_no_such_json_is_named(tmp_path: Path, project: Path, home: Path, content: str) -> None:
     file = project / ".mcp.json"
     file.write_text(content)

@@ -69,6 +69,7 @@ SHOWN = ("agent_message", "agent_reasoning", "agent_message_delta", "token_count
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.quick(1)
 async def test_a_recorded_session_is_played_alike_in_another_folder_without_a_network(tmp_path: Path, wire: Wire) -> None:
     script = [
         reasoning("I look") + call("shell", command=["sh", "-c", "pwd; date; sleep 0.02; cat /proc/sys/kernel/random/uuid"]),

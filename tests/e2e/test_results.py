@@ -103,6 +103,7 @@ class Named(McpProcess):
         ("anyone", "1", "2025-06-18", "none", set[str]()),
     ],
 )
+@pytest.mark.quick(4)
 async def test_events_go_out_by_what_the_client_is(
     tmp_path: Path, name: str, version: str, protocol: str, setting: str | None, methods: set[str], first: bool
 ) -> None:

@@ -271,6 +271,7 @@ async def understudy(home: Path, *words: str) -> str:
     return printed.decode()
 
 
+@pytest.mark.slow
 async def test_the_list_and_show_tell_what_runs_and_archiving_or_deleting_there_ends_it(tmp_path: Path, mark: str) -> None:
     script = [start(f"sleep {mark}"), say("one"), start(f"sleep {mark}", call_id="call2"), say("two")]
     async with two_in_turn(script, tmp_path) as (_, first, _second), first:

@@ -20,6 +20,7 @@ def home_in(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", ["cut to nothing", "cut to half", "deleted", "replaced"])
+@pytest.mark.quick(1)
 async def test_the_bell_may_go_at_any_time(tmp_path: Path, how: str) -> None:
     home = home_in(tmp_path)
     async with ScriptedModel([say(str(number)) for number in range(8)]) as model:
@@ -46,6 +47,7 @@ async def test_the_bell_may_go_at_any_time(tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut to nothing", "deleted", "replaced"])
+@pytest.mark.quick(1)
 async def test_who_runs_a_turn_is_known_to_all_after_the_locks_went(tmp_path: Path, how: str) -> None:
     home = home_in(tmp_path)
     script = [say("0"), deltas(["half ", HOLD, "whole"]), say("2")]

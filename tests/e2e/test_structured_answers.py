@@ -21,6 +21,7 @@ GOOD = '{"ok": true}'
 
 
 @pytest.mark.parametrize("spelled", ["output-schema", "outputSchema", "output_schema"])
+@pytest.mark.quick(1)
 async def test_the_value_is_in_the_result_and_no_line_about_the_session(tmp_path: Path, spelled: str) -> None:
     async with scene([say(GOOD)], tmp_path) as (model, client):
         result = await client.call_tool("codex", {"prompt": "go", spelled: SCHEMA})
@@ -115,6 +116,7 @@ async def test_tools_are_used_before_the_answer_has_its_form(tmp_path: Path) -> 
         ({"enum": ["x" * 300_000]}, "at most 256 KB"),
     ],
 )
+@pytest.mark.quick(2)
 async def test_a_schema_that_cannot_be_used_is_refused_before_anything_begins(tmp_path: Path, schema: Any, complaint: str) -> None:
     async with scene([], tmp_path) as (_, client):
         result = await client.call_tool("codex", {"prompt": "go", "output-schema": schema})
@@ -137,6 +139,7 @@ async def test_a_schema_that_takes_for_ever_stops_the_turn_and_not_the_server(tm
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses"])
+@pytest.mark.quick(1)
 async def test_a_provider_that_refuses_the_form_is_asked_in_another(tmp_path: Path, wire: Any) -> None:
     refusal = status(400, {"error": {"message": "Invalid schema for response_format: strict is not possible"}})
     async with (

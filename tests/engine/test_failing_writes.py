@@ -172,6 +172,7 @@ def name_of(scenario: Callable[[Play], Awaitable[None]]) -> str:
 
 @pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize("scenario", [*ALONE, *TOGETHER], ids=name_of)
+@pytest.mark.quick(4)
 async def test_whichever_write_fails_every_call_is_answered_and_the_next_one_works(
     tmp_path: Path, scenario: Callable[[Play], Awaitable[None]], length: int
 ) -> None:

@@ -96,6 +96,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
+@pytest.mark.slow
 def test_no_answer_of_a_provider_is_more_than_a_list_or_a_refusal(value: Any) -> None:
     with suppress(ValueError):
         assert all(listed.id for listed in read_models(value))

@@ -56,6 +56,7 @@ async def test_a_long_complaint_is_cut() -> None:
     assert len(found.problem) < 400
 
 
+@pytest.mark.slow
 async def test_references_that_double_with_every_level_are_given_up() -> None:
     both = {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/x"}}, "required": ["b"]}] * 4}
     schema: dict[str, Any] = {"$ref": "#/$defs/x", "$defs": {"x": both}}
