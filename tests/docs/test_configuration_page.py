@@ -47,7 +47,8 @@ def known_keys() -> set[str]:
             found |= walk(cast(Mapping[str, Any], beneath), f"{prefix}{name}.") if beneath else {prefix + name}
         return found
 
-    return walk({name: beneath for name, beneath in TOP_KEYS.items() if name not in PASSED_OVER and name != "tools"}, "")
+    found = walk({name: beneath for name, beneath in TOP_KEYS.items() if name not in PASSED_OVER}, "")
+    return {key for key in found if not key.startswith("tools.") or key == "tools.view_image"}  # the others are not for us
 
 
 def test_the_page_and_the_code_have_the_same_keys() -> None:
@@ -127,6 +128,7 @@ def at_home(config: Config, paths: tuple[Any, ...]) -> list[str]:
 
 READ: dict[str, Callable[[Config], Any]] = {
     "model_provider": lambda config: config.model_provider,
+    "tools.view_image": lambda config: config.view_image,
     "sandbox_workspace_write.writable_roots": lambda config: list(config.sandbox.writable_roots),
     "sandbox_workspace_write.network_access": lambda config: config.sandbox.network == "on",
     "understudy.sandbox.mask": lambda config: at_home(config, config.sandbox.mask),

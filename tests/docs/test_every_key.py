@@ -140,6 +140,13 @@ async def _(stage: Stage) -> None:
         assert "omitted" in seen.output
 
 
+@shows("tools.view_image")
+async def _(stage: Stage) -> None:
+    for switch in (True, False):
+        offered = [tool["function"]["name"] for tool in (await stage.turn([say("x")], tools__view_image=switch)).body["tools"]]
+        assert ("view_image" in offered) is switch
+
+
 @shows("model_auto_compact_token_limit", "compact_prompt")
 async def _(stage: Stage) -> None:
     script = [replace(call("shell", command=["true"]), usage=(490, 10)), say("THE SUM"), say("x")]

@@ -137,3 +137,41 @@ async def test_items_of_a_message_have_the_same_bounds(tmp_path: Path) -> None:
         await client.call_tool("conversationSendMessage", conversation_id=conversation, content=content)
         await Stream(client, conversation, after=0).until("task_complete")
     assert images_in(model.requests[0]) == [URL, "https://localhost/x.png"]
+
+
+# -- what becomes of them
+
+
+async def test_old_images_are_the_first_to_go_when_the_context_gets_full(tmp_path: Path) -> None:
+    """By that alone there is room again: what was said and printed beside them stays, and no summary is asked for."""
+    (tmp_path / "dot.png").write_bytes(PNG)
+    script = [
+        call("view_image", path="dot.png"),
+        call("shell", command=["printf", "o%.0s", *map(str, range(400))], call_id="call2"),
+        say("seen"),
+        say("fine", usage=(3990, 10)),
+        say("done"),
+    ]
+    async with scene(script, tmp_path, config={**NEVER, "model_auto_compact_token_limit": 4000}) as (model, client):
+        first = await client.call_tool("codex", prompt="look at this", images=[URL])
+        thread = first["structuredContent"]["threadId"]
+        await client.call_tool("codex-reply", prompt="and now?", threadId=thread)
+        await client.call_tool("codex-reply", prompt="and then?", threadId=thread)
+    assert len(model.requests) == 5
+    assert images_in(model.requests[3]) == [URL, URL]
+    last = model.requests[4]
+    assert images_in(last) == []
+    told = [message["content"] for message in last["messages"] if message["role"] == "user"]
+    assert "look at this\n[1 image(s) of this message were left out to make room]" in told
+    assert "[1 image(s) of this output were left out to make room]" in told_to_model(last)
+    assert "o" * 400 in told_to_model(last, "call2")
+
+
+async def test_view_image_can_be_switched_off(tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(PNG)
+    script = [call("view_image", path="dot.png"), say("done")]
+    async with scene(script, tmp_path, config={**NEVER, "tools.view_image": False}) as (model, client):
+        await client.codex("look")
+    first, second = model.requests
+    assert "view_image" not in str(first["tools"])
+    assert told_to_model(second) == "unsupported call: view_image"

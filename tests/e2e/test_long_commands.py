@@ -57,6 +57,29 @@ async def test_a_command_that_ends_in_time_is_told_with_its_end(tmp_path: Path, 
     assert (outcome.exit_code, outcome.session, outcome.output, outcome.tokens) == (3, None, "out\nerr\n", 2)
 
 
+@pytest.mark.parametrize(
+    ("limit", "asked", "given"),
+    [
+        (None, None, 10_000),
+        (None, 50_000, 10_000),
+        (None, 100, 100),
+        (200, None, 200),
+        (200, 50_000, 200),
+        (20_000, 15_000, 15_000),
+    ],
+)
+@pytest.mark.quick(2)
+async def test_a_call_may_ask_for_less_output_than_the_user_allows_and_not_for_more(
+    tmp_path: Path, limit: int | None, asked: int | None, given: int
+) -> None:
+    config: dict[str, Any] = {} if limit is None else {"tool_output_token_limit": limit}
+    more: dict[str, Any] = {} if asked is None else {"max_output_tokens": asked}
+    [text] = await told([start("head -c 100000 /dev/zero | tr '\\0' x", yield_time_ms=30_000, **more)], tmp_path, **config)
+    outcome = Told(text)
+    assert outcome.tokens == 25_000
+    assert given * 4 - 100 < len(outcome.output) < given * 4 + 100
+
+
 @MODES
 async def test_a_terminal_is_typed_at_and_interrupted_and_then_unknown(tmp_path: Path, mode: str) -> None:
     got = f"/tmp/got-{secrets.token_hex(8)}"  # can be written in every mode

@@ -207,6 +207,7 @@ def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mappi
         model_context_window=_read_tokens(read, "model_context_window"),
         model_auto_compact_token_limit=_read_tokens(read, "model_auto_compact_token_limit"),
         tool_output_token_limit=_read_tokens(read, "tool_output_token_limit"),
+        view_image=_first(read.flag("tools.view_image"), True),
         approval_policy=overrides.approval_policy
         or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
         mcp_servers=read_mcp_servers(read),

@@ -67,6 +67,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model_verbosity: str | None
     model_context_window: int | None
     model_auto_compact_token_limit: int | None
+    view_image: bool  # whether the tool of that name is there
     tool_output_token_limit: int | None  # what a model is given of one output; None: our own measures
     approval_policy: ApprovalPolicy
     sandbox: SandboxSettings

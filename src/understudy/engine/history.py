@@ -6,7 +6,7 @@ use its cache: what changes of the prefix is told behind the items, and takes it
 
 import msgspec
 
-from understudy.protocol.items import FunctionCallOutput, InputText, Item, Message, OutputText
+from understudy.protocol.items import FunctionCallOutput, InputImage, InputText, Item, Message, OutputText
 from understudy.protocol.records import Compacted
 
 
@@ -85,13 +85,27 @@ def shortened(item: Item, characters: int) -> Item:
     """The item with at most so many characters of its text, from both ends, and a mark where some are missing."""
     match item:
         case FunctionCallOutput():
-            images = f"\n[{len(item.images)} image(s) of this output were left out to make room]" if item.images else ""
-            return FunctionCallOutput(item.call_id, shortened_text(item.output, characters, "output") + images)
+            text = shortened_text(item.output, characters, "output") + _without_images(len(item.images), "output")
+            return FunctionCallOutput(item.call_id, text)
         case Message():
-            text = shortened_text(item.text(), characters, "message")
+            text = shortened_text(item.text(), characters, "message") + _without_images(images_in(item), "message")
             return msgspec.structs.replace(item, content=(OutputText(text) if item.role == "assistant" else InputText(text),))
         case _:
             return item
+
+
+def images_in(item: Item) -> int:
+    match item:
+        case Message(content=content):
+            return sum(isinstance(part, InputImage) for part in content)
+        case FunctionCallOutput(images=images):
+            return len(images)
+        case _:
+            return 0
+
+
+def _without_images(images: int, what: str) -> str:
+    return f"\n[{images} image(s) of this {what} were left out to make room]" if images else ""
 
 
 def shortened_text(text: str, characters: int, what: str) -> str:

@@ -109,12 +109,13 @@ def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, en
     model = open_model(provider, settings, Credentials(env, config.home), http)
     family = family_of(model_asked(settings))
     chosen = config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds
-    tools = offered(Offer(*chosen, eyes=family.eyes, without=family.without))
+    switched_off = () if config.view_image else ("view_image",)
+    tools = offered(Offer(*chosen, eyes=family.eyes, without=(*family.without, *switched_off)))
     return TurnSetup(
         model=model,
         instructions=_instructions(config, family, tools),
         preamble=preamble,
-        find_tool=find_tool,
+        find_tool=(lambda name: None if name in switched_off else find_tool(name)) if switched_off else find_tool,
         offered=tools,
         settings=_settings_later(config, provider, env),
         stream_retries=provider.stream_max_retries,

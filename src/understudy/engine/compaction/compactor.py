@@ -72,10 +72,12 @@ class Compactor:
         """The next request would be too long, by the count of the last one."""
         limit = self._setup.limits.limit
         allowance = self._allowance(state, used)
+        images, images_saved = plan_trim(state, allowance, only_images=True)
         dropped, saved = plan_trim(state, allowance)
-        if dropped and used - saved <= limit * CLEAR:
-            self._trim(state, dropped, used, saved)
-            return
+        for enough, less in ((images, images_saved), (dropped, saved)):  # old images go first, they take most and say least
+            if enough and used - less <= limit * CLEAR:
+                self._trim(state, enough, used, less)
+                return
         if self._summed_up_at and used < self._summed_up_at + limit // GROWTH:
             return  # the last summary has not helped, or has failed: the next one would not be better
         self._summed_up_at = used

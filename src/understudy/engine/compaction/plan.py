@@ -9,8 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, ITEM_TOKENS, text_tokens, tokens_of
+from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, IMAGE_TOKENS, ITEM_TOKENS, text_tokens, tokens_of
 from understudy.engine.fold import State
+from understudy.engine.history import images_in
 from understudy.protocol.items import FunctionCallOutput, Item, Message
 from understudy.protocol.records import CommandStarted, Compacted, Shortened
 
@@ -54,17 +55,30 @@ class Kept(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def plan_trim(state: State, allowance: Allowance) -> tuple[tuple[Shortened, ...], int]:
-    """The outputs before the recent part, and how many tokens are saved without them."""
+def plan_trim(state: State, allowance: Allowance, *, only_images: bool = False) -> tuple[tuple[Shortened, ...], int]:
+    """The images and the outputs before the recent part, and how many tokens are saved without them."""
     history = state.history
     start = _recent_start(state, allowance)
     dropped: list[Shortened] = []
     saved = 0
     for item, source in zip(history.items[:start], history.sources, strict=False):
-        if isinstance(item, FunctionCallOutput) and (tokens := tokens_of(item)) >= LEAST_SAVED:
+        if not only_images and isinstance(item, FunctionCallOutput) and (tokens := tokens_of(item)) >= LEAST_SAVED:
             dropped.append(Shortened(source, 0))
             saved += tokens - 2 * ITEM_TOKENS - ITEM_TOKENS
+        elif images := images_in(item):
+            dropped.append(Shortened(source, len(_text_of(item))))
+            saved += images * IMAGE_TOKENS - 2 * ITEM_TOKENS
     return tuple(dropped), saved
+
+
+def _text_of(item: Item) -> str:
+    match item:
+        case FunctionCallOutput(output=output):
+            return output
+        case Message():
+            return item.text()
+        case _:
+            return ""
 
 
 def plan_kept(state: State, allowance: Allowance) -> Kept:
@@ -125,8 +139,13 @@ def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int],
     def keep(index: int, room: int) -> int:
         """Returns what is left of the room."""
         tokens = tokens_of(items[index])
+        without_images = tokens - images_in(items[index]) * IMAGE_TOKENS + 2 * ITEM_TOKENS
         if tokens <= room:
             kept.append(index)
+        elif without_images < tokens and without_images <= room:
+            kept.append(index)
+            cut.append(Shortened(sources[index], len(_text_of(items[index]))))
+            tokens = without_images
         elif room >= LEAST_SAVED:
             kept.append(index)
             cut.append(Shortened(sources[index], room * BYTES_PER_TOKEN))

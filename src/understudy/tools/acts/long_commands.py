@@ -34,9 +34,7 @@ TOO_LATE = "what was typed came too late: it had ended"
 
 def _most_tokens(host: ToolHost, wanted: int | None) -> int:
     """A call may ask for less than the user allows, not for more."""
-    allowed = host.settings.output_tokens
-    if allowed is None:
-        return DEFAULT_TOKENS if wanted is None else wanted
+    allowed = DEFAULT_TOKENS if host.settings.output_tokens is None else host.settings.output_tokens
     return allowed if wanted is None else min(wanted, allowed)
 
 
