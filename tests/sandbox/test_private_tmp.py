@@ -103,7 +103,9 @@ async def test_a_folder_that_was_full_before_is_judged_after_the_first_command(
     sandbox: Sandbox, small: Containment, workspace: Path
 ) -> None:
     (private(small) / "left").write_bytes(bytes(20 << 20))
-    assert await python(sandbox, small, workspace, "pass") == (0, None, "it held more than 8 MB", "")
+    code, ended_by, emptied, _ = await python(sandbox, small, workspace, "pass")
+    assert (code, ended_by) in ((0, None), (137, "tmp"))  # on a busy machine it runs long enough to be ended for it
+    assert emptied == "it held more than 8 MB"
 
 
 async def test_what_others_delete_from_the_disk_meanwhile_hides_nothing(tmp_path: Path) -> None:
