@@ -38,7 +38,8 @@ REPLY: list[tuple[Any, str]] = [
     (None, "Missing arguments for codex-reply tool-call; the `session_id` and `prompt` fields are required."),
     ({}, f"{PARSE}missing field `sessionId`"),
     ({"prompt": "hi"}, f"{PARSE}missing field `sessionId`"),
-    ({"sessionId": SOMEBODY}, f"{PARSE}missing field `prompt`"),
+    ({"sessionId": SOMEBODY}, f"Session not found for session_id: {SOMEBODY}"),  # without a prompt it would wait
+    ({"sessionId": SOMEBODY, "images": ["x.png"]}, f"{PARSE}missing field `prompt`"),
     ({"sessionId": 1, "prompt": "hi"}, f"{PARSE}invalid type: integer `1`, expected a string"),
     ({"sessionId": SOMEBODY, "prompt": 1}, f"{PARSE}invalid type: integer `1`, expected a string"),
     (

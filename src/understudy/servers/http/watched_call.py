@@ -66,6 +66,8 @@ class WatchedCall(CallViewer):
         leads = stream.begin == 0 or turn is not None
         work = handle.work_of(turn or "")
         self._output_schema = None if work is None else work.schema
+        if turn is not None:
+            following.follow_turn(turn)
         await following.resume(stream.message_id, leads=leads, shown_to=seen.record, given=seen.given)
         self._seen = None
         if known_here or self.call.answered:
@@ -83,10 +85,6 @@ class WatchedCall(CallViewer):
         with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
             await self.handle.submit(Resume())
         self.following.put_open_questions()
-
-    def leave(self) -> None:
-        """Somebody else watches in the name of this call from now on."""
-        self._leave(self.call)
 
     # -- called by the following
 

@@ -164,12 +164,21 @@ def _images(value: object) -> str | None:
     return check_images(value)
 
 
-TERM_MEMBERS: dict[str, Check] = {"output-schema": _schema, "budget": _budget}
+def seconds(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"invalid type: {found(value)}, expected f64"
+    return None if 0 < value <= 10_000_000 else f"invalid value: {found(value)}, expected a number of seconds above 0"
 
-CODEX = Arguments("struct CodexToolCallParam", {"prompt": text, "images": _images, **SESSION_MEMBERS, **TERM_MEMBERS}, ("prompt",))
+
+TERM_MEMBERS: dict[str, Check] = {"output-schema": _schema, "budget": _budget}
+WAIT_MEMBER: dict[str, Check] = {"wait-seconds": seconds}
+
+CODEX = Arguments(
+    "struct CodexToolCallParam", {"prompt": text, "images": _images, **SESSION_MEMBERS, **TERM_MEMBERS, **WAIT_MEMBER}, ("prompt",)
+)
 CODEX_REPLY = Arguments(
     "struct CodexToolCallReplyParam",
-    {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text, "images": _images, **TERM_MEMBERS},
+    {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text, "images": _images, **TERM_MEMBERS, **WAIT_MEMBER},
     (),
 )
 

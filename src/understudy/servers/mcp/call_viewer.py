@@ -107,7 +107,7 @@ class CallViewer:
         if ended.reason == "completed" and self._output_schema is not None:
             self._answer_in_form(ended.message or "", self._output_schema)
         elif ended.reason == "completed":
-            self.answer(answer_result(ended.message or "", self.handle.id, self._notes(), **self._details()))
+            self.answer(answer_result(ended.message or "", self.handle.id, self.notes(), **self.details()))
         else:
             self.answer_failure(ended.message or "the turn failed")
 
@@ -117,12 +117,16 @@ class CallViewer:
     # -- answering
 
     def answer_failure(self, text: str) -> None:
-        self.answer(failed_result(text, self.handle.id, self._notes(), **self._details()))
+        self.answer(failed_result(text, self.handle.id, self.notes(), **self.details()))
 
     def answer(self, result: object) -> None:
         """After everything that was sent before it."""
         if not self.call.answered:
             self.call.answer(result)
+
+    def leave(self) -> None:
+        """Nobody watches by this any more: the call is refused, or somebody else watches in its name."""
+        self._leave(self.call)
 
     def _leave(self, _: Call) -> None:
         """The call is answered, whoever did it: nothing more may be said in its name."""
@@ -140,10 +144,10 @@ class CallViewer:
             without_fence,
         )
 
-        details = {"output": parse_answer(text), **self._details()}
+        details = {"output": parse_answer(text), **self.details()}
         self.answer(answer_result(without_fence(text), self.handle.id, (), **details))
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
         if self._output_schema is not None:  # whoever asked for a form reads nothing else
             return []
         notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self._refused]
@@ -151,7 +155,7 @@ class CallViewer:
             notes.append(WHAT_TO_DO)
         return [*notes, thread_note(self.handle.id)] if self._thread_in_text else notes
 
-    def _details(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         """What a result says beside the answer."""
         details: dict[str, Any] = {"refused": self._refused} if self._refused else {}
         if running := self.handle.running_commands():

@@ -37,7 +37,8 @@ async def codex(call: Call) -> Later:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
         raise type(error)(f"Failed to start Codex session: {error}") from error
-    return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, created=True)
+    content = (*images, InputText(values["prompt"]))
+    return await _begin(call, handle, content, terms, values.get("wait-seconds"), created=True)
 
 
 async def codex_reply(call: Call) -> Later:
@@ -46,7 +47,8 @@ async def codex_reply(call: Call) -> Later:
         raise InvalidArguments("Missing arguments for codex-reply tool-call; the `session_id` and `prompt` fields are required.")
     values = _read(arguments.CODEX_REPLY, call.arguments)
     named = values.get("threadId", values.get("conversationId", values.get("sessionId")))
-    for name, value in (("sessionId", named), ("prompt", values.get("prompt"))):
+    needs_prompt = values.get("images") or not arguments.TERM_MEMBERS.keys().isdisjoint(values)
+    for name, value in (("sessionId", named), ("prompt", values.get("prompt") if needs_prompt else "")):
         if value is None:
             hint = "Give the session as `threadId`, and the message as `prompt`."
             raise InvalidArguments(f"Failed to parse configuration for Codex tool: missing field `{name}`\n{hint}")
@@ -59,9 +61,14 @@ async def codex_reply(call: Call) -> Later:
         handle = await call.client.find(conversation_id, to_send=True)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
+    seconds = values.get("wait-seconds")
+    if "prompt" not in values:
+        from understudy.servers.mcp.waiting_calls import wait_on  # few calls do
+
+        return await wait_on(call, handle, _make_viewer(call, handle, seconds))
     call.client.check_message(handle)
     images = await _read_images(call, values, handle.facts.cwd or "")
-    return await _begin(call, handle, (*images, InputText(values["prompt"])), terms)
+    return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, seconds)
 
 
 async def _read_terms(values: dict[str, Any]) -> Terms | None:
@@ -95,11 +102,16 @@ def _read(members: arguments.Arguments, given: object) -> dict[str, Any]:
 
 
 async def _begin(
-    call: Call, handle: Handle, content: tuple[ContentPart, ...], terms: Terms | None, *, created: bool = False
+    call: Call,
+    handle: Handle,
+    content: tuple[ContentPart, ...],
+    terms: Terms | None,
+    seconds: float | None,
+    *,
+    created: bool = False,
 ) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
-    make_viewer = call.client.call_viewer or CallViewer
-    viewer = make_viewer(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
+    viewer = _make_viewer(call, handle, seconds, created=created)
     try:
         await viewer.send(Message("user", content), terms)
     except UnknownConversation:
@@ -109,6 +121,16 @@ async def _begin(
         return LATER
     call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
     return LATER
+
+
+def _make_viewer(call: Call, handle: Handle, seconds: float | None, *, created: bool = False) -> CallViewer:
+    make = call.client.call_viewer or CallViewer
+    viewer = make(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
+    if seconds is not None:
+        from understudy.servers.mcp.waiting_calls import answer_after  # few calls ask for it
+
+        answer_after(viewer, seconds)
+    return viewer
 
 
 def _progress(call: Call) -> "Progress | None":

@@ -47,6 +47,14 @@ _TERMS: dict[str, Any] = {
     },
 }
 
+_WAIT: dict[str, Any] = {
+    "wait-seconds": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "description": "Answer after so many seconds even if the agent still works: codex-reply without a prompt waits on.",
+    }
+}
+
 _IMAGES: dict[str, Any] = {
     "type": "array",
     "items": {"type": "string"},
@@ -72,6 +80,7 @@ CODEX: dict[str, Any] = {
                 enum=list(APPROVAL_POLICIES),
             ),
             **_TERMS,
+            **_WAIT,
             "base-instructions": _string("Replaces the agent's built-in instructions."),
             "compact-prompt": _string("The instructions by which a long session is summarised."),
             "config": {
@@ -111,12 +120,12 @@ CODEX_REPLY: dict[str, Any] = {
         "properties": {
             "conversationId": _string("The same as threadId, by its former name."),
             "images": _IMAGES,
-            "prompt": _string("The next message."),
+            "prompt": _string("The next message. Without one the call waits for the answer that the agent is working on."),
             "sessionId": _string("The same as threadId, by its first name."),
             "threadId": _string("The session: threadId of an earlier result."),
             **_TERMS,
+            **_WAIT,
         },
-        "required": ["prompt"],
     },
     "outputSchema": _RESULT,
     "annotations": {"title": "Codex Reply", **_ACTS},
@@ -137,7 +146,7 @@ def _snake(properties: dict[str, Any], *left_out: str) -> dict[str, Any]:
     return {name.replace("-", "_"): schema for name, schema in properties.items() if name not in left_out}
 
 
-_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt", "images")
+_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt", "images", "wait-seconds")
 _ITEM: dict[str, Any] = {
     "type": "object",
     "properties": {

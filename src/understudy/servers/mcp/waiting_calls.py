@@ -1,0 +1,68 @@
+"""Calls that wait for a turn that runs already (`codex-reply` without a prompt), and calls that wait only for a while."""
+
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError, ConversationBusy, InvalidArguments
+from understudy.protocol.ops import Resume
+from understudy.protocol.records import TurnEnded
+from understudy.servers.failures import answer_result
+from understudy.servers.mcp.call import LATER, Call, Later
+from understudy.servers.mcp.call_viewer import CallViewer
+
+READ_BACK = 256  # records at once, in search of the end of the last turn
+
+
+def answer_after(viewer: CallViewer, seconds: float) -> None:
+    """If the turn is not over by then, the call is answered all the same; the turn goes on."""
+    timer = viewer.call.client.loop.call_later(seconds, _answer_unfinished, viewer)
+    viewer.call.when_answered(lambda _: timer.cancel())
+
+
+def _answer_unfinished(viewer: CallViewer) -> None:
+    thread = viewer.handle.id
+    text = f"The turn is still running. To wait for its answer, call codex-reply with threadId {thread} and without a prompt."
+    running = {
+        "turn": viewer.following.turn or "",
+        "commands": [command.shown() for command in viewer.handle.running_commands()],
+        "questions": list(viewer.handle.facts.questions),
+    }
+    viewer.answer(answer_result(text, thread, viewer.notes(), **{**viewer.details(), "running": running}))
+
+
+async def wait_on(call: Call, handle: Handle, viewer: CallViewer) -> Later:
+    """Answer with the end of the turn that runs, wherever it does; where none runs, with that of the last one."""
+    turn = handle.facts.turn
+    if turn is None:
+        ended = await _last_end(handle)
+        if ended is None:
+            viewer.leave()
+            raise InvalidArguments(f"nothing is running in {handle.id}, and nothing has run\nGive a message as `prompt`.")
+        viewer.following.turn, record = ended
+        viewer.ended(record)
+        return LATER
+    viewer.following.message_id = handle.message_of_turn(turn) or ""
+    viewer.following.leads = True
+    viewer.following.follow_turn(turn)
+    viewer.following.go_live()
+    call.when_cancelled(lambda: viewer.answer_failure("the call was cancelled; the turn goes on"))
+    if not handle.facts.runs_here:
+        handle.watch()
+        try:
+            await handle.submit(Resume())
+        except ConversationBusy:
+            pass  # another process runs it
+        except AgentError as error:
+            viewer.failed(error)
+            return LATER
+    viewer.following.put_open_questions()
+    return LATER
+
+
+async def _last_end(handle: Handle) -> tuple[str, TurnEnded] | None:
+    before = handle.facts.last_seq
+    while before > 0:
+        after = max(0, before - READ_BACK)
+        for entry in reversed(await handle.read(after, before - after)):
+            if isinstance(entry.record, TurnEnded):
+                return entry.turn, entry.record
+        before = after
+    return None
