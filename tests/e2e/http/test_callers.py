@@ -42,7 +42,8 @@ async def test_anothers_conversation_is_answered_like_one_that_never_was_by_ever
         alice, bob = await client_of(server, "alice"), await client_of(server, "bob")
         response = await alice.call("codex", {"prompt": "make it"})
         events = response.events()
-        question, last = {}, ""
+        question: dict[str, Any] = {}
+        last = ""
         async for event in events:
             last = event.get("id", last)
             if event.get("data") and event["data"].get("method") == "elicitation/create":
