@@ -41,6 +41,7 @@ class Terminal:
         self._master, theirs = pty.openpty()
         self._set_size(theirs, columns, lines)
         self._hung_up = False
+        self.initial_settings = self.settings()
         self.raw = b""  # all that was written to the terminal
         environment = program.environment({"TERM": "xterm-256color", "LANG": "C.UTF-8", **(env or {})})
         self.process = subprocess.Popen(
@@ -76,7 +77,9 @@ class Terminal:
     # -- typing
 
     def type(self, text: str) -> None:
-        data = text.encode()
+        self.type_bytes(text.encode())
+
+    def type_bytes(self, data: bytes) -> None:
         deadline = time.monotonic() + LONGEST
         while data:  # a terminal takes only so much at once, and the program may be writing
             ready, free, _ = select.select([self._master], [self._master], [], max(0.0, deadline - time.monotonic()))

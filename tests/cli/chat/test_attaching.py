@@ -101,5 +101,16 @@ def test_a_command_cut_off_by_the_death_of_its_process_is_closed_as_interrupted(
             watcher.wait("● I know.")
 
 
+def test_a_conversation_that_is_deleted_while_it_is_watched_ends_the_chat_with_a_word(program: Program) -> None:
+    program.script({"say": "Hello."})
+    with Terminal(program, "chat") as terminal:
+        terminal.wait(READY)
+        terminal.type("Greet me" + ENTER)
+        terminal.wait_for_turn("● Hello.")
+        assert program.run("conversations", "delete", "-y", _first_conversation(program)).code == 0
+        assert terminal.wait_for_end() == 1
+        assert "understudy: the conversation was deleted" in terminal.text
+
+
 def _first_conversation(program: Program) -> str:
     return program.json("conversations", "--json")[0]["conversation_id"]

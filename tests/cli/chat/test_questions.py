@@ -144,6 +144,22 @@ def test_a_patch_is_shown_whole_before_it_is_asked_about_and_once(program: Progr
     assert (program.cwd / "old.txt").read_text() == "two\u202e\n"
 
 
+def test_of_a_very_long_patch_all_can_be_viewed_before_the_answer(program: Program) -> None:
+    patch = "*** Begin Patch\n*** Add File: long.txt\n" + "".join(f"+line {number}\n" for number in range(300)) + "*** End Patch\n"
+    program.script({"call": "apply_patch", "arguments": {"input": patch}}, {"say": "Added."}, approval_policy="untrusted")
+    with Terminal(program, "chat", columns=120) as terminal:
+        terminal.wait(READY)
+        terminal.type("Add it" + ENTER)
+        terminal.wait("[v] view all of it")
+        assert "+line 250" not in terminal.text
+        terminal.type("v")
+        terminal.wait("+line 299")
+        assert "+line 250" in terminal.text
+        terminal.type("y")
+        terminal.wait("● Added.")
+    assert (program.cwd / "long.txt").exists()
+
+
 @pytest.mark.parametrize("columns", [40, 200])
 def test_a_question_and_its_keys_fit_narrow_and_wide_terminals(program: Program, columns: int) -> None:
     program.script(ASKING, {"say": "Done."})

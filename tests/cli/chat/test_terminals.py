@@ -165,12 +165,11 @@ def test_where_there_is_no_terminal_it_says_what_to_use(program: Program) -> Non
 def test_the_terminal_is_left_as_it_was_found(program: Program) -> None:
     program.script({"say": "Hello."})
     with Terminal(program, "chat") as terminal:
-        before = terminal.settings()
         terminal.wait(READY)
-        assert terminal.settings() != before
+        assert terminal.settings() != terminal.initial_settings
         terminal.type(CTRL_D)
         assert terminal.wait_for_end() == 0
-        assert terminal.settings() == before
+        assert terminal.settings() == terminal.initial_settings
 
 
 @pytest.mark.slow
@@ -178,13 +177,12 @@ def test_the_terminal_is_left_as_it_was_found(program: Program) -> None:
 def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(program: Program, number: signal.Signals) -> None:
     program.script({"call": "shell", "arguments": {"command": ["sleep", "60"]}})
     with Terminal(program, "chat") as terminal:
-        before = terminal.settings()
         terminal.wait(READY)
         terminal.type("Rest" + ENTER)
         terminal.wait("$ sleep 60")
         os.kill(terminal.process.pid, number)
         assert terminal.wait_for_end() == 128 + number
-        assert terminal.settings() == before
+        assert terminal.settings() == terminal.initial_settings
         assert "Traceback" not in terminal.text
 
 
@@ -199,3 +197,12 @@ def test_a_terminal_that_goes_away_ends_it_without_a_word(program: Program) -> N
         assert terminal.process.wait(60) != 0
     listed = program.json("conversations", "--json")[0]
     assert listed["status"] == "idle", "the turn is closed"
+
+
+def test_bytes_that_are_no_text_can_be_typed_and_sent(program: Program) -> None:
+    program.script({"say": "Odd."})
+    with Terminal(program, "chat") as terminal:
+        terminal.wait(READY)
+        terminal.type_bytes(b"odd \xff\xfe bytes\r")
+        terminal.wait_for_turn("● Odd.")
+        assert "❯ odd ?? bytes" in terminal.text

@@ -98,7 +98,8 @@ class Actions:
     async def _show(self, called: Called) -> None:
         folds = self._chat.showing.folds
         text = called.rest.lstrip("#")
-        fold = folds.find(int(text)) if text.isdecimal() else folds.find(len(folds)) if not text else None
+        number = int(text) if text.isdecimal() and len(text) < 9 else 0 if text else len(folds)
+        fold = folds.find(number)
         if fold is None:
             raise BadRequest(f"nothing is folded under {text or 'any number'}; there are {len(folds)}")
         await self._unfold(fold)
@@ -188,8 +189,9 @@ class Actions:
         if not called.rest:
             await self._list()
             return
-        if called.rest.isdecimal() and 0 < int(called.rest) <= len(self._listed):
-            wanted = self._listed[int(called.rest) - 1]
+        number = int(called.rest) if called.rest.isdecimal() and len(called.rest) < 4 else 0
+        if 0 < number <= len(self._listed):
+            wanted = self._listed[number - 1]
         else:
             wanted = await find_id(self._chat.engine.log, called.rest)
         await self._chat.attach(await self._chat.engine.find(LOCAL, wanted))

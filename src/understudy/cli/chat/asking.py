@@ -6,11 +6,11 @@ from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, Patch
 PAUSE = 0.6  # seconds without a key before keys answer: whoever is typing must not approve by accident
 
 KEYS: dict[str, Decision] = {"y": "approved", "s": "approved_for_session", "n": "denied", "q": "abort"}
-_SHORT = {"y": "yes", "s": "always", "n": "no", "q": "abort"}
+_SHORT = {"y": "yes", "s": "always", "n": "no", "q": "abort", "v": "view"}
 
 
-def menu(question: Question, width: int) -> list[tuple[str, str]]:
-    """The keys with what they do."""
+def menu(question: Question, width: int, *, folded: bool = False) -> list[tuple[str, str]]:
+    """The keys with what they do. `folded`: not all that is asked about could be shown at once."""
     match question:
         case BudgetAsked():
             rows = [("y", "yes, raise it"), ("n", "no, stop here"), ("q", "abort the turn")]
@@ -19,6 +19,8 @@ def menu(question: Question, width: int) -> list[tuple[str, str]]:
         case CommandApprovalAsked(key=key) | ToolApprovalAsked(key=key):
             again = [("s", "yes, for the session")] if key is not None else []
             rows = [("y", "yes, once"), *again, ("n", "no, and say why"), ("q", "abort the turn")]
+    if folded:
+        rows.insert(0, ("v", "view all of it"))
     if width < sum(len(about) + 6 for _, about in rows):
         rows = [(key, _SHORT[key]) for key, _ in rows]
     return rows

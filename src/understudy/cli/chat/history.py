@@ -39,6 +39,7 @@ class ChatHistory(History):
     def store_string(self, string: str) -> None:
         if self._file is None or len(string) > LONGEST or self._secret.search(string) or string[:1].isspace():
             return
+        string = string.encode("utf-8", "replace").decode()
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

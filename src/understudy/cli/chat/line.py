@@ -68,7 +68,7 @@ class Line:
             self._take(text, queue=queue)
 
     def _take(self, text: str, *, queue: bool) -> None:
-        whole = self._pastes.put_back(text)
+        whole = self._pastes.put_back(text).encode("utf-8", "replace").decode()  # bytes that are no text can be typed too
         try:
             called = read_slash(whole)
         except UnknownSlash as error:

@@ -50,7 +50,9 @@ class QuestionPanel:
         return left <= 0
 
     def note_key(self) -> None:
-        self._last_key = monotonic()
+        """A key that is for the question is no typing; the next question has a pause of its own."""
+        if not self.takes_keys:
+            self._last_key = monotonic()
 
     def put_off(self) -> None:
         """Keys go to the line, until `call_back`."""
@@ -69,6 +71,9 @@ class QuestionPanel:
             asked = self.open()
             if asked is None or asked is not self._seen:
                 return
+            if event.data.lower() == "v" and asked.folded:
+                self._chat.begin(lambda: self._view(asked))
+                return
             decision = decision_of(event.data.lower(), asked.question)
             if decision == "denied":
                 refuse(asked)
@@ -82,6 +87,9 @@ class QuestionPanel:
 
         return keys
 
+    async def _view(self, asked: OpenQuestion) -> None:
+        self._chat.showing.tell_all_of(asked)
+
     def _text(self) -> StyleAndTextTuples:
         asked = self.open()
         if asked is None:
@@ -93,6 +101,6 @@ class QuestionPanel:
         if not self.takes_keys:
             return [("class:question", self._spell("  … a question: stop typing to answer it"))]
         parts: StyleAndTextTuples = []
-        for key, about in menu(asked.question, self._width() - 2):
+        for key, about in menu(asked.question, self._width() - 2, folded=asked.folded):
             parts += [("", "  "), ("class:key", f"[{key}] "), ("", about)]
         return parts

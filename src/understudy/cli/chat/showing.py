@@ -54,8 +54,9 @@ class Face(Protocol):
 
 
 class OpenQuestion:
-    def __init__(self, question: Question, turn: str) -> None:
+    def __init__(self, question: Question, turn: str, *, folded: bool = False) -> None:
         self.question = question
+        self.folded = folded  # not all that it is about was shown
         self.turn = turn
         self.answered = False  # here; whether that counts, the log says
 
@@ -93,6 +94,7 @@ class Showing:
         self._records = RecordTeller(self.teller, handle.facts.cwd)
         self._shown_patches: set[str] = set()  # their questions have shown what they change
         self._told_questions: list[Question] = []
+        self._folded_questions: set[str] = set()
 
     # -- called by the following
 
@@ -113,7 +115,7 @@ class Showing:
         self._tell_question(question)
         known = self.questions.get(question.call_id)
         if known is None or known.answered or known.question != question:  # the answer may have gone to a process that has died
-            self.questions[question.call_id] = OpenQuestion(question, turn)
+            self.questions[question.call_id] = OpenQuestion(question, turn, folded=question.call_id in self._folded_questions)
         self._face.changed()
 
     def question_closed(self, call_id: str, turn: str) -> None:
@@ -172,9 +174,21 @@ class Showing:
         self._told_questions.append(question)
         if isinstance(question, PatchApprovalAsked):
             self._shown_patches.add(question.call_id)
+            before = len(self.folds)
             for path, change in question.changes.items():
                 self.teller.change(path, change, QUESTION_DIFF_LINES, exact=True)
+            if len(self.folds) > before:
+                self._folded_questions.add(question.call_id)
         self.teller.question(question_text(question, self.handle.facts.cwd))
+
+    def tell_all_of(self, asked: OpenQuestion) -> None:
+        """Again, with nothing folded."""
+        self.teller.shows_all = True
+        try:
+            self._told_questions.remove(asked.question)
+            self._tell_question(asked.question)
+        finally:
+            self.teller.shows_all = False
 
     def _begin_turn(self, turn: str, at: float) -> None:
         self.turn, self.turn_began, self.turn_tokens, self.interrupting = turn, at, 0, False
