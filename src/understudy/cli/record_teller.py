@@ -43,6 +43,8 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
+    UndoEnded,
+    UndoStarted,
     UserMessage,
 )
 
@@ -106,12 +108,21 @@ class RecordTeller:
                     teller.notice(told)
             case Compacted() as compacted:
                 teller.notice("\n\n".join(part for part in (compacted.describe(), compacted.summary) if part))
+            case UndoEnded() as ended:
+                teller.notice(make_visible(ended.describe()))
             case TurnEnded(reason="completed"):
                 pass
             case TurnEnded(message=message):
                 teller.failure(message or "the turn failed")
             case (
-                Opened() | TurnStarted() | RequestSent() | TokensCounted() | DiffChanged() | ApprovalDecided() | CompactionStarted()
+                Opened()
+                | TurnStarted()
+                | RequestSent()
+                | TokensCounted()
+                | DiffChanged()
+                | ApprovalDecided()
+                | CompactionStarted()
+                | UndoStarted()
             ):
                 pass
 

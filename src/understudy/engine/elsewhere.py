@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.long_commands import ARCHIVED, DELETED
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
-from understudy.protocol.ops import Archive, Compact, Decide, Delete, Interrupt, Send
+from understudy.protocol.ops import Archive, Compact, Decide, Delete, Interrupt, Send, Undo
 from understudy.store.log import EventLog, Letter, Position
 
 if TYPE_CHECKING:
@@ -152,6 +152,10 @@ class Elsewhere:
         for letter in letters:
             if isinstance(letter.op, Delete | Archive):  # whoever left it does the rest
                 conversation.long_commands.end_soon(DELETED if isinstance(letter.op, Delete) else ARCHIVED)
+            elif isinstance(letter.op, Undo):
+                from understudy.engine.undoing.op import undo_for_another  # seldom asked for
+
+                await undo_for_another(conversation, letter.op)
         if letters:
             await self.begin_with_letters()
         if not conversation.running and conversation.letters.compaction_left:
@@ -184,5 +188,9 @@ class Elsewhere:
                     turn.compact_soon()
                 case Decide():
                     conversation.decide_here(letter.op, turn.turn_id)
+                case Undo():
+                    from understudy.engine.undoing.op import TURN_RUNS, refuse  # seldom asked for
+
+                    refuse(conversation, letter.op, TURN_RUNS)
                 case _:
                     logger.warning("a letter to %s is of no use to a running turn: %s", conversation.id, type(letter.op).__name__)

@@ -13,6 +13,7 @@ from understudy.engine.ledger import Ledger
 from understudy.engine.log_path import path_to
 from understudy.engine.session_facts import SessionFacts
 from understudy.engine.title import NO_TITLE, title_from
+from understudy.engine.undoing.facts import UndoFacts
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
@@ -48,6 +49,8 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
+    UndoEnded,
+    UndoStarted,
     UserMessage,
 )
 from understudy.store.log import Status, Summary
@@ -93,6 +96,7 @@ class State:
         self.message_count = 0
         # of the whole log, whatever path is followed:
         self.ledger = Ledger()
+        self.undo = UndoFacts()
         self.last_at = 0.0  # when its last record was appended
         self.message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
         self.turn_messages: dict[str, str] = {}  # the message that began each turn
@@ -170,6 +174,8 @@ class State:
         self.running[record.call_id] = record
         if isinstance(record, CommandStarted) and record.session is not None:
             self.sessions.begin(record.session, entry.turn, record)
+        elif isinstance(record, PatchStarted):
+            self.undo.patch_began(entry.turn, entry.seq)
 
     def _ended(self, entry: Entry, record: CommandEnded | PatchEnded | ToolCallEnded) -> None:
         begun = self.running.pop(record.call_id, None)
@@ -180,8 +186,10 @@ class State:
             if record.call_id not in self.calls:
                 return  # its call was answered long ago
         self.outcomes[record.call_id] = record
-        if isinstance(begun, PatchStarted) and isinstance(record, PatchEnded) and record.success:
-            self._note_changed(begun)
+        if isinstance(record, PatchEnded):
+            self.undo.patch_ended(entry.turn, entry.seq, record)
+            if record.success and isinstance(begun, PatchStarted):
+                self._note_changed(begun)
 
     def _note_changed(self, patch: PatchStarted) -> None:
         for path in patch.changes:
@@ -189,6 +197,17 @@ class State:
             self.changed_files[path] = None
         for path in list(self.changed_files)[:-MOST_FILES]:
             del self.changed_files[path]
+
+    def _undo_started(self, entry: Entry, record: UndoStarted) -> None:
+        self.submissions += 1
+        self.undo.begin(entry.turn, record)
+
+    def _undo_ended(self, entry: Entry, record: UndoEnded) -> None:
+        for path in record.taken_back:
+            self.changed_files.pop(path, None)
+        news = self.undo.end(entry.turn, record)
+        if news is not None:
+            self._news.append(news)
 
     def _planned(self, entry: Entry, record: PlanUpdated) -> None:
         self.plan = record
@@ -269,6 +288,8 @@ class State:
         CompactionStarted: _compaction_started,
         Compacted: _compacted,
         DiffChanged: _nothing,
+        UndoStarted: _undo_started,
+        UndoEnded: _undo_ended,
         Noticed: _nothing,
     }
 
@@ -328,6 +349,7 @@ class State:
         self.last_at = whole.last_at
         self.sessions = whole.sessions.copy()  # they are the conversation's, whatever path it follows
         self.ledger = whole.ledger
+        self.undo = whole.undo
         self.submissions = whole.submissions
         self.message_ends = dict(whole.message_ends)
         self.turn_messages = dict(whole.turn_messages)

@@ -22,7 +22,7 @@ from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, Usage
-from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send
+from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send, Undo
 from understudy.protocol.records import (
     CommandStarted,
     Entry,
@@ -31,6 +31,7 @@ from understudy.protocol.records import (
     Question,
     Terms,
     ToolCallBegan,
+    UndoEnded,
     UserMessage,
 )
 from understudy.protocol.uuids import new_uuid
@@ -53,6 +54,7 @@ _NEEDS: dict[type[Op], Right] = {
     Resume: "run",
     Archive: "run",
     Delete: "run",
+    Undo: "run",
     Decide: "approve",
 }
 
@@ -154,6 +156,8 @@ class Handle:
 
     def _checked(self, op: Op) -> Op:
         self.check_right(_NEEDS[type(op)])
+        if isinstance(op, Undo):
+            op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._conversation.state.owner))
         return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
 
     def check_right(self, right: Right) -> None:
@@ -180,6 +184,16 @@ class Handle:
         from understudy.engine.compaction.compacting import begin_compacting
 
         return await begin_compacting(self._conversation, self.submit)
+
+    async def undo(self, turn: str = "", seconds: float | None = None) -> UndoEnded:
+        """Take back the patches of a turn (of the last one that changed files), and wait until that is done, by whichever process.
+
+        Raises `AgentError` with the reason where it is not done.
+        """
+        from understudy.engine.undoing.waiting import undo_turn  # seldom asked for
+
+        op = Undo(new_uuid(), turn)
+        return await undo_turn(self._conversation, self.submit, op, PATIENCE_SECONDS if seconds is None else seconds)
 
     def submit_soon(self, op: Op) -> None:
         """For those who do not wait to hear that it was taken. A refusal is logged."""

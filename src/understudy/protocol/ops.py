@@ -73,7 +73,16 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
     by: str = LOCAL_NAME
 
 
-Op = Send | Interrupt | Cancel | Decide | Compact | Resume | Archive | Delete
+class Undo(msgspec.Struct, frozen=True, tag="undo", omit_defaults=True):
+    """Put the files that a turn patched back to what they were, where they still are as it left them."""
+
+    undo_id: str  # by which whoever asked finds the outcome in the log
+    turn: str = ""  # empty: the last one that changed files and is not undone
+    approves: bool = False  # whoever says it may also approve what a person has to be asked about
+    by: str = LOCAL_NAME
+
+
+Op = Send | Interrupt | Cancel | Decide | Compact | Resume | Archive | Delete | Undo
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):

@@ -32,9 +32,11 @@ from understudy.protocol.records import (
     TokensCounted,
     TurnEnded,
     TurnStarted,
+    UndoEnded,
+    UndoStarted,
 )
 from understudy.servers.event_codec import Encoded
-from understudy.servers.seed_events import SeedCodec, shown_reason
+from understudy.servers.seed_events import SeedCodec, shown_reason, visible
 
 _encode = msgspec.json.Encoder().encode
 MOST_BEGUN = 256
@@ -154,6 +156,10 @@ class ModernCodec:
                 return [message | {"auto_approved": started.auto_approved, "changes": _changes(started.changes)}]
             case PatchEnded() as ended:
                 return [self._patch_end(ended, entry)]
+            case UndoStarted(undone=undone):
+                return [{"type": "undo_started", "message": f"undoing turn {undone}"}]
+            case UndoEnded() as ended:
+                return [{"type": "undo_completed", "success": ended.complete, "message": visible(ended.describe())}]
             case _:
                 return None
 

@@ -44,6 +44,8 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
+    UndoEnded,
+    UndoStarted,
     UserMessage,
 )
 from understudy.servers.event_codec import Encoded
@@ -129,11 +131,13 @@ def project(record: Record) -> tuple[events.Event, ...]:
         case Noticed(message=message):
             return (events.BackgroundEvent(message),)
         case InputWritten() as written:  # the seed had nothing like it
-            return (events.BackgroundEvent(f"typed at session {written.session}: {_visible(written.text)}"),)
+            return (events.BackgroundEvent(f"typed at session {written.session}: {visible(written.text)}"),)
         case ImageViewed(path=path):  # nor this
-            return (events.BackgroundEvent(f"looks at the image {_visible(path)}"),)
+            return (events.BackgroundEvent(f"looks at the image {visible(path)}"),)
         case Compacted() as compacted:
             return (events.BackgroundEvent(compacted.describe()),)
+        case UndoEnded() as ended:  # nor this; where it begins, there is nothing to tell yet
+            return (events.BackgroundEvent(visible(ended.describe())),)
         case CommandApprovalAsked() as asked:
             return (events.ExecApprovalRequest(asked.call_id, asked.command, asked.cwd, shown_reason(asked.reason)),)
         case PatchApprovalAsked() as asked:
@@ -163,7 +167,7 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.PlanUpdate(plan.explanation, steps),)
         case Opened() as opened:
             return (events.SessionConfigured(opened.conversation_id, opened.model),)
-        case UserMessage() | RequestSent() | ToolAnswered() | ApprovalDecided() | CompactionStarted():
+        case UserMessage() | RequestSent() | ToolAnswered() | ApprovalDecided() | CompactionStarted() | UndoStarted():
             return ()
 
 
@@ -202,7 +206,8 @@ def _change(change: FileChange) -> Any:
             return {"update": {"unified_diff": diff, "move_path": move_path}}
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """What others wrote, safe to look at."""
     from understudy.policy.visible import make_visible  # few turns need it
 
     return make_visible(text)
@@ -224,6 +229,4 @@ def shown_reason(reason: str | None) -> str | UnsetType:
     """Of a question: often the model's own words, and clients show it to the person who decides."""
     if not reason:
         return UNSET
-    from understudy.policy.visible import make_visible  # not needed before the first question
-
-    return make_visible(reason)
+    return visible(reason)

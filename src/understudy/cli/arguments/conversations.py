@@ -43,6 +43,16 @@ def add_conversations(commands: Commands) -> None:
     compact.add_argument("id", metavar="ID", help=ID)
     add_json(compact, "every event on a line as it comes")
 
+    undo = add(
+        commands,
+        "undo",
+        "undo",
+        "take back the patches of a turn",
+        more="A file that was changed since is left alone. The exit code is 0 if all of the turn was taken back.",
+    )
+    undo.add_argument("id", metavar="ID", help=ID)
+    undo.add_argument("turn", nargs="?", metavar="TURN", help="its number (default: the last turn that changed files)")
+
 
 def add_transfer(commands: Commands) -> None:
     export = add(commands, "export", "transfer", "write a conversation to one file of JSON lines")

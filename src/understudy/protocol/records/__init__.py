@@ -8,7 +8,16 @@ import msgspec
 from understudy.protocol.records.commands import CommandEnded, CommandStarted, InputWritten
 from understudy.protocol.records.compaction import Compacted, CompactionStarted, Shortened
 from understudy.protocol.records.deltas import Delta, OutputDelta, ReasoningDelta, TextDelta
-from understudy.protocol.records.files import DiffChanged, ImageViewed, PatchEnded, PatchStarted
+from understudy.protocol.records.files import (
+    DiffChanged,
+    ImageViewed,
+    LeftFile,
+    PatchEnded,
+    PatchStarted,
+    Piece,
+    UndoEnded,
+    UndoStarted,
+)
 from understudy.protocol.records.overrides import Budget, Overrides, Pin, Pins, Terms
 from understudy.protocol.records.questions import (
     ApprovalDecided,
@@ -51,6 +60,7 @@ __all__ = [
     "ImageViewed",
     "InputWritten",
     "ItemReceived",
+    "LeftFile",
     "Noticed",
     "Opened",
     "OutputDelta",
@@ -58,6 +68,7 @@ __all__ = [
     "PatchApprovalAsked",
     "PatchEnded",
     "PatchStarted",
+    "Piece",
     "Pin",
     "Pins",
     "PlanStep",
@@ -77,6 +88,8 @@ __all__ = [
     "ToolCallEnded",
     "TurnEnded",
     "TurnStarted",
+    "UndoEnded",
+    "UndoStarted",
     "UserMessage",
 ]
 
@@ -107,6 +120,8 @@ Record = (
     | CompactionStarted
     | Compacted
     | DiffChanged
+    | UndoStarted
+    | UndoEnded
     | Noticed
     | TurnEnded
 )

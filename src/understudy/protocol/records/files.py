@@ -1,7 +1,8 @@
-"""Files: what patches did to them, and which images the model looked at."""
+"""Files: what patches did to them, how that was undone, and which images the model looked at."""
 
 import msgspec
 
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.changes import FileChange
 
 
@@ -13,11 +14,71 @@ class PatchStarted(msgspec.Struct, frozen=True, gc=False, tag="patch_started"):
     auto_approved: bool
 
 
-class PatchEnded(msgspec.Struct, frozen=True, gc=False, tag="patch_ended"):
+class Piece(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Of what a file holds now: this much of it, from here, took the place of `before`."""
+
+    start: int
+    length: int
+    before: bytes
+
+
+class LeftFile(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A file as a patch left it, and how to get from there to what it was. Where both are empty, there was none, or is none."""
+
+    path: str  # real and absolute
+    after: str = ""  # digest of what it holds; empty: no such file
+    before: str = ""  # the same of what it held
+    mode: int = 0  # its permission bits before
+    moved_from: str = ""  # the file that the patch moved here; the pieces of that one are about this one's content
+    pieces: tuple[Piece, ...] | None = None  # None: more than is kept
+
+
+class PatchEnded(msgspec.Struct, frozen=True, gc=False, tag="patch_ended", omit_defaults=True):
     call_id: str
     stdout: str
     stderr: str
     success: bool
+    files: tuple[LeftFile, ...] | None = None  # None: it failed, or the record is from before files were described
+    folders: tuple[str, ...] = ()  # that it made on the way
+
+
+class UndoStarted(msgspec.Struct, frozen=True, gc=False, tag="undo_started"):
+    """Intent: the files of a turn's patches are put back to what they were, as far as they still are as the turn left them."""
+
+    undo_id: str
+    undone: str  # the turn
+    files: tuple[str, ...]  # that are about to be changed
+    by: str = LOCAL_NAME
+
+
+class UndoEnded(msgspec.Struct, frozen=True, gc=False, tag="undo_ended", omit_defaults=True):
+    undo_id: str
+    undone: str
+    taken_back: tuple[str, ...] = ()
+    left: dict[str, str] = {}  # files that are as the turn left them, or as they were changed since, and why
+    problem: str = ""  # why it was not done, or why it is not known what was done
+    unknown: bool = False  # it began, and nobody knows how far it got
+
+    @property
+    def complete(self) -> bool:
+        return not (self.left or self.problem)
+
+    def describe(self) -> str:
+        """For people."""
+        taken = f"took back the changes of turn {self.undone} to {_listed(self.taken_back)}" if self.taken_back else ""
+        left = "; ".join(f"{path}: {why}" for path, why in list(self.left.items())[:MOST_NAMED])
+        more = f"; and {len(self.left) - MOST_NAMED} more" if len(self.left) > MOST_NAMED else ""
+        kept = f"left alone: {left}{more}" if left else ""
+        nothing = f"nothing of turn {self.undone} had to be taken back"
+        return "undo: " + (self.problem or "; ".join(part for part in (taken, kept) if part) or nothing)
+
+
+MOST_NAMED = 20  # files, in a line about an undo
+
+
+def _listed(paths: tuple[str, ...]) -> str:
+    more = len(paths) - MOST_NAMED
+    return ", ".join(paths[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class DiffChanged(msgspec.Struct, frozen=True, gc=False, tag="diff_changed"):

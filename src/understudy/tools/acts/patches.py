@@ -16,7 +16,7 @@ from understudy.tools.host import ToolHost
 from understudy.tools.output import model_text
 from understudy.tools.patch.door import Masked
 from understudy.tools.patch.placement import classify_targets
-from understudy.tools.patch.plan import PatchPlan, apply_plan, plan_patch, plan_replacement
+from understudy.tools.patch.plan import Applied, PatchPlan, apply_plan, plan_patch, plan_replacement
 from understudy.tools.patch.replacing import ReplaceOperation
 from understudy.tools.tool import ToolOutput
 
@@ -98,23 +98,25 @@ async def _apply(call_id: str, plan: PatchPlan, host: ToolHost, large: bool) -> 
         await asyncio.shield(applying)  # all or nothing: an interrupt waits for the end of it, and then it is on record
     except asyncio.CancelledError:
         await asyncio.wait([applying])
-        _record_outcome(call_id, plan, host, applying.exception())
+        _record_outcome(call_id, plan, host, applying)
         raise
     except PatchError:
         pass
     error = applying.exception()
-    _record_outcome(call_id, plan, host, error)
+    _record_outcome(call_id, plan, host, applying)
     seconds = asyncio.get_running_loop().time() - started
     if error is None:
         return ToolOutput(model_text(plan.summary, 0, seconds))
     return ToolOutput(model_text(f"{error}\n", 1, seconds), success=False)
 
 
-def _record_outcome(call_id: str, plan: PatchPlan, host: ToolHost, error: BaseException | None) -> None:
+def _record_outcome(call_id: str, plan: PatchPlan, host: ToolHost, applying: "asyncio.Future[Applied]") -> None:
+    error = applying.exception()
     if error is not None and not isinstance(error, PatchError):
         raise error
     if error is None:
-        host.record(PatchEnded(call_id, plan.summary, "", success=True))
+        applied = applying.result()
+        host.record(PatchEnded(call_id, plan.summary, "", success=True, files=applied.files, folders=applied.folders))
     else:
         host.record(PatchEnded(call_id, "", f"{error}\n", success=False))
     diff = host.diff.news()

@@ -38,6 +38,7 @@ class Change(msgspec.Struct, frozen=True):
     after: bytes | None
     like: str | None = None  # real path of the file whose permissions it takes; None for a file that is new
     moved: bool = False  # its content goes on elsewhere
+    mode: int | None = None  # permission bits of a new file; None: as the process makes files
 
     @property
     def failure(self) -> str:
@@ -46,8 +47,8 @@ class Change(msgspec.Struct, frozen=True):
         return f"Failed to {'remove original' if self.moved else 'delete file'} {self.spot.written}"
 
 
-def commit_changes(changes: Sequence[Change], places: Places | None = None) -> None:
-    """Raises `PatchError` with the reason on one line, and then nothing has changed."""
+def commit_changes(changes: Sequence[Change], places: Places | None = None) -> tuple[str, ...]:
+    """The directories that were made on the way. Raises `PatchError` with the reason on one line, and then nothing has changed."""
     with Door(places) as door:
         work = _Transaction(door)
         try:
@@ -62,6 +63,7 @@ def commit_changes(changes: Sequence[Change], places: Places | None = None) -> N
                 raise PatchError(f"{error}; this could not be undone: {', '.join(unrestored)}") from error
             raise
         work.clear_away()
+        return tuple(work.made)
 
 
 class _Staged(msgspec.Struct, frozen=True):
@@ -83,6 +85,7 @@ class _Transaction:
         self._removals: list[Change] = []
         self._identities: dict[str, tuple[int, int, int, int]] = {}
         self._backups: list[_Backup] = []
+        self.made: list[str] = []  # directories
 
     def stage(self, change: Change) -> None:
         """See that the place is as it was, and write the new content beside it."""
@@ -95,12 +98,15 @@ class _Transaction:
         self._check(change)
         with _reported_as(change.failure):
             temporary = _hidden_name()
-            descriptor = os.open(temporary, _WRITE_NEW, 0o666 if change.like is None else 0o600, dir_fd=directory)
+            plain = change.like is None and change.mode is None
+            descriptor = os.open(temporary, _WRITE_NEW, 0o666 if plain else 0o600, dir_fd=directory)
             self._undo.append((temporary, lambda: self._unlink(change, temporary)))
             try:
                 _write_all(descriptor, change.after)
                 if change.like is not None:
                     self._copy_permissions(change.like, descriptor)
+                elif change.mode is not None:
+                    os.fchmod(descriptor, change.mode & 0o777)  # never set-user-id: it may have been another user's file
                 _flush(descriptor)
             finally:
                 os.close(descriptor)
@@ -217,6 +223,7 @@ class _Transaction:
             os.unlink(name, dir_fd=directory)
 
     def _created(self, path: str) -> None:
+        self.made.append(path)
         self._undo.append((path, lambda: self._remove_directory(path)))
 
     def _remove_directory(self, path: str) -> None:

@@ -11,11 +11,13 @@ import msgspec
 from understudy.errors import PatchError
 from understudy.places.places import Places
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.records import LeftFile
 
 from .commit import Change, commit_changes
 from .content import updated_text
 from .door import MAX_FILE_BYTES, Door, FileState, Masked
 from .grammar import AddOperation, DeleteOperation, Operation, UpdateOperation, parse_patch
+from .keeping import left_files
 from .paths import Base, Spot, os_text, resolve_base
 from .replacing import ReplaceOperation, replaced_text
 from .unified import unified_diff
@@ -83,12 +85,20 @@ def _plan(operations: Sequence[Operation | ReplaceOperation], base: str, places:
     return picture.plan()
 
 
-def apply_plan(plan: PatchPlan) -> None:
+class Applied(msgspec.Struct, frozen=True):
+    """What has to be known to take it back."""
+
+    files: tuple[LeftFile, ...]
+    folders: tuple[str, ...]  # made on the way
+
+
+def apply_plan(plan: PatchPlan) -> Applied:
     """All of the plan's changes or, with a `PatchError` that says why on one line, none."""
     if plan.failure:
         raise PatchError(plan.failure)
     changed = [edit for edit in plan.edits if edit.before is None or edit.after is None or edit.before.data != edit.after]
-    commit_changes(changed, plan.places)
+    files = left_files(changed)
+    return Applied(files, commit_changes(changed, plan.places))
 
 
 class _Entry(msgspec.Struct):

@@ -1,0 +1,38 @@
+"""`understudy undo`: the patches of a turn, taken back."""
+
+import asyncio
+import logging
+import sys
+from argparse import Namespace
+
+from understudy.cli.terminal import one_line
+from understudy.engine.engine import Engine
+from understudy.protocol.callers import LOCAL
+from understudy.protocol.records import UndoEnded
+from understudy.store.lookup import find_id
+
+
+def run(options: Namespace) -> int:
+    """0 where all of it was taken back."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
+    ended = asyncio.run(_undo(options.id, options.turn or ""))
+    if ended.problem:
+        print(f"understudy: {ended.problem}", file=sys.stderr)
+        return 1
+    print(f"undid turn {ended.undone}" if ended.complete else f"undid turn {ended.undone} in part")
+    for path in ended.taken_back:
+        print(f"  taken back  {one_line(path)}")
+    for path, why in ended.left.items():
+        print(f"  left alone  {one_line(path)}: {one_line(why)}")
+    if not ended.taken_back and not ended.left:
+        print("  its files were as before already")
+    return 0 if ended.complete else 1
+
+
+async def _undo(spelled: str, turn: str) -> UndoEnded:
+    engine = Engine()
+    try:
+        handle = await engine.find(LOCAL, await find_id(engine.log, spelled))
+        return await handle.undo(turn)
+    finally:
+        await engine.close()

@@ -1,0 +1,90 @@
+"""Which turns have changed files by patches, and which of them were undone, as the log tells of it."""
+
+import msgspec
+
+from understudy.errors import BadRequest
+from understudy.protocol.records import PatchEnded, UndoEnded, UndoStarted
+
+MOST_NAMED = 50  # files that the model is told of
+
+NONE_CHANGED = "no turn of this conversation has changed files by a patch"
+ALL_UNDONE = "every turn that changed files is undone"
+NO_TURN = "turn {turn} has changed no files by a patch, or there is no such turn"
+IS_AN_UNDO = "{turn} is an undo, and an undo cannot be undone"
+IS_UNDONE = "turn {turn} is undone already"
+
+
+class UndoFacts(msgspec.Struct):
+    """Of the whole log, whatever path is followed: there is only one disk."""
+
+    patched: dict[str, tuple[int, int]] = {}  # turns, with the first and last record of their patches
+    undone: dict[str, None] = {}  # turns all of whose changes were taken back
+    numbers: dict[str, str] = {}  # the submission that each undo was, by its id
+    begun: UndoStarted | None = None  # without an end
+    last: UndoEnded | None = None
+
+    def patch_began(self, turn: str, seq: int) -> None:
+        self.patched.setdefault(turn, (seq, 0))
+
+    def patch_ended(self, turn: str, seq: int, record: PatchEnded) -> None:
+        first, last = self.patched.get(turn, (seq, 0))
+        counts = record.success or record.files is not None or _is_unknown(record)
+        self.patched[turn] = first, (seq if counts else last)
+        if counts:
+            self.undone.pop(turn, None)
+
+    def begin(self, number: str, record: UndoStarted) -> None:
+        self.begun = record
+        self.numbers[record.undo_id] = number
+
+    def end(self, number: str, record: UndoEnded) -> str | None:
+        """What the model is to be told."""
+        acted = self.begun is not None and self.begun.undo_id == record.undo_id
+        self.numbers.setdefault(record.undo_id, number)
+        self.last = record
+        if not acted:
+            return None
+        self.begun = None
+        if record.complete:
+            self.undone[record.undone] = None
+        return _news(record)
+
+    def choose(self, turn: str) -> str:
+        """The turn that is meant. Raises `BadRequest`."""
+        changed = [each for each, (_, last) in self.patched.items() if last]
+        if not turn:
+            if not changed:
+                raise BadRequest(NONE_CHANGED)
+            if (found := next((each for each in reversed(changed) if each not in self.undone), None)) is None:
+                raise BadRequest(ALL_UNDONE)
+            return found
+        if turn in self.numbers.values():
+            raise BadRequest(IS_AN_UNDO.format(turn=turn))
+        if turn not in changed:
+            raise BadRequest(NO_TURN.format(turn=turn))
+        if turn in self.undone:
+            raise BadRequest(IS_UNDONE.format(turn=turn))
+        return turn
+
+
+def _is_unknown(record: PatchEnded) -> bool:
+    from understudy.engine.recovery import OUTCOME_UNKNOWN  # it knows the fold, which knows this
+
+    return record.stderr == OUTCOME_UNKNOWN
+
+
+def _news(record: UndoEnded) -> str | None:
+    if record.unknown:
+        return f"The user wanted to undo your changes of an earlier turn, and {record.problem}. Look at the files before you go on."
+    if not record.taken_back and not record.left:
+        return None
+    taken = _listed("These files are again as they were before it", record.taken_back)
+    left = _listed("These files of that turn were left as they are now", tuple(record.left))
+    return f"The user has undone your patches of an earlier turn.{taken}{left}"
+
+
+def _listed(what: str, paths: tuple[str, ...]) -> str:
+    if not paths:
+        return ""
+    more = f"\n- and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return f"\n{what}:\n" + "\n".join(f"- {path}" for path in paths[:MOST_NAMED]) + more

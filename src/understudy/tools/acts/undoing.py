@@ -1,0 +1,123 @@
+"""Taking back the patches of a turn: judged like patches, but asked for by a person and not by the model, so nobody is asked.
+
+What a patch may change without a question, an undo may put back. What a person had to approve goes back only where they did, and
+only for a caller who may approve. What policy denies stays.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from understudy.errors import BadRequest, ToolError
+from understudy.policy.decide import PatchFacts, decide_patch
+from understudy.protocol.changes import FileChange, UpdateFile
+from understudy.protocol.records import PatchEnded, PatchStarted
+from understudy.tools.acts.dependencies import identities
+from understudy.tools.acts.folder_locks import locked
+from understudy.tools.host import ToolSettings
+from understudy.tools.patch.repositories import planted
+from understudy.tools.patch.taking_back import DonePatch, Taken, TakingBack, plan_taking_back, take_back
+
+WAIT_TO_CHANGE = 10.0  # seconds
+MAY_NOT_CHANGE = (
+    "a command that the user approved is running outside the sandbox, and the undo would change what it needs."
+    " Try again when that has ended"
+)
+NOT_DESCRIBED = "the turn was recorded by an earlier version, which did not keep what the file held before"
+NOT_APPROVED = "this would need an approval: {reason}"
+
+
+class PatchPair(msgspec.Struct, frozen=True):
+    """A patch of the turn in the log; `why` where it is not known what it did."""
+
+    started: PatchStarted
+    ended: PatchEnded
+    why: str | None = None
+
+
+async def undo_patches(
+    settings: ToolSettings,
+    pairs: Sequence[PatchPair],
+    *,
+    approves: bool,
+    begin: Callable[[tuple[str, ...]], Awaitable[None]],
+    end: Callable[[Taken], None],
+) -> None:
+    """`begin` records what is about to be changed, `end` what came of it. Raises `BadRequest`, before the first of these, where
+    nothing may be done at all.
+    """
+    if (complaint := settings.places.complaint()) is not None:
+        raise BadRequest(complaint)
+    patches = [DonePatch(pair.ended.files or (), pair.ended.folders) for pair in pairs]
+    blocked = _not_known(pairs)
+    asked = {file.path for pair in pairs if not pair.started.auto_approved for file in pair.ended.files or ()}
+    refused = _refusal(settings, patches, asked, approves=approves)
+    plan = await asyncio.to_thread(plan_taking_back, patches, refused, settings.places, blocked)
+    folders = identities(os.path.dirname(path) for path in plan.paths)
+    try:
+        async with locked(settings.state, folders, alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE):
+            await begin(plan.paths)
+            await _whole(plan, end)
+    except ToolError as error:
+        raise BadRequest(str(error)) from error
+
+
+async def _whole(plan: TakingBack, end: Callable[[Taken], None]) -> None:
+    """Where it is cancelled, it is finished first, so that what was done is on record."""
+    taking = asyncio.ensure_future(asyncio.to_thread(take_back, plan))
+    try:
+        await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        await asyncio.wait([taking])
+        end(taking.result())
+        raise
+    end(taking.result())
+
+
+def _not_known(pairs: Sequence[PatchPair]) -> dict[str, str]:
+    """Files of which it is not known how a patch left them."""
+    blocked: dict[str, str] = {}
+    for pair in pairs:
+        why = pair.why or (NOT_DESCRIBED if pair.ended.files is None else None)
+        if why is not None:
+            for path, change in pair.started.changes.items():
+                blocked.update(dict.fromkeys(_touched(path, change), why))
+    return blocked
+
+
+def _touched(path: str, change: FileChange) -> list[str]:
+    moved = [change.move_path] if isinstance(change, UpdateFile) and change.move_path else []
+    return [os.path.normpath(each) for each in (path, *moved)]
+
+
+def _refusal(
+    settings: ToolSettings, patches: Sequence[DonePatch], asked: set[str], *, approves: bool
+) -> Callable[[str], str | None]:
+    """`asked`: files about which a person was asked, and said yes."""
+    written = {file.path for patch in patches for file in patch.files if file.before}
+    in_repositories = planted(written)
+
+    def refused(path: str) -> str | None:
+        place = settings.places.judge.place(path)
+        protected = place.place == "protected" or path in in_repositories
+        if place.place == "masked":
+            return place.reason
+        verdict = decide_patch(
+            PatchFacts(
+                settings.approval_policy,
+                settings.sandbox_mode,
+                outside=place.place == "outside",
+                protected=protected,
+                targets=(path,),
+                project=settings.roots,
+                rules=settings.rules,
+            )
+        )
+        if verdict.action == "allow" or (verdict.action == "ask" and approves and (path in asked or verdict.rule == "untrusted")):
+            return None
+        reason = verdict.reason if place.place == "inside" else place.reason
+        return reason if verdict.action == "deny" else NOT_APPROVED.format(reason=reason)
+
+    return refused
