@@ -209,7 +209,7 @@ async def test_a_turn_that_waits_for_an_answer_is_not_cut_off(program: Program, 
 
 async def test_a_process_that_keeps_the_conversation_for_a_running_command_does_it(program: Program, work: Path) -> None:
     before = tree_of(work)
-    start = call("exec_command", cmd="cat", yield_time_ms=250, call_id="call2")
+    start = call("exec_command", cmd="cat", tty=True, yield_time_ms=250, call_id="call2")
     script = [call("apply_patch", input=PATCH), start, say("Done."), say("I see.")]
     async with server(program, script) as (model, client):
         thread = (await client.call_tool("codex", prompt="go", cwd=str(work)))["structuredContent"]["threadId"]

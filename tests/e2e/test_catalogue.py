@@ -45,6 +45,7 @@ CONVERSATIONS: dict[str, tuple[set[str], list[str]]] = {
     "conversationInterrupt": ({"conversation_id"}, ["conversation_id"]),
     "conversationFork": ({"conversation_id", "message_id"}, ["conversation_id"]),
     "conversationApprove": ({"conversation_id", "call_id", "decision"}, ["conversation_id", "call_id", "decision"]),
+    "conversationRename": ({"conversation_id", "title"}, ["conversation_id", "title"]),
     "conversationArchive": ({"conversation_id"}, ["conversation_id"]),
     "conversationUnarchive": ({"conversation_id"}, ["conversation_id"]),
     "conversationDelete": ({"conversation_id"}, ["conversation_id"]),

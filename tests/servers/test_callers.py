@@ -30,6 +30,7 @@ NEEDED = {
     "conversationCompact": "run",
     "conversationFork": "run",
     "conversationArchive": "run",
+    "conversationRename": "run",
     "conversationUnarchive": "run",
     "conversationDelete": "run",
     "conversationApprove": "approve",
@@ -49,6 +50,7 @@ def arguments_for(tool: str, conversation: str) -> Json:
         "prompt": "2",
         "content": [{"type": "text", "text": "2"}],
         "call_id": "call1",
+        "title": "t",
         "decision": "approved",
     }
     wanted = TOOLS[tool].description["inputSchema"]["properties"]

@@ -33,6 +33,7 @@ from understudy.protocol.records import (
     PlanUpdated,
     ReasoningDelta,
     Record,
+    Renamed,
     RequestSent,
     ServersChecked,
     TextDelta,
@@ -108,6 +109,8 @@ class RecordTeller:
                     teller.notice(told)
             case Compacted() as compacted:
                 teller.notice("\n\n".join(part for part in (compacted.describe(), compacted.summary) if part))
+            case Renamed(title=title):
+                teller.notice(f"the conversation is now called {make_visible(title)}")
             case UndoEnded() as ended:
                 teller.notice(make_visible(ended.describe()))
             case TurnEnded(reason="completed"):

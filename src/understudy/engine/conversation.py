@@ -27,14 +27,14 @@ from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import AgentError, Fenced, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.ops import Accepted, Cancel, Compact, Decide, Interrupt, Resume, Send, Undo
+from understudy.protocol.ops import Accepted, Cancel, Compact, Decide, Interrupt, Rename, Resume, Send, Undo
 from understudy.protocol.records import Entry, Opened, Overrides, Pins, UserMessage
 from understudy.store.log import EventLog
 from understudy.tools.host import RunsCommands
 
 logger = logging.getLogger(__name__)
 
-TurnOp = Send | Interrupt | Cancel | Decide | Compact | Resume | Undo
+TurnOp = Send | Interrupt | Cancel | Decide | Compact | Resume | Undo | Rename
 
 
 class Conversation:
@@ -181,6 +181,10 @@ class Conversation:
                 return await compact(self, op)
             case Resume():
                 return Accepted(turn=await self.resume())
+            case Rename():
+                from understudy.engine.renaming import rename  # seldom asked for
+
+                return await rename(self, op)
             case Undo():
                 from understudy.engine.undoing.op import undo  # seldom asked for
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.long_commands import ARCHIVED, DELETED
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
-from understudy.protocol.ops import Archive, Compact, Decide, Delete, Interrupt, Send, Undo
+from understudy.protocol.ops import Archive, Compact, Decide, Delete, Interrupt, Rename, Send, Undo
 from understudy.store.log import EventLog, Letter, Position
 
 if TYPE_CHECKING:
@@ -152,6 +152,10 @@ class Elsewhere:
         for letter in letters:
             if isinstance(letter.op, Delete | Archive):  # whoever left it does the rest
                 conversation.long_commands.end_soon(DELETED if isinstance(letter.op, Delete) else ARCHIVED)
+            elif isinstance(letter.op, Rename):
+                from understudy.engine.renaming import rename_here  # seldom asked for
+
+                rename_here(conversation, letter.op)
             elif isinstance(letter.op, Undo):
                 from understudy.engine.undoing.op import undo_for_another  # seldom asked for
 
@@ -188,6 +192,10 @@ class Elsewhere:
                     turn.compact_soon()
                 case Decide():
                     conversation.decide_here(letter.op, turn.turn_id)
+                case Rename():
+                    from understudy.engine.renaming import rename_here  # seldom asked for
+
+                    rename_here(conversation, letter.op)
                 case Undo():
                     from understudy.engine.undoing.op import TURN_RUNS, refuse  # seldom asked for
 

@@ -40,6 +40,7 @@ from understudy.protocol.records import (
     PlanUpdated,
     Question,
     Record,
+    Renamed,
     RequestSent,
     ServersChecked,
     TokensCounted,
@@ -92,11 +93,12 @@ class State:
         self._news: list[str] = []  # for the model, with the next request
         self.approved: set[str] = set()  # keys approved for the session
         self.answer: str | None = None  # the last thing the model said in this turn
-        self.title = ""
+        self.title = ""  # made of the first message
         self.message_count = 0
         # of the whole log, whatever path is followed:
         self.ledger = Ledger()
         self.undo = UndoFacts()
+        self.name = ""  # the title that somebody gave it
         self.last_at = 0.0  # when its last record was appended
         self.message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
         self.turn_messages: dict[str, str] = {}  # the message that began each turn
@@ -209,6 +211,9 @@ class State:
         if news is not None:
             self._news.append(news)
 
+    def _renamed(self, entry: Entry, record: Renamed) -> None:
+        self.name = record.title
+
     def _planned(self, entry: Entry, record: PlanUpdated) -> None:
         self.plan = record
 
@@ -288,6 +293,7 @@ class State:
         CompactionStarted: _compaction_started,
         Compacted: _compacted,
         DiffChanged: _nothing,
+        Renamed: _renamed,
         UndoStarted: _undo_started,
         UndoEnded: _undo_ended,
         Noticed: _nothing,
@@ -310,7 +316,7 @@ class State:
     def summary(self) -> Summary:
         total = self.ledger.total
         return Summary(
-            self.title or NO_TITLE,
+            self.name or self.title or NO_TITLE,
             self.status,
             self.message_count,
             self.overrides.cwd or "",
@@ -350,6 +356,7 @@ class State:
         self.sessions = whole.sessions.copy()  # they are the conversation's, whatever path it follows
         self.ledger = whole.ledger
         self.undo = whole.undo
+        self.name = whole.name
         self.submissions = whole.submissions
         self.message_ends = dict(whole.message_ends)
         self.turn_messages = dict(whole.turn_messages)

@@ -15,6 +15,7 @@ from understudy.engine.chosen import with_changes
 from understudy.engine.following import Following
 from understudy.engine.ledger import Work
 from understudy.engine.tail import Told
+from understudy.engine.title import read_title
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.viewer import Outlet, Viewer
 from understudy.errors import AgentError, NotAllowed, UnknownConversation, report_bug
@@ -22,13 +23,14 @@ from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, Usage
-from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Resume, Send, Undo
+from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import (
     CommandStarted,
     Entry,
     Overrides,
     PatchStarted,
     Question,
+    Renamed,
     Terms,
     ToolCallBegan,
     UndoEnded,
@@ -55,6 +57,7 @@ _NEEDS: dict[type[Op], Right] = {
     Archive: "run",
     Delete: "run",
     Undo: "run",
+    Rename: "run",
     Decide: "approve",
 }
 
@@ -190,10 +193,31 @@ class Handle:
 
         Raises `AgentError` with the reason where it is not done.
         """
-        from understudy.engine.undoing.waiting import undo_turn  # seldom asked for
+        from understudy.engine.done_elsewhere import do_wherever  # seldom asked for
+        from understudy.engine.stopping import PATIENCE_SECONDS
 
         op = Undo(new_uuid(), turn)
-        return await undo_turn(self._conversation, self.submit, op, PATIENCE_SECONDS if seconds is None else seconds)
+        found = await do_wherever(
+            self._conversation,
+            self.submit,
+            op,
+            lambda record: isinstance(record, UndoEnded) and record.undo_id == op.undo_id,
+            PATIENCE_SECONDS if seconds is None else seconds,
+        )
+        assert isinstance(found, UndoEnded)
+        return found
+
+    async def rename(self, title: str, seconds: float | None = None) -> str:
+        """Give it a title, and wait until that is on disk: the title as it is now. Raises `AgentError` where it is not done."""
+        from understudy.engine.done_elsewhere import do_wherever  # seldom asked for
+        from understudy.engine.stopping import PATIENCE_SECONDS
+
+        op = Rename(read_title(title))
+        seconds = PATIENCE_SECONDS if seconds is None else seconds
+        await do_wherever(
+            self._conversation, self.submit, op, lambda record: isinstance(record, Renamed) and record.title == op.title, seconds
+        )
+        return op.title
 
     def submit_soon(self, op: Op) -> None:
         """For those who do not wait to hear that it was taken. A refusal is logged."""

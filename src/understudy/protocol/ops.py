@@ -82,7 +82,14 @@ class Undo(msgspec.Struct, frozen=True, tag="undo", omit_defaults=True):
     by: str = LOCAL_NAME
 
 
-Op = Send | Interrupt | Cancel | Decide | Compact | Resume | Archive | Delete | Undo
+class Rename(msgspec.Struct, frozen=True, tag="rename", omit_defaults=True):
+    """Give the conversation a title."""
+
+    title: str
+    by: str = LOCAL_NAME
+
+
+Op = Send | Interrupt | Cancel | Decide | Compact | Resume | Archive | Delete | Undo | Rename
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):

@@ -26,6 +26,7 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     ReasoningDelta,
+    Renamed,
     RequestSent,
     ServersChecked,
     TextDelta,
@@ -156,6 +157,8 @@ class ModernCodec:
                 return [message | {"auto_approved": started.auto_approved, "changes": _changes(started.changes)}]
             case PatchEnded() as ended:
                 return [self._patch_end(ended, entry)]
+            case Renamed(title=title):
+                return [{"type": "thread_name_updated", "thread_id": self._thread_id, "thread_name": title}]
             case UndoStarted(undone=undone):
                 return [{"type": "undo_started", "message": f"undoing turn {undone}"}]
             case UndoEnded() as ended:

@@ -34,6 +34,7 @@ from understudy.protocol.records import (
     PlanUpdated,
     ReasoningDelta,
     Record,
+    Renamed,
     RequestSent,
     ServersChecked,
     TextDelta,
@@ -136,6 +137,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.BackgroundEvent(f"looks at the image {visible(path)}"),)
         case Compacted() as compacted:
             return (events.BackgroundEvent(compacted.describe()),)
+        case Renamed(title=title):
+            return (events.BackgroundEvent(f"the conversation is now called {visible(title)}"),)
         case UndoEnded() as ended:  # nor this; where it begins, there is nothing to tell yet
             return (events.BackgroundEvent(visible(ended.describe())),)
         case CommandApprovalAsked() as asked:

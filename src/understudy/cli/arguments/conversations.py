@@ -43,6 +43,10 @@ def add_conversations(commands: Commands) -> None:
     compact.add_argument("id", metavar="ID", help=ID)
     add_json(compact, "every event on a line as it comes")
 
+    rename = add(commands, "rename", "rename", "give a conversation a title")
+    rename.add_argument("id", metavar="ID", help=ID)
+    rename.add_argument("title", metavar="TITLE", help="one line")
+
     undo = add(
         commands,
         "undo",

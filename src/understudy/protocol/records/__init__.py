@@ -35,6 +35,7 @@ from understudy.protocol.records.turns import (
     Opened,
     PlanStep,
     PlanUpdated,
+    Renamed,
     RequestSent,
     TokensCounted,
     ToolAnswered,
@@ -76,6 +77,7 @@ __all__ = [
     "Question",
     "ReasoningDelta",
     "Record",
+    "Renamed",
     "RequestSent",
     "ServersChecked",
     "Shortened",
@@ -123,6 +125,7 @@ Record = (
     | UndoStarted
     | UndoEnded
     | Noticed
+    | Renamed
     | TurnEnded
 )
 

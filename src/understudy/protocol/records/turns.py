@@ -88,6 +88,13 @@ class Noticed(msgspec.Struct, frozen=True, gc=False, tag="noticed", omit_default
     withdraws: bool = False  # what was shown of an unfinished answer does not count
 
 
+class Renamed(msgspec.Struct, frozen=True, gc=False, tag="renamed"):
+    """The conversation has this title from here on, in lists."""
+
+    title: str
+    by: str = LOCAL_NAME
+
+
 class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended"):
     reason: Literal["completed", "failed", "interrupted"]
     message: str | None = None  # the last answer, or why it failed

@@ -36,6 +36,7 @@ STREAM = Arguments("an object", {"conversation_id": text, "after": whole_number}
 LIST = Arguments("an object", {"limit": count, "cursor": text, "archived": flag})
 ONE = Arguments("an object", {"conversation_id": text}, ("conversation_id",))
 FORK = Arguments("an object", {"conversation_id": text, "message_id": text}, ("conversation_id",))
+RENAME = Arguments("an object", {"conversation_id": text, "title": text}, ("conversation_id", "title"))
 APPROVE = Arguments(
     "an object",
     {"conversation_id": text, "call_id": text, "decision": one_in(DECISIONS)},

@@ -179,6 +179,12 @@ async def _put_away(call: Call, *, archived: bool) -> dict[str, Any]:
     return {"status": "ok"}
 
 
+async def rename(call: Call) -> dict[str, Any]:
+    values = _read(arguments.RENAME, call)
+    handle = await _find(call, values)
+    return {"status": "ok", "title": await handle.rename(values["title"])}
+
+
 async def delete(call: Call) -> dict[str, Any]:
     handle = await _find(call, _read(arguments.ONE, call))
     await handle.submit(Delete())

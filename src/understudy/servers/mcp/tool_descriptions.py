@@ -334,6 +334,16 @@ CONVERSATION_UNARCHIVE = _tool(
     _STEERS,
 )
 
+CONVERSATION_RENAME = _tool(
+    "conversationRename",
+    "Rename conversation",
+    "Give a conversation a title, which lists show from then on.",
+    {"conversation_id": _CONVERSATION_ID, "title": {"type": "string", "maxLength": 200, "description": "One line."}},
+    ["conversation_id", "title"],
+    _STATUS,
+    _STEERS,
+)
+
 CONVERSATION_DELETE = _tool(
     "conversationDelete",
     "Delete conversation",

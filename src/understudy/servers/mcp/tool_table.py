@@ -37,6 +37,7 @@ _TABLE = (
     ClientTool(described.CONVERSATION_APPROVE, lambda: _conversations().approve, results.STATUS),
     ClientTool(described.CONVERSATION_ARCHIVE, lambda: _conversations().archive, results.STATUS),
     ClientTool(described.CONVERSATION_UNARCHIVE, lambda: _conversations().unarchive, results.STATUS),
+    ClientTool(described.CONVERSATION_RENAME, lambda: _conversations().rename, results.STATUS),
     ClientTool(described.CONVERSATION_DELETE, lambda: _conversations().delete, results.STATUS),
 )
 

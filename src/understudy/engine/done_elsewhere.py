@@ -1,0 +1,75 @@
+"""An op that is done here, or by the process that has the conversation: in both cases its record in the log is waited for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from understudy.engine.broadcast import LiveEntry
+from understudy.engine.conversation import Conversation
+from understudy.engine.following import Following, QuietViewer
+from understudy.engine.stopping import LOOK_SECONDS
+from understudy.errors import AgentError, ConversationBusy
+from understudy.protocol.ops import Accepted, Rename, Undo
+from understudy.protocol.records import Record
+
+T = TypeVar("T", bound=Undo | Rename)
+
+
+async def do_wherever(
+    conversation: Conversation,
+    submit: Callable[[T], Awaitable[Accepted]],
+    op: T,
+    is_done_by: Callable[[Record], bool],
+    seconds: float,
+) -> Record | None:
+    """The record; None where it was not needed. Raises `AgentError` where the op is not taken, or where another process was asked
+    to do it and has not said anything so far.
+    """
+    awaited = _Awaited(is_done_by)
+    following = Following(conversation, awaited)
+    following.go_live()
+    try:
+        accepted = await submit(op)
+        if accepted.posted:
+            await _until_done(conversation, submit, op, awaited, seconds)
+        elif not accepted.effective:
+            return None
+        return await awaited.known
+    finally:
+        following.stop()
+
+
+async def _until_done(
+    conversation: Conversation, submit: Callable[[T], Awaitable[Accepted]], op: T, awaited: "_Awaited", seconds: float
+) -> None:
+    conversation.when_accepted(lambda error: None if error is None else awaited.failed(error))
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + seconds
+    while loop.time() < give_up:
+        await asyncio.wait([awaited.known], timeout=LOOK_SECONDS)
+        if awaited.known.done():
+            return
+        await conversation.elsewhere.look()
+        if awaited.known.done():
+            return
+        let_go = conversation.tail.idle and not await conversation.elsewhere.has_claim()  # perhaps before it read the letter
+        if let_go and not (await submit(op)).posted:
+            return
+    holder = await conversation.elsewhere.holder()
+    who = "another process" if holder is None else f"process {holder}"
+    raise ConversationBusy(f"{who} has conversation {conversation.id} and was asked to do this; it has not answered yet")
+
+
+class _Awaited(QuietViewer):
+    def __init__(self, is_done_by: Callable[[Record], bool]) -> None:
+        self.known: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        self.known.add_done_callback(lambda known: known.cancelled() or known.exception())  # whoever waited may have left
+        self._is_done_by = is_done_by
+
+    def entry(self, live: LiveEntry) -> None:
+        if not self.known.done() and self._is_done_by(live.entry.record):
+            self.known.set_result(live.entry.record)
+
+    def failed(self, error: AgentError) -> None:
+        if not self.known.done():
+            self.known.set_exception(error)
