@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
 from understudy.cli.arguments.app_server import add_app_server
 from understudy.cli.arguments.chat import add_chat
+from understudy.cli.arguments.config import add_config
 from understudy.cli.arguments.conversations import add_conversations, add_transfer
 from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
@@ -122,6 +123,7 @@ def build_parser() -> Parser:
     add_models(commands)
     add_bench(commands)
     add_keys(commands)
+    add_config(commands)
     _add_state(commands)
     return parser
 

@@ -77,7 +77,7 @@ def load_config(
         project = read_project_layer(cwd, home, check_projects(Reader(laid_over)))
         tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
         tree = with_project_servers(tree, project.servers)
-        return _build(home, Reader(tree), overrides, cwd, env, (*warnings, *project.warnings))
+        return build_config(home, Reader(tree), overrides, cwd, env, (*warnings, *project.warnings))
     except Mismatch as slip:
         origin = _find_origin(slip.key, settings, profile, file, project)
         text = f"{slip.complaint}\nin `{slip.key}`\nThat value is set by {origin}; `{slip.key}` should be {slip.wanted}."
@@ -184,7 +184,10 @@ def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFi
     return tuple(f"`{slip.key}` in {where} {slip.word}" for slip, where in found)
 
 
-def _build(home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]) -> Config:
+def build_config(
+    home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]
+) -> Config:
+    """Raises `Mismatch` for the first value that does not fit, and `ConfigError` for what does not fit together."""
     providers = check_providers(read)
     provider = _choose_provider(read, providers)
     check_history(read)
