@@ -15,9 +15,7 @@ def release() -> dict[str, Any]:
 
 
 def test_the_notes_are_what_stands_under_the_version(release: dict[str, Any]) -> None:
-    changelog = (
-        "# Changelog\n\n## 1.10.0, not released yet\n\n- ten\n\n## 1.1.0, 2 May\n\n- **one**\n  more\n\n## 1.0.0\n\n-\n"
-    )
+    changelog = "# Changelog\n\n## 1.10.0, not released yet\n\n- ten\n\n## 1.1.0, 2 May\n\n- **one**\n  more\n\n## 1.0.0\n\n-\n"
     assert release["notes_for"]("1.1.0", changelog) == ("1.1.0, 2 May", "# understudy 1.1.0\n\n- **one**\n  more\n")
     assert release["notes_for"]("1.10.0", changelog)[0] == "1.10.0, not released yet"
     for version in ("1.2.0", "1.1"):

@@ -69,7 +69,7 @@ async def test_a_used_up_quota_is_final(kind: str) -> None:
         _, failure = await model.failing_answer()
     assert isinstance(failure, ModelRefused)
     told, hint = str(failure).split("\n")
-    assert told == "The limit is reached. (resets in 2h 5m)"
+    assert told == "unexpected status 429 Too Many Requests: The limit is reached. (resets in 2h 5m)"
     assert hint.startswith("This is the quota of your account at Mock (model provider `mock`), for a request without a key. ")
 
 

@@ -16,13 +16,19 @@ FAILED = 1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(words: Sequence[str]) -> int:
-    """The exit code: 0, 1 for a failure, 2 for a call that makes no sense. SIGTERM and SIGHUP end the process by that signal."""
+def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
+    """The exit code: 0, 1 for a failure, 2 for a call that makes no sense. SIGTERM and SIGHUP end the process by that signal.
+
+    `early`: an interrupt that came while the program was loaded, which main.py only notes.
+    """
     from understudy.cli.streams import prepare_streams
 
     prepare_streams()
     request = parse(words)
     try:
+        if early:
+            return _interrupted(request)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what is read below may wait for ever
         if request.help or request.version:
             return _tell(request)
         return _run(request)
@@ -31,9 +37,18 @@ def run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         return _complain("nobody reads standard output any more, so the turn was ended")
     except KeyboardInterrupt:  # before the event loop listens for it
-        return FAILED
+        return _interrupted(request)
     except OSError as error:
         return _complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+
+
+def _interrupted(request: Request) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if request.json:
+        from understudy.cli.exec_run import write_interrupted
+
+        write_interrupted()
+    return FAILED
 
 
 def _tell(request: Request) -> int:

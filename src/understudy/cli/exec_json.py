@@ -11,12 +11,14 @@ from understudy.cli.exec_viewer import ExecViewer
 from understudy.config.model import Config
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
+from understudy.errors import AgentError
 from understudy.protocol.records import OutputDelta, TurnEnded
 from understudy.servers import pipes
 from understudy.servers.exec_events import ExecEvents
 from understudy.servers.pipe_sink import PipeSink
 from understudy.servers.process import Ending
 
+UNWRITTEN = "events could not be written to standard output, so the turn was ended"
 LEAVING = 3.0  # seconds that a reader has to take the last events once we were told to end
 
 
@@ -44,6 +46,11 @@ class Output:
         """A reader that takes nothing, and stays, is waited for no longer than this."""
         asyncio.get_running_loop().call_later(seconds, lambda: None if self._left.done() else self._left.set_result(None))
 
+    @property
+    def lost(self) -> bool:
+        """Some of it could not be written: the disk is full, say."""
+        return self.gone.done() and not self.gone.cancelled() and self.gone.result() != 0
+
     async def close(self) -> None:
         """Once the reader has taken everything, has gone, or has been given the time to."""
         self.sink.flush()
@@ -51,6 +58,7 @@ class Output:
             taken = asyncio.ensure_future(self.sink.taken(None))
             await asyncio.wait([taken, self.gone, self._left], return_when=asyncio.FIRST_COMPLETED)
             taken.cancel()
+        await asyncio.sleep(0)  # a write that failed just now is known then
         self.gone.cancel()
         if self._polled:
             os.set_blocking(1, True)  # the pipe may be shared with programs that run after us
@@ -91,6 +99,10 @@ class JsonViewer(ExecViewer):
         super().failed(error)
 
 
+def _lost(code: int) -> Exception:
+    return AgentError(UNWRITTEN) if code else BrokenPipeError()
+
+
 @asynccontextmanager
 async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGenerator[JsonViewer]:
     """A viewer on standard output. At the end everything has been read, or nobody reads any more."""
@@ -108,7 +120,7 @@ async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGener
         say=None if task.review is None else task.review.as_message,
     )
     viewer = JsonViewer(handle, output, events, created=created, hides_reasoning=config.hide_agent_reasoning)
-    output.gone.add_done_callback(lambda gone: None if gone.cancelled() else viewer.failed(BrokenPipeError()))
+    output.gone.add_done_callback(lambda gone: None if gone.cancelled() else viewer.failed(_lost(gone.result())))
     if not created:
         output.write(*events.thread_started())
     try:
@@ -117,3 +129,4 @@ async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGener
         if viewer.told_to_end:
             output.leave_soon(LEAVING)
         await output.close()
+        viewer.output_lost = output.lost

@@ -47,6 +47,8 @@ async def run_task(task: Task, signals: Signals) -> int:
     except asyncio.CancelledError:
         if signals.first is None:
             raise
+        if request.json:
+            write_interrupted()
         return FAILED
     finally:
         signals.interrupt = None
@@ -72,18 +74,28 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
     async with show(handle, config, task) as viewer:
         signals.interrupt = viewer.interrupt
         if signals.first is not None:
-            viewer.interrupt()
+            viewer.give_up()
+            return FAILED
         await viewer.send(task.message(), overrides, terms)
         handle.kept()  # the first line waits for the disk: nothing is held back to share a commit
         await asyncio.sleep(0)  # handed over, and committed while we go on
         _hide_memory()
         code = await viewer.exit_code
-    if code != 0:
-        return code
+    if code != 0 or viewer.output_lost:
+        return code or FAILED
     message = viewer.final_message or ""
     if request.last_message is not None:
         code = _write_last(request.last_message, message if task.review is None else task.review.present(message))
     return code if task.review is None or code != 0 else task.review.exit_code(message)
+
+
+def write_interrupted() -> None:
+    """The last word to a program, where the run was ended before anything was begun."""
+    from understudy.servers.exec_lines import to_line
+
+    failed = {"type": "turn.failed", "error": {"message": "interrupted"}}
+    sys.stdout.buffer.write(to_line({"type": "error", "message": "interrupted"}) + to_line(failed))
+    sys.stdout.flush()
 
 
 def _hide_memory() -> None:

@@ -31,6 +31,7 @@ class ExecViewer:
         )
         self.following.leads = created
         self.told_to_end = False
+        self.output_lost = False  # not all of it could be written
 
     async def send(self, message: Message, overrides: Overrides | None, terms: Terms | None) -> None:
         """Raises `AgentError` where it is not taken."""
@@ -52,6 +53,11 @@ class ExecViewer:
             return
         asyncio.get_running_loop().call_later(PATIENCE, self._stop_watching)
         self.handle.tasks.run(self._cancel())
+
+    def give_up(self) -> None:
+        """Before anything was sent: there is nothing to end."""
+        self.told_to_end = True
+        self._stop_watching()
 
     async def _cancel(self) -> None:
         try:

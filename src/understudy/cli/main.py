@@ -33,9 +33,13 @@ def main() -> int:
 
             if is_exec(words):
                 gc.disable()  # nothing of what is imported is ever garbage
+                import signal
+
+                early: list[int] = []
+                signal.signal(signal.SIGINT, lambda number, _: early.append(number))  # it has a last word to say, once it is loaded
                 from understudy.cli.exec import run as run_exec
 
-                return run_exec(words)
+                return run_exec(words, early)
         from understudy.cli.commands import run
 
         return run(words)

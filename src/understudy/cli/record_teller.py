@@ -49,15 +49,21 @@ from understudy.protocol.records import (
     UserMessage,
 )
 
+_UNTOLD = (Opened, TurnStarted, RequestSent, TokensCounted, DiffChanged, ToolAnswered, CompactionStarted)
+
 
 class RecordTeller:
     def __init__(self, teller: Teller, cwd: str) -> None:
         self._teller = teller
         self._cwd = cwd
         self._calls: dict[str, FunctionCall] = {}  # of which nothing has been shown yet
+        self._under: str | None = None  # the call of the command whose heading was told last
 
     def tell(self, record: Record) -> None:
         teller = self._teller
+        under = self._under
+        if not isinstance(record, _UNTOLD) and not (isinstance(record, ItemReceived) and isinstance(record.item, FunctionCall)):
+            self._under = None
         match record:
             case UserMessage(message=message):
                 teller.user(_with_images(message))
@@ -65,10 +71,13 @@ class RecordTeller:
                 self._item(item, show_raw)
             case CommandStarted() as started:
                 self._calls.pop(started.call_id, None)
+                self._under = started.call_id
                 teller.command(started.call_id, started.command, contained=started.contained)
             case CommandEnded() as ended:
                 note = "time limit reached" if ended.timed_out else "refused something by the sandbox" if ended.denied else ""
                 if ended.started is not None:
+                    if under != ended.call_id:  # other things were told meanwhile
+                        teller.command(ended.call_id, ended.started.command, contained=ended.started.contained)
                     note = f"session {ended.started.session}{note and ', '}{note}"
                 teller.command_ended(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, ended.duration, note=note)
             case PatchStarted(call_id=call_id, changes=changes):

@@ -31,8 +31,19 @@ def find_home(env: Mapping[str, str]) -> Path:
 
 
 def user_home(env: Mapping[str, str]) -> Path:
+    """Raises `ConfigError` where nothing says which it is. A relative HOME would mean a folder wherever we happen to be."""
     named = env.get("HOME", "")
-    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~"))
+    if os.path.isabs(named):
+        return Path(named)
+    import pwd  # few users have no HOME
+
+    try:
+        known = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        known = ""
+    if not os.path.isabs(known):
+        raise ConfigError("HOME names no absolute path, and the system knows no home of this user; set HOME or CODEX_HOME")
+    return Path(known)
 
 
 def state_dir(home: Path) -> Path:

@@ -214,7 +214,7 @@ _OUR_HEADERS = _by_name(
 
 def _refusal(code: int, status: str, fault: Fault, body: str) -> str:
     if code == 429:
-        return described(fault)
+        return f"unexpected status {status}: {described(fault)}"
     return f"unexpected status {status}" + (f": {clipped(body)}" if body.strip() else "")
 
 

@@ -116,7 +116,7 @@ class _FileOutput(asyncio.WriteTransport):
             while view:
                 view = view[os.write(1, view) :]
         except OSError as error:
-            logger.error("standard output cannot be written, so the server ends: %s", error.strerror)
+            logger.error("standard output cannot be written: %s", error.strerror)
             self._sink.close()
             self._ending.end(1)
 
