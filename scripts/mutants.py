@@ -62,6 +62,8 @@ FILES = {
     "tools/patch/plan.py": Tests(("tests/tools/patch/test_plan.py",), "tests/tools"),
     "engine/fold.py": Tests(("tests/engine/test_fold_values.py", "tests/engine/test_fold.py"), "tests/engine"),
     "engine/tail.py": Tests(("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"), "tests/engine"),
+    "engine/broadcast.py": Tests(("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"), "tests/engine"),
+    "engine/text_so_far.py": Tests(("tests/engine/test_text_so_far.py", "tests/engine/test_shown_text.py"), "tests/engine"),
     "store/writing.py": Tests(("tests/store/test_writing.py", "tests/store/test_append.py"), "tests/store"),
     "servers/mcp/call_viewer.py": Tests(
         ("tests/servers/test_watching_calls.py", "tests/servers/test_refusals.py", "tests/servers/test_calls.py"), "tests/servers"

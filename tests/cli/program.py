@@ -40,21 +40,28 @@ class Program:
     home: Path
     cwd: Path
 
-    def run(self, *words: str, stdin: str | bytes = b"", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ended:
+    def run(
+        self,
+        *words: str,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        seconds: float = LONGEST,
+    ) -> Ended:
         done = subprocess.run(
             [sys.executable, "-m", "understudy", *words],
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             capture_output=True,
             cwd=cwd or self.cwd,
             env=self.environment(env),
-            timeout=LONGEST,
+            timeout=seconds,
             check=False,
         )
         return Ended(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape"))
 
-    async def run_aside(self, *words: str, env: Mapping[str, str] | None = None) -> Ended:
+    async def run_aside(self, *words: str, env: Mapping[str, str] | None = None, seconds: float = LONGEST) -> Ended:
         """`run`, while this process answers as the model."""
-        return await asyncio.to_thread(self.run, *words, env=env)
+        return await asyncio.to_thread(self.run, *words, env=env, seconds=seconds)
 
     def call(self, *words: str, stdin: str | bytes = b"", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ended:
         """The same in this process, which is many times faster; for commands that need no event loop or terminal."""

@@ -57,6 +57,7 @@ async def test_a_name_that_could_mean_two_tools_means_none(tmp_path: Path) -> No
         assert told_to_model(model.requests[1]) == "unsupported call: ok"
 
 
+@pytest.mark.slow
 async def test_no_server_takes_the_place_of_a_tool_of_ours(tmp_path: Path) -> None:
     script = [call("shell", command=["echo", "ours"]), say("Done.")]
     async with scene(script, tmp_path, config=server("srv", "odd")) as (model, client):
@@ -90,6 +91,7 @@ async def test_what_a_tool_gives_reaches_the_model_in_every_kind(tmp_path: Path)
         assert any("srv: elicits: asks something that was declined" in notice for notice in notices)
 
 
+@pytest.mark.slow
 async def test_a_flood_is_cut_for_the_model_the_log_and_those_who_watch(tmp_path: Path) -> None:
     async with scene([call("mcp__srv__floods"), say("Done.")], tmp_path, config=server("srv")) as (model, client):
         call_ = client.call_tool("codex", prompt="go")
@@ -109,6 +111,7 @@ async def test_a_server_that_crashed_is_started_again_for_the_next_call(tmp_path
         assert told_to_model(model.requests[2], "call2") == 'got {"s": "after"}'
 
 
+@pytest.mark.slow
 async def test_a_tool_that_takes_too_long_is_given_up_and_the_next_call_works(tmp_path: Path) -> None:
     script = [call("mcp__srv__hangs"), call("mcp__srv__ok", call_id="call2", s="after"), say("Done.")]
     async with scene(script, tmp_path, config=server("srv", tool_timeout_sec=0.5)) as (model, client):
@@ -180,6 +183,7 @@ async def test_a_server_that_has_to_be_there_fails_the_call_with_its_reason(tmp_
         assert model.requests == []
 
 
+@pytest.mark.slow
 async def test_tools_that_are_switched_off_are_not_there(tmp_path: Path) -> None:
     config = server("srv", enabled_tools=["ok", "fails", "nosuch"], disabled_tools=["fails"])
     async with scene([call("mcp__srv__fails"), say("Hm.")], tmp_path, config=config) as (model, client):
@@ -188,6 +192,7 @@ async def test_tools_that_are_switched_off_are_not_there(tmp_path: Path) -> None
         assert told_to_model(model.requests[1]) == "unsupported call: mcp__srv__fails"
 
 
+@pytest.mark.slow
 async def test_servers_are_kept_between_turns_and_end_with_the_program(tmp_path: Path) -> None:
     script = [call("mcp__srv__ok", s="1"), say("One."), call("mcp__srv__ok", call_id="call2", s="2"), say("Two.")]
     async with scene(script, tmp_path, config=server("srv")) as (model, client):

@@ -16,6 +16,7 @@ ONCE_EACH = {"model_providers.mock.request_max_retries": 1, "model_providers.moc
 @pytest.mark.parametrize(
     ("code", "phrase"), [(500, "Internal Server Error"), (503, "Service Unavailable"), (429, "Too Many Requests")]
 )
+@pytest.mark.quick(2)
 async def test_a_status_that_outlasts_the_requests_retries_is_asked_again_with_a_word(
     tmp_path: Path, wire: str, code: int, phrase: str
 ) -> None:

@@ -14,6 +14,7 @@ from understudy.testing import SERVER_COMMAND
 
 
 @pytest.mark.parametrize("name", agent_differences.NAMES)
+@pytest.mark.quick(4)
 async def test_it_is_as_recorded_but_for_the_differences_with_a_reason(tmp_path: Path, name: str) -> None:
     wanted = agent_differences.load(name)
     agent_differences.apply(wanted)

@@ -130,6 +130,7 @@ def tiered_by_arguments(name: str) -> Any:
 
 @pytest.mark.skipif(PEER is not None, reason="the recorded server takes no settings by argument")
 @pytest.mark.parametrize("name", [tiered_by_arguments(name) for name in PLAYED if name not in RANKED])
+@pytest.mark.quick(1)
 def test_it_is_the_same_with_the_configuration_given_by_arguments(plays: Plays, name: str) -> None:
     assert_as_recorded(expectation(name), plays.result(name))
 

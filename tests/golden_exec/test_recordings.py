@@ -34,6 +34,7 @@ def test_every_difference_is_of_a_recording() -> None:
 
 
 @pytest.mark.parametrize("name", [tiered(name) for name in names()])
+@pytest.mark.quick(6)
 async def test_a_recorded_run_goes_the_same_way(name: str, tmp_path: Path) -> None:
     recording = load(name)
     differences.apply(name, recording)

@@ -53,6 +53,7 @@ REPLACEMENTS: list[tuple[Callable[[House, str], None], str]] = [(link, LINKED), 
 
 @pytest.mark.parametrize(("replace", "words"), REPLACEMENTS, ids=["by a link", "by another folder"])
 @pytest.mark.parametrize("as_cwd", [False, True], ids=["a root", "the working directory"])
+@pytest.mark.quick(2)
 async def test_an_inner_root_that_was_replaced_is_refused_by_door_and_cell(
     place: House, replace: Callable[[House, str], None], words: str, as_cwd: bool
 ) -> None:
@@ -193,6 +194,7 @@ async def test_a_root_that_is_not_there_yet_is_not_followed_when_a_link_appears(
     ],
     ids=lambda lines: " ".join(lines[:2]),
 )
+@pytest.mark.quick(3)
 async def test_no_patch_moves_changes_or_shows_a_masked_file(place: House, lines: tuple[str, ...]) -> None:
     (place.project / "secret.env").write_text(SSH_KEY + "\n")
     (place.project / "vault").mkdir()
@@ -210,6 +212,7 @@ async def test_no_patch_moves_changes_or_shows_a_masked_file(place: House, lines
 
 
 @pytest.mark.parametrize("how", ["link", "link through a folder", "hard link", "hard link into a folder", "the home's own"])
+@pytest.mark.quick(2)
 async def test_no_agents_md_leads_to_a_masked_file(place: House, how: str) -> None:
     vault = place.project / "vault"
     vault.mkdir()

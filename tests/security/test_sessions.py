@@ -78,6 +78,7 @@ async def test_the_model_is_given_as_many_tokens_as_it_wants_and_no_more_than_th
 
 
 @pytest.mark.parametrize("number", [424242, 0, -1, 1, 10**20, 1002])
+@pytest.mark.quick(2)
 async def test_a_number_that_is_nobody_s_is_unknown(tmp_path: Path, number: int) -> None:
     [_, text] = await told([start("sleep 60"), write("x\n", number)], tmp_path)
     assert text == UNKNOWN.format(number)

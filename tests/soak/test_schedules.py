@@ -6,6 +6,7 @@ from tests.soak.kills import run_kills
 from tests.soak.runs import run_schedules
 
 
+@pytest.mark.slow
 async def test_snapshot_and_live_are_the_projection_of_the_log_in_random_schedules() -> None:
     await run_schedules(first_seed=1, count=25, steps=14, at_once=5)
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.docs.test_testing_page import SETTINGS, run_pytest
 
 NAMED = 'pytest_plugins = ["understudy.testing.fixtures"]\n'
@@ -26,6 +28,7 @@ def written(folder: Path, conftest: str, tests: str) -> None:
     (folder / "test_theirs.py").write_text(tests)
 
 
+@pytest.mark.slow
 def test_they_work_with_another_plugin_for_asynchronous_tests(tmp_path: Path) -> None:
     written(tmp_path, NAMED, WITH_ANYIO)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
@@ -42,6 +45,7 @@ def test_who_does_not_name_them_does_not_have_them(tmp_path: Path) -> None:
     assert "mcp_server" in run_pytest(tmp_path, "--fixtures").stdout
 
 
+@pytest.mark.slow
 def test_their_conftest_may_use_the_rest_of_the_package(tmp_path: Path) -> None:
     """pytest warns, and here that is an error, where a module was imported before it was named."""
     written(

@@ -13,6 +13,7 @@ TOUCH = call("shell", command=["touch", "made.txt"])
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize(("decision", "made"), [("approved", True), ("approved_for_session", True), ("denied", False)])
+@pytest.mark.quick(2)
 async def test_each_decision_is_understood(tmp_path: Path, decision: Decision, made: bool, version: str) -> None:
     async with (
         ScriptedModel([TOUCH, say("over")]) as model,
