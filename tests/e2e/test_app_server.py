@@ -1,5 +1,8 @@
 """`understudy app-server`: threads and turns over its protocol, with the real program and a scripted model."""
 
+import shlex
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import groupby
@@ -8,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.app_client import AppClient, RpcFailed
+from tests.support.app_client import AppClient, LineClient, RpcFailed
 from understudy.testing import CodexHome, Script, ScriptedModel, call, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 @asynccontextmanager
@@ -124,3 +128,32 @@ async def test_everything_but_the_handshake_waits_for_it(tmp_path: Path) -> None
             before = len(client.messages)
             client.send_line(line)
             assert (await client.until(lambda m: "error" in m, "an error", before))["error"]["code"] == code
+
+
+@pytest.mark.parametrize("command", ["app-server", "proto"])
+@pytest.mark.parametrize(("closing", "named"), [("<&-", "input"), (">&-", "output")])
+def test_a_stream_that_is_closed_is_named(tmp_path: Path, command: str, closing: str, named: str) -> None:
+    line = f"exec {shlex.join([sys.executable, '-m', 'understudy', command])} {closing}"
+    env = CodexHome(tmp_path / ".codex").environment()
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=8 * WAIT_SECONDS, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"understudy: standard {named} is closed, but a program talks to this server through it\n",
+    )
+
+
+@pytest.mark.parametrize("command", ["app-server", "proto"])
+async def test_a_signal_ends_the_server_with_exit_code_0(tmp_path: Path, command: str) -> None:
+    """Settings may stand before the command, as the Python package writes them."""
+    words = [sys.executable, "-m", "understudy", "--config", 'model_provider="scripted"', "-c", "model=x", command]
+    env = CodexHome(tmp_path / ".codex").environment()
+    async with LineClient(words, tmp_path, env) as client:
+        if command == "app-server":
+            await client.call("initialize", clientInfo={"name": "probe", "version": "1"})
+        else:
+            await client.until(lambda message: message["msg"]["type"] == "session_configured", "the session")
+        client.terminate()
+        client.exit_code = await client.ended()
+    assert (client.exit_code, client.stderr) == (0, "")

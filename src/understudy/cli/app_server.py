@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from understudy.cli.settings import read_overrides
 from understudy.errors import BadRequest
+from understudy.servers.stdio_start import start
 
 STDIO = "stdio://"
 
@@ -14,6 +15,10 @@ def run(options: Namespace) -> int:
             f"--listen {options.listen}: only {STDIO} is served. Programs start `understudy app-server` and talk to it by pipes"
         )
     overrides = read_overrides(options)
-    from understudy.servers.app_server.stdio import run as serve
 
-    return serve(overrides)
+    def serve() -> int:
+        from understudy.servers.app_server.stdio import run as serve_clients
+
+        return serve_clients(overrides)
+
+    return start(serve)

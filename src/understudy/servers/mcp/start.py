@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def serve(cli: "Sequence[tuple[str, Any]]" = ()) -> int:
     """An MCP server on standard input and output, until the input ends or a signal comes. The exit code."""
     try:
-        _end_quietly_on_signals()
-        closed = _missing_stream()
+        end_quietly_on_signals()
+        closed = missing_stream()
         if closed is not None:
-            return _refuse(f"standard {closed} is closed, but an MCP client talks to this server through it")
+            return refuse(f"standard {closed} is closed, but an MCP client talks to this server through it")
         return _serve(cli)
-    except (KeyboardInterrupt, _Ended):
+    except (KeyboardInterrupt, Ended):
         return 0
 
 
@@ -29,7 +29,7 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
     except BrokenPipeError:
         return 0
     except OSError as error:
-        return _refuse(f"standard input or output failed: {error.strerror}")
+        return refuse(f"standard input or output failed: {error.strerror}")
     if early.ended and not early.unanswered.strip():
         return 0
     from understudy.servers.memory import hide_memory
@@ -47,21 +47,21 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
     return run(early, cli)
 
 
-class _Ended(BaseException):
+class Ended(BaseException):
     """A signal asked us to end before the event loop could listen for it."""
 
 
-def _end_quietly_on_signals() -> None:
+def end_quietly_on_signals() -> None:
     """Until the event loop does: a client may end us while we are still being loaded."""
 
     def end(number: int, frame: object) -> None:
-        raise _Ended
+        raise Ended
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
 
 
-def _missing_stream() -> str | None:
+def missing_stream() -> str | None:
     """Which of standard input and output is not open: what is opened next would be taken for it."""
     for fd, name in enumerate(("input", "output", "error")):
         try:
@@ -73,6 +73,6 @@ def _missing_stream() -> str | None:
     return None
 
 
-def _refuse(reason: str) -> int:
+def refuse(reason: str) -> int:
     os.write(2, f"understudy: {reason}\n".encode())
     return 1

@@ -1,0 +1,22 @@
+"""Starting a server on standard input and output: streams that are closed, and signals that come before it listens for them."""
+
+import os
+from collections.abc import Callable
+
+from understudy.servers.mcp.start import Ended, end_quietly_on_signals, missing_stream, refuse
+
+WAITING = "waiting for a program's messages on standard input; Ctrl-D ends it. docs/app-server.md says who speaks so\n"
+
+
+def start(serve: Callable[[], int]) -> int:
+    """The exit code of `serve`, which is loaded and run here."""
+    try:
+        end_quietly_on_signals()
+        closed = missing_stream()
+        if closed is not None:
+            return refuse(f"standard {closed} is closed, but a program talks to this server through it")
+        if os.isatty(0):
+            os.write(2, f"understudy: {WAITING}".encode())  # a person started it
+        return serve()
+    except (KeyboardInterrupt, Ended):
+        return 0
