@@ -95,7 +95,7 @@ def ask_peer(
         decision, source = read_answer(response)
         handle.submit_soon(Decide(question.call_id, decision, source, turn))
 
-    params = _params(question, peer, handle) | {
+    params = question_params(question, peer, handle) | {
         "codex_mcp_tool_call_id": str(related_to if named_call is None else named_call),
         "codex_event_id": turn,
         "codex_call_id": question.call_id,
@@ -114,7 +114,7 @@ def withdraw_closed(peer: Peer, handle: Handle) -> None:
             peer.withdraw_question(handle.id, turn, call_id)
 
 
-def _params(question: Question, peer: Peer, handle: Handle) -> dict[str, Any]:
+def question_params(question: Question, peer: Peer, handle: Handle) -> dict[str, Any]:
     match question:
         case CommandApprovalAsked():
             return _command_params(question, peer)

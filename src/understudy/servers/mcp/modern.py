@@ -46,9 +46,14 @@ def read_meta(params: msgspec.Raw | None) -> Handshake:
             {"supported": [MODERN], "requested": meta.version},
         )
     info = meta.info or _Named("")
-    return Handshake(
-        MODERN, can_be_asked=False, name=info.name, name_version=info.version, extended="extensions" in meta.capabilities
-    )
+    asked, extended = _takes_forms(meta.capabilities), "extensions" in meta.capabilities
+    return Handshake(MODERN, asked, info.name, info.version, extended=extended)
+
+
+def _takes_forms(capabilities: dict[str, Any]) -> bool:
+    """An empty declaration means forms; one that names only other ways does not."""
+    declared = capabilities.get("elicitation")
+    return isinstance(declared, dict) and (not declared or "form" in declared)
 
 
 def discovered() -> dict[str, Any]:

@@ -10,6 +10,9 @@ from understudy.servers.failures import InvalidParams, MethodNotFound
 from understudy.servers.mcp.call import LATER, METHOD_SHAPE, Call, Handler, Later
 from understudy.servers.mcp.handshake import MODERN, PREFIX
 from understudy.servers.mcp.modern import LIST_TTL_MS, ModernShape, discovered, read_meta
+from understudy.servers.mcp.rounds import AskedAgain, Rounds
+
+ASKING_TOOLS = frozenset({"codex", "codex-reply"})
 
 
 class _ListenParams(msgspec.Struct):
@@ -21,9 +24,7 @@ def find_modern_handler(call: Call, method: str, find_tool: Callable[[Call, str]
     call.client.peer.meet(read_meta(call.arguments), MODERN)
     match method:
         case "tools/call":
-            handler = find_tool(call, method)
-            call.shape = ModernShape(call.shape)
-            return handler
+            return _tool_handler(call, method, find_tool)
         case "tools/list":
             call.shape = ModernShape(METHOD_SHAPE, {"ttlMs": LIST_TTL_MS, "cacheScope": "public"})
             return list_tools
@@ -35,6 +36,21 @@ def find_modern_handler(call: Call, method: str, find_tool: Callable[[Call, str]
             return _listen
         case _:
             raise MethodNotFound(method)
+
+
+def _tool_handler(call: Call, method: str, find_tool: Callable[[Call, str], Handler]) -> Handler:
+    params = call.arguments
+    handler = find_tool(call, method)
+    call.shape = ModernShape(call.shape)
+    try:
+        asked = msgspec.json.decode(params, type=AskedAgain)
+    except msgspec.MsgspecError as error:
+        raise InvalidParams(f"Invalid params of tools/call: {error}") from None
+    if asked.name not in ASKING_TOOLS:
+        return handler
+    rounds = Rounds(call, asked)
+    call.client.call_viewer = rounds.make_viewer
+    return handler if asked.request_state is None else rounds.take_up
 
 
 async def _discover(call: Call) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def run(early: EarlyInput, cli: Sequence[tuple[str, Any]]) -> int:
 async def _serve(early: EarlyInput, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
     engine = Engine(cli=cli)
     sink = PipeSink(asyncio.get_running_loop())
-    dispatcher = Dispatcher(engine, LOCAL, sink, early.handshake)
+    dispatcher = Dispatcher(engine, LOCAL, sink, early.handshake, modern=True)
     await pipes.open_output(sink, ending)
     await pipes.open_input(
         lambda line: dispatcher.receive(read_message(line)), sink, ending, already_read=early.unanswered, at_end=early.ended

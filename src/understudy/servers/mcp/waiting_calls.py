@@ -13,11 +13,12 @@ READ_BACK = 256  # records at once, in search of the end of the last turn
 
 def answer_after(viewer: CallViewer, seconds: float) -> None:
     """If the turn is not over by then, the call is answered all the same; the turn goes on."""
-    timer = viewer.call.client.loop.call_later(seconds, _answer_unfinished, viewer)
+    timer = viewer.call.client.loop.call_later(seconds, answer_unfinished, viewer)
     viewer.call.when_answered(lambda _: timer.cancel())
 
 
-def _answer_unfinished(viewer: CallViewer) -> None:
+def answer_unfinished(viewer: CallViewer) -> None:
+    """The turn goes on; its end can be waited for later."""
     thread = viewer.handle.id
     text = f"The turn is still running. To wait for its answer, call codex-reply with threadId {thread} and without a prompt."
     running = {

@@ -1,0 +1,196 @@
+"""Questions in the era without sessions: a call is answered by what it needs to know, and repeated with the answers.
+
+The state between two rounds is sealed and kept by the client. It says which turn is watched, by whom, and from where on; what was
+asked and answered is in the log, so that a round can come late, twice, or to another process.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from understudy.config.home import state_dir
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError, ConversationBusy, NotAllowed, UnknownConversation
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.jsonrpc import Response
+from understudy.protocol.ops import Decide, Resume
+from understudy.protocol.records import Question
+from understudy.servers.failures import InvalidParams
+from understudy.servers.mcp.asking import question_params, read_answer
+from understudy.servers.mcp.call import LATER, METHOD_SHAPE, Call, Later
+from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.codex_tools import cancel_turn
+from understudy.servers.mcp.presentation import Presentation, presentation_of
+from understudy.servers.mcp.progress import Progress
+from understudy.servers.mcp.question_names import question_name, read_question_name
+from understudy.servers.mcp.waiting_calls import answer_unfinished
+from understudy.servers.sealing import Seal
+
+if TYPE_CHECKING:
+    from understudy.engine.engine import Engine
+
+MOST_ROUNDS = 9  # clients give up after the tenth
+VALID_SECONDS = 7 * 24 * 3600
+GATHER_SECONDS = 0.02  # questions that come together are asked together
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    principal: str
+    digest: bytes  # of the tool's name and its arguments
+    conversation_id: str
+    message_id: str
+    turn: str
+    shown_to: int  # the last record that the client was shown
+    round: int
+    expires: int
+
+
+_decode = msgspec.msgpack.Decoder(_State).decode
+
+
+class AskedAgain(msgspec.Struct):
+    """What a call of a tool says of the rounds before it."""
+
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"null")
+    request_state: str | None = msgspec.field(name="requestState", default=None)
+    input_responses: dict[str, Any] = msgspec.field(name="inputResponses", default_factory=dict[str, Any])
+
+    def digest(self) -> bytes:
+        try:
+            plain = msgspec.json.encode(msgspec.json.decode(self.arguments), order="deterministic")
+        except msgspec.MsgspecError:
+            plain = bytes(self.arguments)
+        return sha256(self.name.encode() + b"\0" + plain).digest()[:16]
+
+
+class Rounds:
+    """Of one call: makes its viewer, and takes it up where the round before it ended."""
+
+    def __init__(self, call: Call, asked: AskedAgain) -> None:
+        self._engine: Engine = call.client.engine
+        self._principal = call.client.caller.name
+        self._asked = asked
+        self.number = 0
+
+    def make_viewer(
+        self,
+        call: Call,
+        handle: Handle,
+        presentation: Presentation,
+        progress: Progress | None,
+        *,
+        created: bool = False,
+        after: int | None = None,
+    ) -> "RoundViewer":
+        return RoundViewer(self, call, handle, presentation, progress, created=created, after=after)
+
+    def state(self, viewer: CallViewer) -> str:
+        following = viewer.following
+        state = _State(
+            self._principal,
+            self._asked.digest(),
+            viewer.handle.id,
+            following.message_id,
+            following.turn or "",
+            following.cursor,
+            self.number + 1,
+            int(time.time()) + VALID_SECONDS,
+        )
+        return self._seal().close(_encode(state))
+
+    async def take_up(self, call: Call) -> Later:
+        """Give the answers to the conversation, and watch on. Raises `InvalidParams` for a state that is not this call's."""
+        shape, call.shape = call.shape, METHOD_SHAPE  # a state that is not valid is an error of the request, not of the tool
+        state = self._read(self._asked.request_state or "")
+        try:
+            handle = await call.client.find(ConversationId(state.conversation_id))
+        except UnknownConversation:
+            raise InvalidParams("`requestState` is not valid for this call") from None
+        call.shape = shape
+        self.number = state.round
+        await self._decide(handle, state.turn)
+        progress = None
+        if call.progress_token is not None:
+            progress = Progress(call.progress_token, call.sink, call.id, call.client.loop)
+        viewer = self.make_viewer(call, handle, presentation_of(handle), progress, after=state.shown_to)
+        viewer.following.message_id, viewer.following.leads = state.message_id, True
+        viewer.following.follow_turn(state.turn)
+        call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
+        await viewer.following.go_live_from_cursor()
+        if call.answered:
+            return LATER
+        if not handle.facts.runs_here:
+            handle.watch()
+            with suppress(ConversationBusy, NotAllowed):
+                await handle.submit(Resume())
+        viewer.following.put_open_questions()
+        return LATER
+
+    async def _decide(self, handle: Handle, turn: str) -> None:
+        for key, answer in self._asked.input_responses.items():
+            name = read_question_name(key)
+            question = None if name is None or name.conversation_id != handle.id else handle.open_question(name.call_id)
+            if name is None or question is None or not name.names(question):
+                continue  # answered elsewhere meanwhile, or never asked
+            decision, source = read_answer(Response(key, answer))
+            with suppress(AgentError):  # the question stays open, and is asked again
+                await handle.submit(Decide(name.call_id, decision, source, turn))
+
+    def _read(self, text: str) -> _State:
+        body = self._seal().open(text)
+        try:
+            state = None if body is None else _decode(body)
+        except msgspec.MsgspecError:
+            state = None
+        ours = state is not None and state.principal == self._principal and state.digest == self._asked.digest()
+        if state is None or not ours or state.expires < time.time():
+            raise InvalidParams("`requestState` is not valid for this call")
+        return state
+
+    def _seal(self) -> Seal:
+        return Seal(state_dir(self._engine.home), b"request state")
+
+
+class RoundViewer(CallViewer):
+    """Puts questions into the answer of its call."""
+
+    def __init__(self, rounds: Rounds, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._rounds = rounds
+        self._gathering = False
+
+    def question(self, question: Question, turn: str) -> None:
+        if self.handle.open_question(question.call_id) != question:
+            self._questions[question.call_id] = question
+            return
+        if not self.following.can_answer:
+            super().question(question, turn)
+            return
+        self._questions[question.call_id] = question
+        if not self._gathering:
+            self._gathering = True
+            self.call.client.loop.call_later(GATHER_SECONDS, self._ask, turn)
+
+    def _ask(self, turn: str) -> None:
+        self._gathering = False
+        questions: Mapping[str, Question] = self.handle.facts.questions
+        if self.call.answered or not questions:
+            return
+        if self._rounds.number >= MOST_ROUNDS:
+            answer_unfinished(self)
+            return
+        requests = {
+            question_name(self.handle.id, turn, question): {
+                "method": "elicitation/create",
+                "params": {"mode": "form", **question_params(question, self._peer, self.handle), "threadId": self.handle.id},
+            }
+            for question in questions.values()
+        }
+        state = self._rounds.state(self)
+        self.answer({"resultType": "input_required", "inputRequests": requests, "requestState": state})

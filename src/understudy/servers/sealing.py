@@ -1,0 +1,52 @@
+"""What is given to clients to keep, and to bring back unchanged: sealed with a key of this home, which outlives the process."""
+
+import os
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
+from hashlib import sha256
+from hmac import compare_digest
+from hmac import digest as hmac_digest
+from pathlib import Path
+
+_SEAL_BYTES = 16
+
+
+class Seal:
+    """`purpose` keeps what was sealed for one thing from being taken for another."""
+
+    def __init__(self, state_dir: Path, purpose: bytes) -> None:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._key = _read_key(state_dir / "serve.key")
+        self._purpose = purpose
+
+    def close(self, body: bytes) -> str:
+        return urlsafe_b64encode(body + self._digest(body)).decode().rstrip("=")
+
+    def open(self, text: str) -> bytes | None:
+        """None for what was not sealed by us. There is one spelling of each."""
+        try:
+            raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        except ValueError:
+            return None
+        body, seal = raw[:-_SEAL_BYTES], raw[-_SEAL_BYTES:]
+        genuine = compare_digest(seal, self._digest(body)) and urlsafe_b64encode(raw).decode().rstrip("=") == text
+        return body if genuine else None
+
+    def _digest(self, body: bytes) -> bytes:
+        return hmac_digest(self._key, self._purpose + b"\0" + body, sha256)[:_SEAL_BYTES]
+
+
+def _read_key(path: Path) -> bytes:
+    """The key of this home, made where there is none."""
+    if not os.path.lexists(path):
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(beside, path)  # another server may have been first
+        os.unlink(beside)
+    return path.read_bytes()
