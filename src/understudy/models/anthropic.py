@@ -7,7 +7,7 @@ import msgspec
 from understudy.models.answer_form import form_for, gives_way, in_words
 from understudy.models.anthropic_stream import AnthropicDecoder
 from understudy.models.anthropic_turns import NO_OUTPUT, Part, Turn, plain_id, turns_of
-from understudy.models.encoding import HISTORIES, NO_EYES, text_without_eyes
+from understudy.models.encoding import HISTORIES, NO_EYES, Unchanging, text_without_eyes
 from understudy.models.families import EFFORTS, Family, family_of, output_limit
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import ContentPart, FunctionCall, FunctionCallOutput, InputImage, Message, Reasoning
@@ -30,6 +30,8 @@ class AnthropicWire:
         self._settings = settings
         self._family = family_of(settings.model)
         self._place = f"anthropic {settings.model}"
+        self._instructions = Unchanging(lambda instructions: encode(instructions or " "))
+        self._tools = Unchanging(lambda tools: encode([_tool(tool) for tool in tools]))
         self._most_output = output_limit(settings.model)
         self._less_output: dict[str, int] = {}  # for conversations that have nearly filled the window
         self._refused: set[str] = set()  # parts of a request that the model or its server does not take
@@ -60,7 +62,7 @@ class AnthropicWire:
             head["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         parts = [encode(head)[:-1], *self._system(prompt.instructions, leading)]
         if prompt.tools:
-            parts += [b',"tools":', encode([_tool(tool) for tool in prompt.tools])]
+            parts += [b',"tools":', self._tools.encode(prompt.tools)]
         return [*parts, b',"messages":[', history[0][1:], *history[1:], b"]}"]
 
     def decoder(self) -> AnthropicDecoder:
@@ -107,7 +109,7 @@ class AnthropicWire:
 
     def _system(self, instructions: str, leading: list[str]) -> list[bytes]:
         mark = b"" if "cache_control" in self._refused else b',"cache_control":{"type":"ephemeral"}'
-        texts = [encode(instructions or " "), *map(encode, leading)]
+        texts = [self._instructions.encode(instructions), *map(encode, leading)]
         return [b',"system":[', b"},".join([b'{"type":"text","text":' + text for text in texts]), mark, b"}]"]
 
     def _thinking(self, most: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import msgspec
 
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
 from understudy.models.chat_stream import ChatDecoder
-from understudy.models.encoding import HISTORIES, NO_EYES, outputs_after_calls, text_without_eyes
+from understudy.models.encoding import HISTORIES, NO_EYES, Unchanging, outputs_after_calls, text_without_eyes
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, Item, Message, Reasoning
@@ -28,6 +28,8 @@ class ChatWire:
         self._settings = settings
         self._place = place
         self._family = family_of(settings.model)
+        self._instructions = Unchanging(encode)
+        self._tools = Unchanging(lambda tools: encode([_tool(tool) for tool in tools]))
         self._not_understood: set[str] = set()  # conversations whose signatures the provider does not take back
 
     @property
@@ -50,7 +52,7 @@ class ChatWire:
         return []
 
     def body(self, prompt: Prompt) -> list[bytes]:
-        system = (b'{"role":"system","content":', encode(prompt.instructions), b"}")
+        system = (b'{"role":"system","content":', self._instructions.encode(prompt.instructions), b"}")
         signatures = prompt.conversation_id not in self._not_understood
         spelling = _Form(self._family, signatures)
         name = f"chat {self._family.eyes:d}{self._family.signs_calls:d}{signatures:d}"
@@ -67,7 +69,7 @@ class ChatWire:
         if (effort := self._effort) is not None:
             parts += [b',"reasoning_effort":', encode(effort)]
         if prompt.tools and prompt.may_call:
-            parts += [b',"tools":', encode([_tool(tool) for tool in prompt.tools])]
+            parts += [b',"tools":', self._tools.encode(prompt.tools)]
         parts.append(b"}")
         return parts
 

@@ -12,6 +12,23 @@ NO_EYES = "(an image stood here; this model does not see images)"
 CACHED_BYTES = 8 * 1024 * 1024
 
 
+class Unchanging:
+    """A part that request after request has alike, encoded when it is another object than before. Instructions and tools would cost
+    17 µs of the 400 that a reply takes.
+    """
+
+    def __init__(self, encoder: Callable[[Any], bytes]) -> None:
+        self._encoder = encoder
+        self._value: object = None
+        self._encoded = b""
+
+    def encode(self, value: object) -> bytes:
+        if value is not self._value:
+            self._encoded = self._encoder(value)
+            self._value = value
+        return self._encoded
+
+
 class EncodedHistory:
     """The items or turns of one conversation with what they were encoded to. A memo: it changes how fast, never what."""
 

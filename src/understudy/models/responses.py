@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
-from understudy.models.encoding import HISTORIES, NO_EYES, text_without_eyes
+from understudy.models.encoding import HISTORIES, NO_EYES, Unchanging, text_without_eyes
 from understudy.models.families import Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.responses_stream import ResponsesDecoder
@@ -39,6 +39,9 @@ class ResponsesWire:
         self._place = place
         self._family = family_of(settings.model)
         self._reasoning = _reasoning(settings, self._family)
+        self._instructions = Unchanging(encode)
+        self._tools = Unchanging(lambda tools: encode([_tool(tool) for tool in tools]))
+        self._grammar_tools = Unchanging(lambda tools: encode([_grammar_tool(tool) for tool in tools]))
         self._not_understood: set[str] = set()  # conversations whose encrypted reasoning the provider cannot read
 
     def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
@@ -69,9 +72,9 @@ class ResponsesWire:
         first = next((index for index, part in enumerate(history) if part), None)
         items = [] if first is None else [history[first][1:], *history[first + 1 :]]
         items += said
-        head = (b'{"model":', encode(settings.model), b',"instructions":', encode(prompt.instructions), b',"input":[')
-        shape = _grammar_tool if grammar else _tool
-        tools = encode([shape(tool) for tool in prompt.tools] if prompt.may_call else ())
+        instructions = self._instructions.encode(prompt.instructions)
+        head = (b'{"model":', encode(settings.model), b',"instructions":', instructions, b',"input":[')
+        tools = (self._grammar_tools if grammar else self._tools).encode(prompt.tools) if prompt.may_call else b"[]"
         return [*head, *items, b'],"tools":', tools, b",", encode(rest)[1:]]
 
     def _ask_for_form(self, rest: dict[str, Any], schema: dict[str, Any]) -> list[bytes]:

@@ -92,9 +92,11 @@ class ResponsesDecoder:
                         queue.append(TextDelta(text))
                 else:
                     self._give_text(text, queue)
-            else:
-                self.heard += event.type not in WAITING
+            elif event.type not in WAITING:
+                self.heard += 1
                 self._take(event, payload, queue)
+            elif event.type == "":
+                self._take_untyped(payload, queue)
 
     def close(self, queue: EventQueue) -> None:
         if not self.ended:
@@ -120,8 +122,6 @@ class ResponsesDecoder:
                 raise _incomplete(self._count(event.response, queue))
             case "error":
                 raise error_in_stream(_table(event.error) or _told(payload))
-            case "":
-                self._take_untyped(payload, queue)
             case _:
                 pass
 

@@ -52,6 +52,6 @@ def _count(table: dict[str, Any], *names: str) -> int | None:
     """A number that no answer can have is as good as none."""
     for name in names:
         value = table.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
+        if (type(value) is int or type(value) is float) and 0 <= value <= MOST_TOKENS:
             return int(value)
     return None
