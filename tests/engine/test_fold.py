@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any, get_args
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from understudy.protocol.records import Entry, Noticed, Overrides, Record, TurnE
 
 
 def contents(state: State) -> dict[str, Any]:
-    return {**vars(state), "history": vars(state.history)}
+    return {**msgspec.structs.asdict(state), "history": vars(state.history)}
 
 
 def test_every_kind_of_record_has_its_place_in_the_fold() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from understudy.engine.fold import State
@@ -51,7 +52,7 @@ def said(text: str) -> Message:
 
 
 def contents(state: State) -> dict[str, Any]:
-    return {**vars(state), "history": vars(state.history)}
+    return {**msgspec.structs.asdict(state), "history": vars(state.history)}
 
 
 class Log:
@@ -174,9 +175,9 @@ def test_tokens_are_those_of_all_answers() -> None:
 
 def test_what_is_only_for_viewers_changes_nothing_but_the_place() -> None:
     log = Log()
-    before = {name: value for name, value in vars(log.state).items() if name not in ("last_seq", "head")}
+    before = {name: value for name, value in msgspec.structs.asdict(log.state).items() if name not in ("last_seq", "head")}
     log.add(Noticed("x"), DiffChanged("d"))
-    assert {name: value for name, value in vars(log.state).items() if name not in ("last_seq", "head")} == before
+    assert {name: value for name, value in msgspec.structs.asdict(log.state).items() if name not in ("last_seq", "head")} == before
     log.check(last_seq=3, head=3)
 
 

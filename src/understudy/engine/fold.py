@@ -7,6 +7,8 @@ go through the same `apply`.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+import msgspec
+
 from understudy.engine.chosen import merge
 from understudy.engine.history import History
 from understudy.engine.ledger import Ledger
@@ -66,44 +68,47 @@ TRY_AGAIN = (
 )
 
 
-class State:
-    """The present of a conversation. `apply` is the only thing that changes it."""
+class State(msgspec.Struct, eq=False):
+    """The present of a conversation. `apply` is the only thing that changes it.
 
-    def __init__(self) -> None:
-        self.last_seq = 0  # of the whole log
-        self.head = 0  # the last record of the path that this state follows
-        self.overrides = Overrides()
-        self.pins: Pins | None = None  # the places it began with, or was given since
-        self.model = ""
-        self.owner = LOCAL_NAME
-        self.history = History()  # what the model is sent
-        self.waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
-        self.turn: str | None = None
-        self.usage: Usage | None = None  # of the whole conversation
-        self.context_tokens: int | None = None  # by the provider's last count; None: it has not counted since a compaction
-        self.plan: PlanUpdated | None = None
-        self.changed_files: dict[str, None] = {}  # by patches that were applied, the last one at the end
-        self.submissions = 0  # numbers given out so far; "0" was the configuration
-        self.calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
-        self.running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
-        self.outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
-        self.questions: dict[str, Question] = {}
-        self.asked_at: dict[str, float] = {}  # when each question of the turn was put
-        self.sessions = SessionFacts()  # commands that outlive their turns
-        self._news: list[str] = []  # for the model, with the next request
-        self.approved: set[str] = set()  # keys approved for the session
-        self.answer: str | None = None  # the last thing the model said in this turn
-        self.title = ""  # made of the first message
-        self.message_count = 0
-        # of the whole log, whatever path is followed:
-        self.ledger = Ledger()
-        self.undo = UndoFacts()
-        self.name = ""  # the title that somebody gave it
-        self.last_at = 0.0  # when its last record was appended
-        self.message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
-        self.turn_messages: dict[str, str] = {}  # the message that began each turn
-        self._messages_of_turn: list[str] = []  # accepted in it, or read
-        self._accepted_by: dict[str, int] = {}  # the record of each message that waits
+    A struct, because Python keeps at most 29 attributes of a plain object at hand, and looks up all of them in a dict where there
+    are more.
+    """
+
+    last_seq: int = 0  # of the whole log
+    head: int = 0  # the last record of the path that this state follows
+    overrides: Overrides = msgspec.field(default_factory=Overrides)
+    pins: Pins | None = None  # the places it began with, or was given since
+    model: str = ""
+    owner: str = LOCAL_NAME
+    history: History = msgspec.field(default_factory=History)  # what the model is sent
+    waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
+    turn: str | None = None
+    usage: Usage | None = None  # of the whole conversation
+    context_tokens: int | None = None  # by the provider's last count; None: it has not counted since a compaction
+    plan: PlanUpdated | None = None
+    changed_files: dict[str, None] = {}  # by patches that were applied, the last one at the end
+    submissions: int = 0  # numbers given out so far; "0" was the configuration
+    calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
+    running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
+    outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
+    questions: dict[str, Question] = {}
+    asked_at: dict[str, float] = {}  # when each question of the turn was put
+    sessions: SessionFacts = msgspec.field(default_factory=SessionFacts)  # commands that outlive their turns
+    _news: list[str] = []  # for the model, with the next request
+    approved: set[str] = msgspec.field(default_factory=set[str])  # keys approved for the session
+    answer: str | None = None  # the last thing the model said in this turn
+    title: str = ""  # made of the first message
+    message_count: int = 0
+    # of the whole log, whatever path is followed:
+    ledger: Ledger = msgspec.field(default_factory=Ledger)
+    undo: UndoFacts = msgspec.field(default_factory=UndoFacts)
+    name: str = ""  # the title that somebody gave it
+    last_at: float = 0.0  # when its last record was appended
+    message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
+    turn_messages: dict[str, str] = {}  # the message that began each turn
+    _messages_of_turn: list[str] = []  # accepted in it, or read
+    _accepted_by: dict[str, int] = {}  # the record of each message that waits
 
     @property
     def items(self) -> list[Item]:
@@ -129,11 +134,11 @@ class State:
     def _item_received(self, entry: Entry, record: ItemReceived) -> None:
         item = record.item
         self.history.add(item, entry.seq)
-        if isinstance(item, FunctionCall):
-            self.calls[item.call_id] = item
-        elif isinstance(item, Message):
+        if isinstance(item, Message):
             self.answer = item.text() or self.answer
             self.message_count += 1
+        elif isinstance(item, FunctionCall):
+            self.calls[item.call_id] = item
 
     def _tool_answered(self, entry: Entry, record: ToolAnswered) -> None:
         output = record.output
