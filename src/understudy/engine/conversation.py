@@ -83,7 +83,7 @@ class Conversation:
         self.stopped = False
         self.forgotten = False
         self._log = log
-        self._loaded = False
+        self.loaded = False
         self.on_watch_needed = on_watch_needed
         self.held = HeldMessages()
         self.interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
@@ -99,7 +99,7 @@ class Conversation:
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        busy = self.queue.busy or self.claim.is_held or self.needs_watching or not self._loaded
+        busy = self.queue.busy or self.claim.is_held or self.needs_watching or not self.loaded
         return not busy and self.tail.idle
 
     @property
@@ -117,22 +117,22 @@ class Conversation:
         await self.claim.begin()
         self.tail.begin()
         self.tail.append(opened, turn="0")
-        self._loaded = True
+        self.loaded = True
 
     async def load(self) -> None:
         """Read what the store has, unless that is known. Raises `UnknownConversation`."""
-        if not self._loaded:
+        if not self.loaded:
             await self.queue.run(self._load())
 
     async def _load(self) -> None:
-        if self._loaded:  # by somebody who asked for it at the same time
+        if self.loaded:  # by somebody who asked for it at the same time
             return
         position = (await self._log.positions([self.id])).get(self.id)
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
         self.tail.load(State.read(await self._log.read(self.id)), position.epoch)
         self.tail.broadcast.published = self.state.last_seq
-        self._loaded = True
+        self.loaded = True
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that viewers may be shown, from the store. The disk may be a moment ahead of what was shown: not after this."""

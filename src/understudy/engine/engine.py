@@ -150,6 +150,8 @@ class Engine:
         if conversation is None:
             conversation = self._make(conversation_id, kept=self._logs.is_kept(conversation_id))
         self._remember(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
+        if conversation.loaded:
+            return conversation
         try:
             await conversation.load()
         except BaseException:

@@ -249,31 +249,30 @@ class Following:
 
     def _locate_message(self, entry: Entry) -> None:
         """Where the message is: nearly always in the turn it was sent to, but another process may have ended that meanwhile."""
-        match entry.record:
-            case UserMessage(message_id=message_id) if message_id == self.message_id:
+        record = entry.record
+        if type(record) is UserMessage:
+            if record.message_id == self.message_id:
                 self.turn, self._recorded = entry.turn, True
-            case TurnStarted(turn_id=turn) if self.message_id:
-                if self._conversation.state.turn_messages.get(turn) == self.message_id:
-                    self.leads = True
-            case RequestSent(consumed=consumed) if self.message_id in consumed:
-                self.turn, self._read = entry.turn, True
-            case _:
-                pass
+        elif type(record) is TurnStarted:
+            if self.message_id and self._conversation.state.turn_messages.get(record.turn_id) == self.message_id:
+                self.leads = True
+        elif type(record) is RequestSent and self.message_id in record.consumed:
+            self.turn, self._read = entry.turn, True
 
     def _act_upon(self, entry: Entry) -> None:
         match entry.record:
-            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
-                if self.leads or not self._only_its_turn:
-                    self._viewer.question(question, entry.turn)
-            case ApprovalDecided(call_id=call_id, effective=True):
-                self._viewer.question_closed(call_id, entry.turn)
-            case ToolAnswered(output=output):
-                self._viewer.question_closed(output.call_id, entry.turn)
             case TurnEnded() as ended if entry.turn == self.turn:
                 if self._read or (self._recorded and ended.reason != "completed"):  # else the message goes to the turn after it
                     viewer = self._viewer
                     self.stop()
                     viewer.ended(ended)
+            case ToolAnswered(output=output):
+                self._viewer.question_closed(output.call_id, entry.turn)
+            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
+                if self.leads or not self._only_its_turn:
+                    self._viewer.question(question, entry.turn)
+            case ApprovalDecided(call_id=call_id, effective=True):
+                self._viewer.question_closed(call_id, entry.turn)
             case _:
                 pass
 

@@ -69,23 +69,24 @@ class IncomingAnswer:
     async def _hear(self, event: ModelEvent, turn: Takes) -> bool:
         """True when the answer is complete."""
         match event:
-            case TextDelta():
-                self._hear_text(event)
             case ReasoningDelta(text=text, raw=raw):
                 self._hear_reasoning(text, raw)
             case ItemDone(item=item):
                 await self._take(item, turn)
-            case Counted(usage=usage):
-                await turn.calls.finish_reads()
-                turn.count(usage)
             case Completed(usage=usage):
-                await turn.calls.finish_reads()
+                if turn.calls.under_way:
+                    await turn.calls.finish_reads()
                 self._withdraw_unfinished()
                 if usage is None:
                     turn.note_uncounted()
                 else:
                     turn.count(usage)
                 return True
+            case Counted(usage=usage):
+                await turn.calls.finish_reads()
+                turn.count(usage)
+            case TextDelta():
+                self._hear_text(event)
         return False
 
     def _hear_text(self, delta: TextDelta) -> None:

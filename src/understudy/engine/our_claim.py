@@ -51,16 +51,20 @@ class OurClaim:
         knows = self._as_of is not None and not tail.failure
         known = Position(tail.stored_epoch, tail.state.last_seq, as_of=self._as_of or 0) if knows else None
         claim = await self._take(known)
+        position = claim.position
         try:
-            await self._refresh(claim.position, known)
+            if known is None or tail.failure or not _is_at(position, known):
+                await self._refresh(position)
+            else:
+                tail.resume()  # nobody else has written since
         except BaseException:
             self._as_of = None
             self.release()
             raise
-        if claim.position.letters or self._letters.unread:
+        if position.letters or self._letters.unread:
             self._as_of = None  # until they are read
             return Inbox.HAS_LETTERS
-        self._as_of = claim.position.as_of
+        self._as_of = position.as_of
         return Inbox.EMPTY
 
     async def _take(self, known: Position | None = None) -> Claim:
@@ -100,7 +104,7 @@ class OurClaim:
             tail.state = State.read(await self._log.read(self._id))
         tail.broadcast.publish_foreign(missed)
 
-    async def _refresh(self, position: Position, known: Position | None) -> None:
+    async def _refresh(self, position: Position) -> None:
         tail = self._tail
         if not position.epoch:
             raise UnknownConversation(f"no conversation {self._id}")
@@ -109,9 +113,11 @@ class OurClaim:
             missed = await self._log.read(self._id, tail.broadcast.published)
             tail.load(State.read(await self._log.read(self._id)), position.epoch)
             tail.broadcast.publish_foreign(missed)
-        elif known is not None and (position.epoch, position.last_seq) == (known.epoch, known.last_seq):
-            tail.resume()
         else:
             if position.last_seq != tail.state.last_seq:
                 await self.catch_up()
             tail.load(tail.state, position.epoch)
+
+
+def _is_at(position: Position, known: Position) -> bool:
+    return position.epoch != 0 and position.epoch == known.epoch and position.last_seq == known.last_seq

@@ -13,7 +13,7 @@ def cut_off(text: str) -> str:
 
 class ShownText:
     def __init__(self) -> None:
-        self._shown = StringIO()  # not a list: a long answer has millions of small pieces
+        self._shown: StringIO | None = None  # not a list: a long answer has millions of small pieces
         self._expected = ""  # what was shown of an earlier attempt
         self._again = 0  # so many characters of it have come again
         self._strayed = False
@@ -22,7 +22,7 @@ class ShownText:
     @property
     def shown(self) -> str:
         """What viewers have of an answer that is not complete."""
-        return "" if self._strayed else self._shown.getvalue()
+        return "" if self._strayed else self._so_far()
 
     @property
     def falls_short(self) -> bool:
@@ -34,6 +34,8 @@ class ShownText:
         self.strayed_now = False
         if self._strayed:
             return ""
+        if self._shown is None:
+            self._shown = StringIO()
         if not self._expected:
             self._shown.write(piece)
             return piece
@@ -50,11 +52,14 @@ class ShownText:
 
     def begin_again(self) -> None:
         """The answer broke off and is asked for anew."""
-        self._expected = self._shown.getvalue()
+        self._expected = self._so_far()
         self._again = 0
 
     def finish(self) -> None:
         """The item is complete: the next one starts from nothing."""
-        self._shown = StringIO()
+        self._shown = None
         self._expected = ""
         self._strayed = False
+
+    def _so_far(self) -> str:
+        return "" if self._shown is None else self._shown.getvalue()

@@ -20,22 +20,22 @@ STORED_OUTPUT = 16 * 1024  # bytes of a running command's output that are kept b
 
 TEXT, REASONING, RAW, OUTPUT = "text", "reasoning", "raw", "output"
 
+_FINISHED_BY_ITEM: dict[type, tuple[str, ...]] = {Message: (TEXT,), Reasoning: (REASONING, RAW)}
+
 MAY_FINISH_TEXT = frozenset({ItemReceived, CommandStarted, CommandEnded, Noticed, TurnEnded})  # kinds of record
 
 
 def finished_by(record: Record) -> tuple[str, ...]:
     """What a record now says for good: the kinds of unfinished text that it ends."""
     match record:
-        case ItemReceived(item=Message()):
-            return (TEXT,)
-        case ItemReceived(item=Reasoning()):
-            return (REASONING, RAW)
+        case TurnEnded():
+            return (TEXT, REASONING, RAW, OUTPUT)
+        case ItemReceived(item=item):
+            return _FINISHED_BY_ITEM.get(type(item), ())
         case CommandStarted(call_id=call_id) | CommandEnded(call_id=call_id):
             return (f"{OUTPUT} {call_id} ",)
         case Noticed(withdraws=True):
             return (TEXT, REASONING, RAW)
-        case TurnEnded():
-            return (TEXT, REASONING, RAW, OUTPUT)
         case _:
             return ()
 

@@ -93,10 +93,11 @@ class Turn:
 
     async def _run(self) -> TurnEnded:
         state = self._tail.state
-        for call in tuple(state.calls.values()):  # only a turn that is taken up again has any
-            await self.calls.make_way(call)
-            await self.calls.run(call, self)
-        await self.calls.finish_reads()
+        if state.calls:  # only a turn that is taken up again has any
+            for call in tuple(state.calls.values()):
+                await self.calls.make_way(call)
+                await self.calls.run(call, self)
+            await self.calls.finish_reads()
         if self._compacts:
             before = set(state.waiting)  # left by a turn that was cut off: for the next message's turn
             await self._context.sum_up(self)
@@ -108,7 +109,7 @@ class Turn:
             if called:
                 continue
             await self._read_letters()  # all that has come goes into one request
-            if state.waiting or not await self._answer_fits():
+            if state.waiting or (self._has_form and not await self._answer_fits()):
                 continue
             if self._context.asked and not state.waiting:
                 await self._context.when_asked(self)
@@ -126,8 +127,14 @@ class Turn:
         turn = completed_turn(tail.state, tail.conversation_id, self.turn_id, cwd, ended.message)
         tail.when_committed(lambda: None if tail.failure else notify(turn))
 
+    @property
+    def _has_form(self) -> bool:
+        """Whether its call asked for a form of the answer."""
+        work = self._tail.state.ledger.work(self.turn_id)
+        return work is not None and work.schema is not None
+
     async def _answer_fits(self) -> bool:
-        """Whether the answer has the form that its call asked for. False: the model was told what is wrong, and tries again."""
+        """Whether the answer has that form. False: the model was told what is wrong, and tries again."""
         work = self._tail.state.ledger.work(self.turn_id)
         if work is None or work.schema is None:
             return True
@@ -147,12 +154,14 @@ class Turn:
             self._offer(self._tools.offered)
         state, setup, budget = self._tail.state, self._setup, self._budget
         if self._context.is_due(state):
-            await budget.before_request(self, setup, state)
+            if (keeper := budget.keeper(self, setup, state)) is not None:
+                await keeper.before_request()
             await self._context.before_request(self)
         attempt = 0
         was_full = False
         while True:
-            await budget.before_request(self, setup, state)
+            if (keeper := budget.keeper(self, setup, state)) is not None:
+                await keeper.before_request()
             self.record(RequestSent(tuple(state.waiting), self._new_context()))
             sent = len(state.items)
             try:

@@ -19,14 +19,13 @@ class TurnBudget:
     def __init__(self) -> None:
         self._keeper: BudgetKeeper | None = None  # None: no limit is known
 
-    async def before_request(self, turn: "Asks", setup: TurnSetup, state: State) -> None:
-        """Raises `BudgetReached` where a limit is reached and nobody raises it."""
+    def keeper(self, turn: "Asks", setup: TurnSetup, state: State) -> "BudgetKeeper | None":
+        """Who is to be asked before each request; None where nothing is limited."""
         if self._keeper is None and _is_limited(turn.turn_id, setup, state):
             from understudy.engine.budgets import BudgetKeeper
 
             self._keeper = BudgetKeeper(turn, state.ledger, setup.config, setup.cost_of)
-        if self._keeper is not None:
-            await self._keeper.before_request()
+        return self._keeper
 
     def seconds_left(self) -> float | None:
         """How long the model may go on answering; None: without limit."""

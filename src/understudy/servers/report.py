@@ -14,25 +14,24 @@ CUT = "…"
 
 def report_of(work: Work) -> dict[str, Any]:
     """As `structuredContent.report` has it. What is not known is left out."""
-    commands = work.commands
-    shown = commands[-MOST_COMMANDS:]
-    files = list(work.files.items())
-    report: dict[str, Any] = {
-        "files": [_file(path, file) for path, file in files[:MOST_FILES]],
-        "commands": [_command(command) for command in shown],
-        "tests": _tests(commands) if commands else [],
-        **spent(work.spent),
-    }
+    report: dict[str, Any] = {"files": [], "commands": [], "tests": [], **spent(work.spent)}
     if work.missing_servers:
         report["missing_servers"] = [{"server": name, "error": why} for name, why in work.missing_servers.items()]
     if work.tools:
         report["tools"] = [_tool(use) for use in work.tools[-MOST_COMMANDS:]]
-    if hidden := max(0, len(work.tools) - MOST_COMMANDS) + work.tools_left_out:
-        report["tools_left_out"] = hidden
-    if hidden := len(commands) - len(shown) + work.commands_left_out:
-        report["commands_left_out"] = hidden
-    if hidden := max(0, len(files) - MOST_FILES) + work.files_left_out:
-        report["files_left_out"] = hidden
+        if hidden := max(0, len(work.tools) - MOST_COMMANDS) + work.tools_left_out:
+            report["tools_left_out"] = hidden
+    if work.commands:
+        shown = work.commands[-MOST_COMMANDS:]
+        report["commands"] = [_command(command) for command in shown]
+        report["tests"] = _tests(work.commands)
+        if hidden := len(work.commands) - len(shown) + work.commands_left_out:
+            report["commands_left_out"] = hidden
+    if work.files:
+        files = list(work.files.items())
+        report["files"] = [_file(path, file) for path, file in files[:MOST_FILES]]
+        if hidden := max(0, len(files) - MOST_FILES) + work.files_left_out:
+            report["files_left_out"] = hidden
     return report
 
 
@@ -43,8 +42,8 @@ def spent(tally: Tally) -> dict[str, Any]:
         counts = msgspec.structs.asdict(tally.usage)
         used["tokens"] = tally.tokens
         used["usage"] = {name: count for name, count in counts.items() if count is not None}
-    if tally.cost_usd is not None:
-        used["cost_usd"] = round(tally.cost_usd, 6)
+        if (cost := tally.cost_usd) is not None:
+            used["cost_usd"] = round(cost, 6)
     used["seconds"] = round(tally.seconds, 3)
     return used
 

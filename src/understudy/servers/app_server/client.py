@@ -74,7 +74,8 @@ class Client:
     async def find(self, thread_id: str, *, to_send: bool = False) -> Handle:
         """Requests about one thread get on from here in the order in which they came. Raises `InvalidRequest`."""
         conversation_id = read_thread_id(thread_id)
-        await self._order.enter(conversation_id)
+        if (behind_others := self._order.enter(conversation_id)) is not None:
+            await behind_others
         try:
             return await self.engine.find(self.caller, conversation_id, to_send=to_send)
         except UnknownConversation:
@@ -87,7 +88,8 @@ class Client:
         conversation_id = read_thread_id(thread_id)
         viewer = self.threads.get(conversation_id)
         if viewer is not None and not viewer.over:
-            await self._order.enter(conversation_id)
+            if (behind_others := self._order.enter(conversation_id)) is not None:
+                await behind_others
             self._order.leave(conversation_id)
             if not viewer.over:
                 return viewer

@@ -94,7 +94,8 @@ class ClientContext:
 
         Raises `UnknownConversation`, also where the caller may not read it.
         """
-        await self._order.enter(conversation_id)
+        if (behind_others := self._order.enter(conversation_id)) is not None:
+            await behind_others
         try:
             return await self.engine.find(self.caller, conversation_id, to_send=to_send)
         finally:

@@ -70,7 +70,10 @@ class CallViewer:
     async def send(self, message: Message, terms: Terms | None) -> None:
         """Send the message, and wait for the end of its turn from now on."""
         self._output_schema = None if terms is None else terms.output_schema
-        await self.following.go_live_from_cursor()
+        if self.following.caught_up:
+            self.following.go_live()
+        else:
+            await self.following.go_live_from_cursor()
         self.following.wait()
         await self.handle.submit(self.handle.message(message, terms=terms), self.following)
 

@@ -28,8 +28,8 @@ async def codex(call: Call) -> Later:
     if call.arguments is None:
         raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
     values = _read(arguments.CODEX, call.arguments)
-    terms = await _read_terms(values)
-    images = await _read_images(call, values, values.get("cwd", ""))  # before there is a session
+    terms = await _read_terms(values) if _has_terms(values) else None
+    images = await _read_images(call, values, values.get("cwd", "")) if values.get("images") else ()  # before there is a session
     try:
         chosen = call.client.check_new(arguments.overrides_from(values))
         handle = await call.client.engine.create(call.client.caller, chosen)
@@ -52,7 +52,7 @@ async def codex_reply(call: Call) -> Later:
         if value is None:
             hint = "Give the session as `threadId`, and the message as `prompt`."
             raise InvalidArguments(f"Failed to parse configuration for Codex tool: missing field `{name}`\n{hint}")
-    terms = await _read_terms(values)
+    terms = await _read_terms(values) if _has_terms(values) else None
     try:
         conversation_id = ConversationId(read_uuid(str(named)))
     except ValueError as error:
@@ -67,13 +67,15 @@ async def codex_reply(call: Call) -> Later:
 
         return await wait_on(call, handle, _make_viewer(call, handle, seconds))
     call.client.check_message(handle)
-    images = await _read_images(call, values, handle.facts.cwd or "")
+    images = await _read_images(call, values, handle.facts.cwd or "") if values.get("images") else ()
     return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, seconds)
 
 
+def _has_terms(values: dict[str, Any]) -> bool:
+    return not arguments.TERM_MEMBERS.keys().isdisjoint(values)
+
+
 async def _read_terms(values: dict[str, Any]) -> Terms | None:
-    if arguments.TERM_MEMBERS.keys().isdisjoint(values):
-        return None
     from understudy.servers.mcp.terms import read_terms  # few calls have any
 
     try:
@@ -83,8 +85,6 @@ async def _read_terms(values: dict[str, Any]) -> Terms | None:
 
 
 async def _read_images(call: Call, values: dict[str, Any], cwd: str) -> tuple[ContentPart, ...]:
-    if not values.get("images"):
-        return ()
     call.client.check_images(values["images"])
     from understudy.servers.mcp.image_arguments import read_images  # few calls have any
 

@@ -53,6 +53,9 @@ class _CallParams(msgspec.Struct, rename={"meta": "_meta"}):
     meta: _CallMeta | None = None
 
 
+_read_call = msgspec.json.Decoder(_CallParams).decode
+
+
 class _CancelledParams(msgspec.Struct, rename="camel"):
     request_id: _Id
     reason: str | None = None
@@ -204,7 +207,7 @@ class Dispatcher:
                 raise MethodNotFound(method)
             return handler
         try:
-            params = msgspec.json.decode(call.arguments or b"{}", type=_CallParams)
+            params = _read_call(call.arguments or b"{}")
         except msgspec.MsgspecError as error:
             raise InvalidParams(f"Invalid params of tools/call: {error}") from None
         logger.debug("request %.100r: tools/call %.100r", call.id, params.name)

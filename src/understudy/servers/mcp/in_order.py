@@ -2,21 +2,27 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Coroutine, Hashable
+from typing import Any
 
 
 class InOrder:
     """Lets in one at a time for each key, first come, first served. Whoever comes alone does not wait, and costs no future."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # behind whoever is in
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]] | None] = {}  # behind whoever is in; None: nobody
 
-    async def enter(self, key: Hashable) -> None:
-        """Whoever returns from this calls `leave`."""
-        queue = self._waiting.get(key)
+    def enter(self, key: Hashable) -> Coroutine[Any, Any, None] | None:
+        """None: whoever asked is in. Else they are once they have awaited what this returns. Whoever is in calls `leave`."""
+        if key in self._waiting:
+            return self._wait(key)
+        self._waiting[key] = None
+        return None
+
+    async def _wait(self, key: Hashable) -> None:
+        queue = self._waiting[key]
         if queue is None:
-            self._waiting[key] = deque()
-            return
+            queue = self._waiting[key] = deque()
         let_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(let_in)
         try:
