@@ -87,6 +87,19 @@ def _closed_port() -> int:
         return int(listening.getsockname()[1])
 
 
+def test_a_notify_program_that_cannot_be_run_is_named(program: Program) -> None:
+    base = 'model = "m"\nmodel_provider = "scripted"\nnotify = ["{name}"]\n[understudy]\nscripted_model = "x.json"\n'
+    (program.home / "tell").write_text("#!/bin/sh\n")
+    for name, works in (("no-such-program", False), ("./tell", False), ("sh", True)):
+        program.configure(base.format(name=name))
+        [finding] = [one for one in json.loads(program.call("doctor", "--json").out)["findings"] if one["name"] == "notify"]
+        assert (finding["level"] == "ok", f"`{name}` is no program" in finding["text"]) == (works, not works)
+    (program.home / "tell").chmod(0o755)
+    program.configure(base.format(name="./tell"))
+    [finding] = [one for one in json.loads(program.call("doctor", "--json").out)["findings"] if one["name"] == "notify"]
+    assert (finding["level"], Path(finding["text"])) == ("ok", program.home / "tell")
+
+
 def test_a_provider_is_connected_to_and_a_closed_port_is_broken(program: Program, listener: socket.socket) -> None:
     program.configure(PROVIDER.format(port=listener.getsockname()[1]))
     assert _found(program)["Model/connection"][0] == {

@@ -16,6 +16,7 @@ from understudy.config.docs import DOC_NAME, project_folders
 from understudy.config.file import read_config_file
 from understudy.config.load import load_config
 from understudy.config.model import Config
+from understudy.engine.notifying import find_program
 from understudy.engine.setup import Setups
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
@@ -47,10 +48,23 @@ def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None
         found += [Finding(SECTION, "settings", "warning", warning) for warning in config.warnings]
         if config.policy_rules:
             found.append(Finding(SECTION, "rules", "ok", f"{len(config.policy_rules)} in [[policy.rules]]"))
+        found += _notify(config)
         found += _docs(config)
     found += _profiles(home, flags, wrong)
     found += _auth_file(home)
     return config, found
+
+
+def _notify(config: Config) -> list[Finding]:
+    """Looked for as it is when a turn is over: below the home, or in PATH."""
+    if not config.notify:
+        return []
+    name = config.notify[0]
+    program = find_program(name, config.home, os.environ.get("PATH", ""))
+    if program is not None:
+        return [Finding(SECTION, "notify", "ok", program)]
+    what_to_do = "give the path of a file that can be executed, or a name that is in PATH"
+    return [Finding(SECTION, "notify", "warning", f"`{name}` is no program that can be run", (what_to_do,))]
 
 
 _Said = tuple[str, tuple[str, ...]]

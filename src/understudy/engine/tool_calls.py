@@ -7,12 +7,12 @@ depend on which of them was faster.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
 
+from understudy.engine.held_records import HoldsRecords
 from understudy.engine.tail import Tail
 from understudy.errors import AgentError, ToolError
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
-from understudy.protocol.records import Record, ToolAnswered, ToolCallBegan
+from understudy.protocol.records import Record, ToolAnswered
 from understudy.tools.host import ToolHost
 from understudy.tools.registry import only_reads
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
@@ -45,8 +45,8 @@ class ToolCalls:
         if not only_reads(call.name):
             self._answer(call, await self._run(call, host))
             return
-        holds = _HoldsRecords(host)
-        task = asyncio.create_task(self._run(call, cast(ToolHost, holds)), name=f"call {call.call_id}")
+        holds = HoldsRecords(host)
+        task = asyncio.create_task(self._run(call, holds), name=f"call {call.call_id}")
         self._reads.append(_Read(call, holds, task))
         await asyncio.sleep(0)  # it records its beginning before anything else happens
 
@@ -111,30 +111,12 @@ class ToolCalls:
         self._tail.append(*records, turn=self._turn_id)
 
 
-class _HoldsRecords:
-    """The turn, as the acts of one read see it: beginnings are recorded at once, the rest when its time comes."""
-
-    def __init__(self, host: ToolHost) -> None:
-        self.held: list[Record] = []
-        self._host = host
-
-    def record(self, *records: Record) -> None:
-        for record in records:
-            if isinstance(record, ToolCallBegan):
-                self._host.record(record)
-            else:
-                self.held.append(record)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
-
 class _Read:
     """A call under way."""
 
     __slots__ = ("call", "host", "task")
 
-    def __init__(self, call: FunctionCall, host: _HoldsRecords, task: "asyncio.Task[ToolOutput]") -> None:
+    def __init__(self, call: FunctionCall, host: HoldsRecords, task: "asyncio.Task[ToolOutput]") -> None:
         self.call = call
         self.host = host
         self.task = task

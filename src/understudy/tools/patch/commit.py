@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 import stat
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -64,6 +64,15 @@ def commit_changes(changes: Sequence[Change], places: Places | None = None) -> t
             raise
         work.clear_away()
         return tuple(work.made)
+
+
+def remove_empty_folders(folders: Iterable[str], places: Places | None = None) -> None:
+    """Those that are not empty, or not folders any more, stay."""
+    with Door(places) as door:
+        for folder in folders:
+            with suppress(OSError, PatchError):
+                directory, name = door.parent(folder)
+                os.rmdir(name, dir_fd=directory)
 
 
 class _Staged(msgspec.Struct, frozen=True):

@@ -4,10 +4,8 @@ A file goes back to what it was before all of them, or not at all: where it was 
 is left alone, and so are files that were moved from or to it.
 """
 
-import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,7 +13,7 @@ from understudy.errors import PatchError
 from understudy.places.places import Places
 from understudy.protocol.records import LeftFile
 
-from .commit import Change, commit_changes
+from .commit import Change, commit_changes, remove_empty_folders
 from .door import Door, FileState
 from .keeping import digest, restored
 from .paths import Spot, os_text
@@ -84,16 +82,8 @@ def take_back(plan: TakingBack) -> Taken:
             taken.left.update(dict.fromkeys(paths, str(error)))
         else:
             taken.taken_back += paths
-    _remove_empty(plan.folders, plan.places)
+    remove_empty_folders(plan.folders, plan.places)
     return taken
-
-
-def _remove_empty(folders: Iterable[str], places: Places | None) -> None:
-    with Door(places) as door:
-        for folder in folders:
-            with suppress(OSError, PatchError):  # it is in use, or something else stands there: both are fine
-                directory, name = door.parent(folder)
-                os.rmdir(name, dir_fd=directory)
 
 
 def _units(files: Sequence[LeftFile]) -> list[list[LeftFile]]:
