@@ -77,6 +77,7 @@ def test_one_goes_on_in_a_copy_in_another_conversation_and_in_a_new_one(program:
         terminal.wait_for_turn("❯ in a new one\n\n● One.")
         terminal.type("/quit" + ENTER)
         assert terminal.wait_for_end() == 0
+        assert f"To go on: understudy chat {conversations(program)[0]}" in terminal.text, "the one that was left"
     assert len(conversations(program)) == 3
     assert "in the copy" not in program.run("show", first).out
     assert "in the first" in program.run("show", first).out

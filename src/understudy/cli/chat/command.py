@@ -154,7 +154,7 @@ async def _talk(options: Namespace, chat: "Chat", face: "Screen | PlainTerminal"
     if error is not None and not isinstance(error, OSError | EOFError):
         raise error
     if error is None and not signals:
-        face.console.print(Text(f"To go on: understudy chat {handle.id}", "dim"))
+        face.console.print(Text(f"To go on: understudy chat {chat.handle.id}", "dim"))
     return 128 + signals[0] if signals else 0
 
 
