@@ -143,3 +143,19 @@ def test_a_command_that_outlives_its_turn_is_told_when_it_goes_on_and_when_it_en
         (program.cwd / "go").write_text("on\n")
         terminal.wait("│ over")
         terminal.wait("└ exit 0")
+
+
+def test_undo_takes_back_what_a_turn_has_patched(program: Program) -> None:
+    patch = "*** Begin Patch\n*** Update File: old.txt\n@@\n-one\n+two\n*** End Patch\n"
+    program.script({"call": "apply_patch", "arguments": {"input": patch}}, {"say": "Patched."})
+    (program.cwd / "old.txt").write_text("one\n")
+    with Terminal(program, "chat") as terminal:
+        terminal.wait(READY)
+        terminal.type("Patch it" + ENTER)
+        terminal.wait_for_turn("● Patched.")
+        assert (program.cwd / "old.txt").read_text() == "two\n"
+        terminal.type("/undo" + ENTER)
+        terminal.wait("took back the changes of turn")
+        assert (program.cwd / "old.txt").read_text() == "one\n"
+        terminal.type("/undo" + ENTER)
+        terminal.wait("✗ ")

@@ -42,6 +42,7 @@ class Actions:
             "approvals": self._approvals,
             "plan": self._plan,
             "diff": self._diff,
+            "undo": self._undo,
             "show": self._show,
             "cost": self._cost,
             "compact": self._compact,
@@ -170,6 +171,12 @@ class Actions:
     async def _compact(self, called: Called) -> None:
         await self._chat.handle.compact()
         self._chat.handle.watch()
+
+    async def _undo(self, called: Called) -> None:
+        """What came of it is a record, and is told as one."""
+        if self._chat.works:
+            raise BadRequest("a turn is at work: interrupt it first (Esc), or wait for its end")
+        await self._chat.handle.undo(called.rest)
 
     async def _image(self, called: Called) -> None:
         self._chat.images += read_images(Request(images=[called.rest]))

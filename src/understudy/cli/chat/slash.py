@@ -19,6 +19,7 @@ SLASHES = (
     Slash("approvals", "when you are asked and what may be written, or change it from the next message on", "[POLICY] [SANDBOX]"),
     Slash("plan", "the plan as it stands"),
     Slash("diff", "what the last turn that changed files changed; all: every turn", "[all]"),
+    Slash("undo", "take back the patches of the last turn that changed files, or of another one", "[TURN]"),
     Slash("show", "all of something that was folded; without a number, the last one", "[N]"),
     Slash("cost", "tokens and cost of this conversation"),
     Slash("compact", "have the model sum up what was before, to make room"),
