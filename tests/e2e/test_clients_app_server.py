@@ -66,6 +66,7 @@ async def test_the_python_package_does_all_that_it_offers(tmp_path: Path) -> Non
 
     assert (seen["resumed"], seen["forked"], seen["turns"]) == ("six", "seven", 5)
     assert {seen["id"], seen["fork"]} <= set(seen["listed"])
+    assert seen["named"] == ["a name"]
     assert seen["archived"] == [seen["fork"]]
 
     assert seen["approved"] == "completed"

@@ -245,10 +245,11 @@ def first_line(number: int | str, text: str) -> Change:
 
 
 def named(session: list[Json]) -> None:
-    """Until threads have names."""
+    """A fork begins like its source up to the end of a turn, and this one was named after it."""
     for step in session:
         for thread in _threads(step.get("server", {})):
-            thread["name"] = None
+            if thread["forkedFromId"] is not None:
+                thread["name"] = None
 
 
 def listed(session: list[Json]) -> None:
@@ -500,7 +501,7 @@ TABLE: dict[str, tuple[Difference, ...]] = {
     "steer": (differs("`turn/start` begins a turn of its own, after the running one", in_a_turn_of_its_own),),
     "threads": (
         differs("a thread that is not loaded looks like one that is", listed),
-        differs("threads have no names yet", named, unknown(7, "thread/name/set"), without(said("thread/name/updated"))),
+        differs("a fork has no name that its source was given after its last turn", named),
         differs("turns can be read at every time, of ephemeral threads too", whole_thread(3, []), whole_thread(12, Anything())),
         differs("a fork shows its first message", fork_preview),
         differs(
@@ -559,7 +560,6 @@ TABLE: dict[str, tuple[Difference, ...]] = {
         differs("a diff comes when it has changed", once),
         differs("the sandbox is workspace-write unless configured", lambda session: _result(session, 10).update(sandbox=WORKSPACE)),
         printed("hi\n", "<uuid-3>"),
-        differs("threads have no names yet", unknown(12, "thread/name/set"), without(said("thread/name/updated"))),
     ),
 }
 

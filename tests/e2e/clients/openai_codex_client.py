@@ -46,6 +46,8 @@ def main() -> None:
         seen["turns"] = len(again.read(include_turns=True).thread.turns)
         fork = codex.thread_fork(again.id)
         seen["forked"] = fork.run("seventh").final_response
+        again.set_name("a name")
+        seen["named"] = [row.name for row in codex.thread_list().data if row.id == again.id]
         seen["listed"] = [row.id for row in codex.thread_list().data]
         codex.thread_archive(fork.id)
         seen["archived"] = [row.id for row in codex.thread_list(archived=True).data]

@@ -8,11 +8,11 @@ from understudy.engine.fold import path_to
 from understudy.engine.handle import Handle
 from understudy.protocol.records import Entry, Noticed, Opened, UserMessage
 from understudy.servers.app_server.projection import Projection
+from understudy.servers.app_server.thread_shape import LONGEST_PREVIEW
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.presentation import presentation_of
 
-LONGEST_PREVIEW = 1000  # characters of the first message
 _FORKED = re.compile(r"forked from conversation (\S+)")
 READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
 

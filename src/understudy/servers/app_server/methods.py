@@ -12,6 +12,7 @@ METHODS: dict[str, Handler] = {
     "thread/read": threads.read,
     "thread/turns/list": threads.turns_list,
     "thread/items/list": threads.items_list,
+    "thread/name/set": threads.rename,
     "thread/archive": threads.archive,
     "thread/unarchive": threads.unarchive,
     "thread/delete": threads.delete,

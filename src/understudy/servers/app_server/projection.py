@@ -31,6 +31,7 @@ from understudy.protocol.records import (
     PlanUpdated,
     Question,
     ReasoningDelta,
+    Renamed,
     RequestSent,
     ServersChecked,
     TextDelta,
@@ -41,6 +42,7 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
+    UndoEnded,
     UserMessage,
 )
 from understudy.servers.app_server import items
@@ -64,6 +66,7 @@ class Projection:
         self.last_usage: Usage | None = None
         self.last_turn: str | None = None  # the id of the turn that was last counted for
         self.failed = False  # the last turn has
+        self.name: str | None = None
         self._cwd = ""
         self._ids = ItemIds()
         self.items = OpenItems(thread_id)
@@ -151,6 +154,11 @@ class Projection:
                 return [self._server(name, "ready") for name in ready] + [
                     self._server(name, "failed", why) for name, why in missing.items()
                 ]
+            case Renamed(title=title):
+                self.name = title
+                return [("thread/name/updated", {"threadId": self.thread_id, "threadName": title})]
+            case UndoEnded() as undone:
+                return [self._warning(undone.describe())]
             case AnswerRejected(problem=problem):
                 return [self._warning(f"the answer does not fit the output schema: {problem}; the model tries again")]
             case Noticed(message=message, withdraws=False) if message != self._decided and self.turn is not None:

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 from understudy.config.model import Config
+from understudy.engine.title import NO_TITLE, title_from
+from understudy.protocol.items import Message
 from understudy.servers.app_server.settings import active_profile, approval_policy, sandbox_object
 from understudy.servers.app_server.wire import Json
 from understudy.servers.codex_version import CODEX_VERSION
 from understudy.store.log import Listed, Status
 
+LONGEST_PREVIEW = 1000  # characters of the first message
 SOURCE = "vscode"  # which the protocol says of every client of the app server
 
 IDLE: Json = {"type": "idle"}
@@ -67,8 +70,10 @@ def thread_object(
     }
 
 
-def listed_thread(listed: Listed, status: Json, provider: str) -> Json:
+def listed_thread(listed: Listed, status: Json, provider: str, message: Message | None) -> Json:
+    """`message`: its first one, of which its title is made unless somebody has given it a name."""
     summary = listed.summary
+    is_named = message is not None and summary.title not in (title_from(message), NO_TITLE)
     return thread_object(
         listed.conversation_id,
         cwd=summary.cwd,
@@ -78,7 +83,8 @@ def listed_thread(listed: Listed, status: Json, provider: str) -> Json:
         status=status,
         created_at=listed.created_at,
         updated_at=listed.updated_at,
-        preview=summary.title if summary.message_count else "",
+        preview="" if message is None else message.text()[:LONGEST_PREVIEW],
+        name=summary.title if is_named else None,
     )
 
 

@@ -7,7 +7,7 @@ from understudy.engine.handle import Handle, Kept
 from understudy.errors import BadRequest, ConfigError, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Archive, Delete, Resume
-from understudy.protocol.records import Opened, Overrides
+from understudy.protocol.records import Opened, Overrides, UserMessage
 from understudy.servers.app_server import params
 from understudy.servers.app_server.client import Client, read_thread_id
 from understudy.servers.app_server.history import Log, last_cursor, page_of, read_log
@@ -20,6 +20,7 @@ from understudy.servers.failures import InvalidParams, InvalidRequest
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100
+FIRST_RECORDS = 8  # of a conversation, among which its first message is
 READ_AT_ONCE = 100  # rows, in search of those that a filter lets through
 
 
@@ -128,6 +129,7 @@ def _thread(client: Client, handle: Handle, log: Log, config: Config | None = No
         created_at=past.created_at,
         updated_at=past.updated_at,
         preview=past.preview,
+        name=past.name,
         forked_from=past.forked_from,
         ephemeral=config is not None and config.history_persistence == "none",
         originator=client.name,
@@ -163,21 +165,18 @@ async def list_threads(client: Client, given: Raw | None) -> Json:
             summary = listed.summary
             if (folders is not None and summary.cwd not in folders) or term not in summary.title.lower():
                 continue
-            provider = await _provider_of(client, listed.conversation_id)
-            if provider is None or (asked.model_providers and provider not in asked.model_providers):
+            first = await client.engine.log.read(listed.conversation_id, 0, FIRST_RECORDS)
+            opened = first[0].record if first else None
+            if not isinstance(opened, Opened):  # one that is not kept is not listed
+                continue
+            if asked.model_providers and opened.provider not in asked.model_providers:
                 continue
             status = status_of(await client.engine.status_of(listed), loaded=listed.conversation_id in client.threads)
-            rows.append(listed_thread(listed, status, provider))
+            message = next((entry.record.message for entry in first if isinstance(entry.record, UserMessage)), None)
+            rows.append(listed_thread(listed, status, opened.provider, message))
         cursor = page.next_cursor
         if cursor is None or len(rows) >= limit:
             return {"data": rows, "nextCursor": cursor, "backwardsCursor": None}
-
-
-async def _provider_of(client: Client, conversation_id: ConversationId) -> str | None:
-    """None for a thread that is not kept: those are not listed."""
-    first = await client.engine.log.read(conversation_id, 0, 1)
-    opened = first[0].record if first else None
-    return opened.provider if isinstance(opened, Opened) else None
 
 
 async def loaded_list(client: Client, given: Raw | None) -> Json:
@@ -208,6 +207,14 @@ def _limit(limit: int | None) -> int:
     if limit is not None and limit < 0:
         raise InvalidParams("Invalid params: `limit` is to be a number above 0")
     return min(limit or DEFAULT_PAGE, LARGEST_PAGE)
+
+
+async def rename(client: Client, given: Raw | None) -> Json:
+    """`thread/name/updated` tells of it, to everybody who has loaded the thread."""
+    asked = params.read(params.NameThread, given)
+    handle = await client.find(asked.thread_id)
+    await handle.rename(asked.name)
+    return {}
 
 
 async def archive(client: Client, given: Raw | None) -> Answer:
