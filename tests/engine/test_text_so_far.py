@@ -63,3 +63,33 @@ def test_a_finished_item_ends_what_was_said_of_it_and_nothing_else() -> None:
     assert said.all_to_save(0) == SavedText(0, outputs=(("ab", "stdout", b"2"),))
     said.finish(TurnEnded("failed"))
     assert not said
+
+
+def test_only_what_was_said_of_an_item_counts_as_finished_with_it() -> None:
+    said = TextSoFar()
+    assert said.finish(TurnEnded("failed")) is False
+    said.add(TextDelta("text"))
+    assert said.finish(ItemReceived(Reasoning((SummaryText("thought"),)))) is False
+    said.add(OutputDelta("a", "stdout", b"1"))
+    assert said.finish(CommandEnded("b", "", "", 0, 0.0)) is False
+    assert said.finish(ItemReceived(Message("assistant", (OutputText("text"),)))) is True
+    assert said.finish(CommandEnded("a", "", "", 0, 0.0)) is True
+
+
+def test_what_another_process_saved_beyond_what_is_known_is_told_by_its_kind() -> None:
+    said = TextSoFar()
+    for delta in (TextDelta("te"), ReasoningDelta("th"), ReasoningDelta("r", raw=True)):
+        said.add(delta)
+    saved = SavedText(0, "text", "thought", "raw")
+    assert said.beyond(saved) == [ReasoningDelta("ought"), ReasoningDelta("aw", raw=True), TextDelta("xt")]
+    assert said.beyond(SavedText(0, "te", "th", "r")) == []
+
+
+def test_of_a_running_command_the_last_16_kib_are_saved() -> None:
+    said = TextSoFar()
+    said.add(OutputDelta("a", "stdout", b"x" + b"y" * 16 * 1024))
+    assert said.all_to_save(0).outputs == (("a", "stdout", b"y" * 16 * 1024),)
+    assert said.new_to_save(0).outputs == (("a", "stdout", b"y" * 16 * 1024),)
+    assert said.new_to_save(0).outputs == ()
+    said.add(OutputDelta("a", "stdout", b"z"))
+    assert said.new_to_save(0).outputs == (("a", "stdout", b"y" * (16 * 1024 - 1) + b"z"),)

@@ -1,4 +1,4 @@
-"""Recordings of codex 0.153.4 compacting its context, and how ours differs, with the reasons.
+"""Recordings of codex 0.153.4 compacting its context and looking at images, and how ours differs, with the reasons.
 
 That release has one face of events (`codex/event`) and only the Responses wire. What is left after these changes matches exactly.
 """
@@ -60,7 +60,7 @@ def read(name: str, data: Json) -> Recording:
 
 
 def apply(recording: Recording) -> None:
-    table = agent_servers.TABLE if recording.name in agent_servers.TABLE else TABLE
+    table = next(table for table in (agent_servers.TABLE, IMAGES, TABLE) if recording.name in table)
     for change in (*EVERYWHERE, *table[recording.name]):
         change(recording)
 
@@ -213,6 +213,30 @@ TABLE: dict[str, tuple[Callable[[Recording], None], ...]] = {
     "compact_auto": (_counts_once, _our_words, _keeps_the_last_exchange),
     "compact_mid_turn": (_counts_once, _our_words, _runs_by_shell, _keeps_the_last_exchange),
 }
+
+
+def _reasons_in_our_words(recording: Recording) -> None:
+    """Why there is no image is told in the words of `read_file`, with the path as the model wrote it."""
+    said = {
+        "call1": "t.txt cannot be read: it is no image that models can see: PNG, JPEG, GIF or WebP",
+        "call2": "missing.png cannot be read: No such file or directory",
+        "call3": ". may not be read: <work>/. is not a regular file",
+    }
+    for body in _bodies(recording):
+        for item in body["input"]:
+            if item["type"] == "function_call_output":
+                item["output"] = said.get(item["call_id"], item["output"])
+
+
+def _no_detail(recording: Recording) -> None:
+    """How closely an image is looked at is left to the provider."""
+    for body in _bodies(recording):
+        for item in body["input"]:
+            if item.get("call_id") == "call0" and item["type"] == "function_call_output":
+                item["output"] = [{key: value for key, value in part.items() if key != "detail"} for part in item["output"]]
+
+
+IMAGES: dict[str, tuple[Callable[[Recording], None], ...]] = {"view_image": (_reasons_in_our_words, _no_detail)}
 
 
 def asked_in(recording: Recording) -> list[Json]:

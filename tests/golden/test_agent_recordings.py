@@ -1,4 +1,4 @@
-"""What codex 0.153.4 says and sends, played against ours with `wire = "modern"`: it compacts, and uses other servers' tools."""
+"""What codex 0.153.4 says and sends when it compacts, uses other servers and looks at images, played against ours in `modern`."""
 
 from __future__ import annotations
 
