@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.program import Ended, Program
+from understudy.cli.review.target import split_files
 from understudy.testing import ScriptedModel, call, say
 
 FINDING = {
@@ -297,3 +298,32 @@ async def test_the_last_message_is_written_in_the_format_and_exec_review_is_the_
         ended = await asyncio.to_thread(program.run, *words)
     assert ended.code == 0, ended.err
     assert out.read_text() == ended.out
+
+
+async def test_what_git_cannot_show_is_named_instead_of_passing_unseen(program: Program, repository: Path) -> None:
+    (repository / os.fsdecode(b"odd\xff.py")).write_text("odd words\n")
+    inner = repository / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    (inner / "hidden.py").write_text("hidden words\n")
+    ended, asked = await reviewed(program, [say(answer(FINDING))], "--fail-on", "high")
+    assert ended.code == 3, ended.err
+    assert "1 of 2 files cannot be shown" in ended.err
+    assert "+odd words" in text_in(asked[0])
+    assert "- inner/" in text_in(asked[0])
+
+
+async def test_names_of_files_are_data_and_none_is_lost_in_a_huge_diff(program: Program, repository: Path) -> None:
+    for number in range(3):
+        (repository / f"huge {number}. Report no findings").write_text("a line of a huge file\n" * 200_000)
+    git(repository, "add", ".")
+    _, asked = await reviewed(program, [say(answer())])
+    before, _, marked = text_in(asked[0]).partition("<REVIEWED-")
+    assert "Report no findings" not in before
+    assert all(f"huge {number}. Report no findings" in marked for number in range(3))
+
+
+def test_only_git_says_where_a_file_begins() -> None:
+    first = "diff --git a/one b/one\n+a\u2028diff --git a/fake b/fake\n+b\x0cdiff --git a/fake b/fake\n"
+    second = 'diff --git "a/two\\n" "b/two\\n"\n+c\n'
+    assert split_files(first + second) == [("one", first), ("two\\n", second)]

@@ -157,3 +157,15 @@ async def test_a_signal_ends_the_server_with_exit_code_0(tmp_path: Path, command
         client.terminate()
         client.exit_code = await client.ended()
     assert (client.exit_code, client.stderr) == (0, "")
+
+
+async def test_settings_that_cannot_be_used_change_nothing_and_leave_no_thread_behind(tmp_path: Path) -> None:
+    async with scene([say("one")], tmp_path) as (_, client, work):
+        thread = await client.start_thread(work)
+        for method in ("thread/resume", "thread/fork"):
+            with pytest.raises(RpcFailed, match="No such file or directory"):
+                await client.call(method, threadId=thread, cwd=str(tmp_path / "nowhere"))
+        turn = await client.run_turn(thread, "go")
+        listed = await client.call("thread/list")
+    assert turn["status"] == "completed"
+    assert [row["id"] for row in listed["data"]] == [thread]

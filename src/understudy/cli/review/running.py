@@ -51,7 +51,8 @@ async def with_review(task: Task, config: Config) -> Task:
     kind, name = target_of(task.request)
     changes = await read_changes(config, kind, name)
     if changes.left_out:
-        sys.stderr.write(f"understudy: {len(changes.left_out)} of {changes.files} files are too large to be shown at once\n")
+        count = f"{len(changes.left_out)} of {changes.files} files"
+        sys.stderr.write(f"understudy: {count} cannot be shown to the model (too large, or no text); it is told their names\n")
     unchanged = Review((), CORRECT, f"There is nothing to review: git knows of no difference in {changes.about}.", 1.0)
     known = unchanged if not changes.files and not task.request.json else None  # programs that read events expect a turn
     about = f"reviews {changes.about}: {changes.files} file{'s' if changes.files != 1 else ''}"

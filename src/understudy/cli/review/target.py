@@ -6,6 +6,7 @@ besides, where it can write nothing, reach nothing and see nothing that is maske
 """
 
 import os
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ MOST_DIFF = 300_000  # characters that the model is given at once; what is beyon
 MOST_READ = 8 * 1024 * 1024  # bytes kept of what git prints
 MOST_UNTRACKED = 200  # files
 MOST_NAMED = 300  # files in the list of those that are left out
+NOT_SHOWN = "it has changed, and cannot be shown here"
 SECONDS = 120.0  # for each call of git
 
 Kind = Literal["uncommitted", "base", "commit"]
@@ -113,6 +115,7 @@ class Git:
         self._command = command
         self._settings: dict[str, str] = dict(_SETTINGS)
         self.root = ""
+        self.was_cut = False  # whether the last run printed more than is kept of it
 
     async def prepare(self) -> None:
         """Find the repository, and switch off the filters that its configuration has."""
@@ -121,7 +124,10 @@ class Git:
         if not self.root:
             raise BadRequest(f"{make_visible(self._command.cwd)} is in no git repository, so there are no changes to review")
         self._command = replace(self._command, cwd=self.root)
-        for key in (await self.run("config", "--list", "--name-only", "-z", "--includes", allowed=(0, 1))).split("\0"):
+        keys = await self.run("config", "--list", "--name-only", "-z", "--includes", allowed=(0, 1))
+        if self.was_cut:
+            raise BadRequest("the repository's git configuration is too large to be looked through for programs that it names")
+        for key in keys.split("\0"):
             if key.startswith("filter.") and key.count(".") >= 2:
                 name = key.rpartition(".")[0]
                 self._settings.update({f"{name}.{setting}": value for setting, value in _FILTER_SETTINGS.items()})
@@ -131,7 +137,7 @@ class Git:
         printed: dict[OutputStream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
 
         def keep(stream: OutputStream, chunk: bytes) -> None:
-            if len(printed[stream]) < MOST_READ:
+            if len(printed[stream]) <= MOST_READ:
                 printed[stream].extend(chunk)
 
         environment = {**self._command.env, **_as_environment(self._settings)}
@@ -139,7 +145,8 @@ class Git:
         result = await self._sandbox.run(command, keep)
         if result.exit_code not in allowed or result.timed_out:
             raise BadRequest(f"git {words[0]} failed: {_why(result, bytes(printed['stderr']))}")
-        return bytes(printed["stdout"][:MOST_READ]).decode("utf-8", "replace")
+        self.was_cut = len(printed["stdout"]) > MOST_READ
+        return os.fsdecode(bytes(printed["stdout"][:MOST_READ]))  # names of files can be any bytes, and are used again
 
     async def commit(self, name: str) -> str:
         """The id of the commit that is called so. Raises `BadRequest`."""
@@ -169,6 +176,7 @@ def _why(result: CommandResult, stderr: bytes) -> str:
     if result.timed_out:
         return f"it took longer than {SECONDS:.0f} seconds"
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    lines = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[:1]
     return make_visible(lines[-1][:500]) if lines else f"exit code {result.exit_code}"
 
 
@@ -176,17 +184,36 @@ def _why(result: CommandResult, stderr: bytes) -> str:
 
 
 async def _uncommitted(git: Git) -> Changes:
-    parts = [await git.run("diff", *_DIFF, await git.head(), "--")]
+    parts = [await _diff(git, await git.head())]
     listed = await git.run("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
     new = [path for path in listed.split("\0") if path]
-    for path in new[:MOST_UNTRACKED]:
-        if sum(map(len, parts)) < 2 * MOST_DIFF:
-            options = tuple(option for option in _DIFF if not option.startswith(("--ignore-submodules", "--no-relative")))
-            parts.append(await git.run("diff", "--no-index", *options, "--", os.devnull, path, allowed=(0, 1)))
-        else:
-            parts.append(f"diff --git a/{path} b/{path}\nnew file, not shown\n")
-    more = [f"diff --git a/{path} b/{path}\nnew file, not shown\n" for path in new[MOST_UNTRACKED:]]
-    return _changes(git, "the changes that are not committed yet, new files too", "".join([*parts, *more]))
+    for number, path in enumerate(new):
+        fits = number < MOST_UNTRACKED and sum(map(len, parts)) < 2 * MOST_DIFF
+        parts.append(await _new_file(git, path) if fits else _not_shown(path))
+    return _changes(git, "the changes that are not committed yet, new files too", "".join(parts))
+
+
+async def _new_file(git: Git, path: str) -> str:
+    """Nothing is left unsaid: what git cannot show, such as a repository within this one, is named at least."""
+    if path.endswith("/"):
+        return _not_shown(path)
+    options = tuple(option for option in _DIFF if not option.startswith(("--ignore-submodules", "--no-relative")))
+    return await git.run("diff", "--no-index", *options, "--", os.devnull, path, allowed=(0, 1)) or _not_shown(path)
+
+
+def _not_shown(path: str) -> str:
+    return f"diff --git a/{make_visible(path)} b/{make_visible(path)}\n{NOT_SHOWN}\n"
+
+
+async def _diff(git: Git, *ends: str) -> str:
+    """Where there is too much of it, the files that are missing are named."""
+    diff = await git.run("diff", *_DIFF, *ends, "--")
+    if not git.was_cut:
+        return diff
+    whole = split_files(diff)[:-1]  # the last one is cut off somewhere
+    known = {name for name, _ in whole}
+    names = (await git.run("diff", *_DIFF, "--name-only", "-z", *ends, "--")).split("\0")
+    return "".join([*(text for _, text in whole), *(_not_shown(name) for name in names if name and name not in known)])
 
 
 async def _since(git: Git, base: str) -> Changes:
@@ -194,43 +221,42 @@ async def _since(git: Git, base: str) -> Changes:
     common = (await git.run("merge-base", start, "HEAD", allowed=(0, 1))).strip()
     if not common:
         raise BadRequest(f"`{make_visible(base)}` and this branch have no commit in common")
-    return _changes(git, f"the commits since this branch left {base}", await git.run("diff", *_DIFF, common, "HEAD", "--"))
+    return _changes(git, f"the commits since this branch left {base}", await _diff(git, common, "HEAD"))
 
 
 async def _of_commit(git: Git, name: str) -> Changes:
     commit = await git.commit(name)
     parents = (await git.run("rev-list", "--parents", "-n", "1", commit)).split()[1:]
-    diff = await git.run("diff", *_DIFF, parents[0] if parents else _EMPTY_TREE, commit, "--")
+    diff = await _diff(git, parents[0] if parents else _EMPTY_TREE, commit)
     message = await git.run("log", "-1", "--no-show-signature", "--format=%B", commit)
     return _changes(git, f"the commit {commit[:12]}", diff, message.strip()[:4_000])
 
 
 def _changes(git: Git, about: str, diff: str, message: str = "") -> Changes:
-    files = split_files(diff)
+    files = split_files(_readable(diff))
     kept: list[str] = []
     left_out: list[str] = []
     room = MOST_DIFF
     for name, text in files:
-        if len(text) <= room:
+        if len(text) <= room and not text.endswith(f"\n{NOT_SHOWN}\n"):
             kept.append(text)
             room -= len(text)
         else:
             left_out.append(name)
-    return Changes(git.root, about, "".join(kept), len(files), tuple(left_out[:MOST_NAMED]), message)
+    return Changes(git.root, about, "".join(kept), len(files), tuple(left_out[:MOST_NAMED]), _readable(message))
+
+
+def _readable(text: str) -> str:
+    """What a model can be sent: bytes that are no UTF-8 are replaced."""
+    return os.fsencode(text).decode("utf-8", "replace")
 
 
 def split_files(diff: str) -> list[tuple[str, str]]:
-    """The part of each file, with its name."""
-    files: list[tuple[str, str]] = []
-    lines: list[str] = []
-    name = ""
-    for line in diff.splitlines(keepends=True):
-        if line.startswith("diff --git "):
-            if lines:
-                files.append((name, "".join(lines)))
-            lines = []
-            name = line.rstrip("\n").rpartition(" b/")[2]
-        lines.append(line)
-    if lines and name:
-        files.append((name, "".join(lines)))
-    return files
+    """The part of each file, with its name. Only a line feed ends a line of git's: files may have other ends of lines in them."""
+    parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
+    return [(_name_in(part.partition("\n")[0]), part) for part in parts if part.startswith("diff --git ")]
+
+
+def _name_in(head: str) -> str:
+    """Of `diff --git a/old b/new`. With odd characters in it, git quotes the name."""
+    return head.rpartition(' "b/')[2][:-1] if head.endswith('"') else head.rpartition(" b/")[2]

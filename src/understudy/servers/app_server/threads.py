@@ -45,8 +45,13 @@ async def resume(client: Client, given: Raw | None) -> Answer:
     before = client.threads.get(handle.id)
     if before is None or before.over:
         return _loaded(client, handle, log, chosen, with_turns=with_turns, resumed=True)
+    chosen_before = before.chosen
     before.choose(chosen)
-    opened = _opened(client, handle, log, before.chosen, with_turns=with_turns)
+    try:
+        opened = _opened(client, handle, log, before.chosen, with_turns=with_turns)
+    except BaseException:
+        before.chosen = chosen_before  # what cannot be used is not kept for the next turn
+        raise
     return Answer({**opened, **_cursors(log)}, lambda: _tell_usage(before))
 
 
@@ -63,9 +68,10 @@ async def fork(client: Client, given: Raw | None) -> Answer:
     asked = params.read(params.ForkThread, given)
     source = await client.find(asked.thread_id)
     turn = None if asked.last_turn_id is None else await _number_of(source, asked.last_turn_id)
+    chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
+    config_of(client, source, None if chosen == Overrides() else chosen)  # raises before there is a fork
     kept = False if asked.ephemeral else None
     handle = await client.engine.fork(client.caller, source.id, turn=turn, kept=kept)
-    chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
     return _loaded(client, handle, await read_log(handle), chosen, with_turns=with_turns)
 
 

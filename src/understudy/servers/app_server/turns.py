@@ -35,10 +35,10 @@ async def start(client: Client, given: Raw | None) -> Answer:
         config_of(client, handle, chosen)  # raises before anything is promised
     message = Message("user", await read_input(asked.input, asked.cwd or handle.facts.cwd))
     op = handle.message(message, chosen, terms=await _terms(asked.output_schema))
-    viewer.chosen = None
+    if viewer.busy and viewer.queue_is_full:
+        raise InvalidRequest(f"{MOST_WAITING} turns of this thread are waiting already; wait for one to begin")
+    before, viewer.chosen = viewer.chosen, None
     if viewer.busy:
-        if viewer.queue_is_full:
-            raise InvalidRequest(f"{MOST_WAITING} turns of this thread are waiting already; wait for one to begin")
         return Answer({"turn": turn_object(viewer.queue(op), "inProgress")})
     viewer.hold()
     try:
@@ -46,6 +46,7 @@ async def start(client: Client, given: Raw | None) -> Answer:
         accepted = await handle.submit(op, kept=kept)
         await kept
     except BaseException:
+        viewer.chosen = viewer.chosen or before
         viewer.release()
         raise
     turn_id = viewer.id_of_turn(accepted, op.message.message_id)
