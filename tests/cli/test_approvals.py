@@ -212,3 +212,14 @@ def test_what_makes_no_sense_is_refused_with_a_word(program: Program) -> None:
     for words in (("answer", "c1", "maybe"), ("answer", "c1"), ("answers",), ("--jsn",)):
         ended = program.run("approvals", *words)
         assert (ended.code, ended.out) == (2, "")
+
+
+async def test_a_later_question_with_the_same_id_is_another_question(program: Program) -> None:
+    program.script(asks(), asks(command=["touch", "other.txt"]), {"say": "Both are made."})
+    await killed_while_asking(program)
+    ended, told = await answer(program, "c1", "yes")
+    assert (ended.code, told["turn"]) == (0, "waiting")
+    assert not (program.cwd / "other.txt").exists()
+    ended, told = await answer(program, "c1", "yes")
+    assert (ended.code, told["turn"]) == (0, "completed")
+    assert (program.cwd / "other.txt").exists()

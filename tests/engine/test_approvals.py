@@ -132,3 +132,20 @@ async def test_an_answer_given_before_the_dependencies_changed_does_not_count(tm
         assert scene.approvals.decide(Decide("c", "denied", CLIENT), "1") is True
     assert (await asked).decision == ("approved" if answered else "denied")
     scene.log.close()
+
+
+async def test_an_answer_to_an_earlier_question_of_the_same_id_is_none_to_a_later_one(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    first = scene.ask(COMMAND)
+    await asyncio.sleep(0)
+    seen_at = scene.tail.state.asked_at["c"]
+    assert scene.approvals.decide(Decide("c", "denied", CLIENT, asked_at=seen_at), "1") is True
+    await first
+    other = CommandApprovalAsked("c", ("rm", "x"), "/w")
+    second = scene.ask(other)
+    await asyncio.sleep(0)
+    assert scene.approvals.decide(Decide("c", "approved", CLIENT, asked_at=seen_at), "1") is False
+    assert scene.tail.state.questions == {"c": other}
+    assert scene.approvals.decide(Decide("c", "denied", CLIENT, asked_at=scene.tail.state.asked_at["c"]), "1") is True
+    assert (await second).decision == "denied"
+    scene.log.close()

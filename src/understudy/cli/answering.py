@@ -52,12 +52,13 @@ async def answer(engine: Engine, asked: OpenQuestion, decision: Decision, word: 
     Raises `AgentError` where it is not taken.
     """
     handle = await engine.find(LOCAL, asked.conversation_id)
-    viewer = _Taken(handle, asked.question.call_id, quiet=quiet)
+    viewer = _Taken(handle, asked.asked_at, quiet=quiet)
     viewer.following.follow_turn(asked.turn)
     viewer.following.go_live()
     try:
         kept = Kept()
-        outcome = await handle.decide(Decide(asked.question.call_id, decision, CLIENT, asked.turn, word=word), kept)
+        op = Decide(asked.question.call_id, decision, CLIENT, asked.turn, word=word, asked_at=asked.asked_at)
+        outcome = await handle.decide(op, kept)
         taken_up = handle.facts.runs_here
         if not quiet:
             counts = f"{decision.replace('_', ' ')}: {make_visible(asked.question.call_id)}"
@@ -79,7 +80,8 @@ def _say(text: str) -> None:
 class _Taken(PersonViewer):
     """Tells of the turn once it is known to run here. A question after the one that was answered is left open."""
 
-    def __init__(self, handle: Handle, answered: str, *, quiet: bool) -> None:
+    def __init__(self, handle: Handle, answered: float, *, quiet: bool) -> None:
+        """`answered`: when the question was put that is answered. A later one may have the same id."""
         super().__init__(handle, can_ask=False)
         self.turn: TurnState | None = None
         self._answered = answered
@@ -115,7 +117,8 @@ class _Taken(PersonViewer):
 
     def _leave_if_it_waits(self) -> None:
         """Nothing of the turn is under way, and a question is open: it can wait without this process."""
-        waits = any(call_id != self._answered for call_id in self.handle.facts.questions)
+        facts = self.handle.facts
+        waits = any(facts.asked_at.get(call_id) != self._answered for call_id in facts.questions)
         if self._held is None and waits and not self.handle.under_way() and not self.exit_code.done():
             self.turn = "waiting"
             if not self._quiet:

@@ -64,8 +64,10 @@ class _Fate(QuietViewer):
             self._seen.append(live)
         elif self._turn in ("", live.entry.turn) and not self.known.done():
             match live.entry.record:
-                case ApprovalDecided(call_id=self._op.call_id, effective=True, answer_id=answer_id):
-                    self.known.set_result("counts" if answer_id == self._op.answer_id else "closed")
+                case ApprovalDecided(call_id=self._op.call_id, effective=effective, answer_id=self._op.answer_id):
+                    self.known.set_result("counts" if effective else "closed")
+                case ApprovalDecided(call_id=self._op.call_id, effective=True):
+                    self.known.set_result("closed")
                 case ToolAnswered(output=output) if output.call_id == self._op.call_id:
                     self.known.set_result("closed")
                 case TurnEnded():

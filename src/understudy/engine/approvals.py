@@ -87,6 +87,8 @@ class Approvals:
         call_id, decision = op.call_id, op.decision
         waiter = self._open.get(call_id)
         question = self._tail.state.questions.get(call_id)
+        if op.asked_at not in (0.0, self._tail.state.asked_at.get(call_id)):  # a later question that nobody has seen yet
+            waiter = question = None
         if waiter is None and question is not None and call_id not in self._early and self._seconds_left(call_id) != 0:
             self._early[call_id] = question, op
             return True

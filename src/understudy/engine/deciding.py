@@ -16,7 +16,8 @@ async def decide(conversation: "Conversation", op: Decide) -> Accepted:
         return Accepted(turn=turn, effective=conversation.decide_here(op, turn))
     meant = op.turn or conversation.state.turn or ""
     if not await conversation.elsewhere.has_claim():
-        if meant != conversation.state.turn or op.call_id not in conversation.state.questions:
+        state = conversation.state
+        if meant != state.turn or op.call_id not in state.questions or op.asked_at not in (0.0, state.asked_at.get(op.call_id)):
             return Accepted(turn=meant, effective=False)
         try:
             resumed = await conversation.resume()
