@@ -44,9 +44,11 @@ def run(words: Sequence[str]) -> int:
         if sys.stderr is not None and sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]
             print(file=sys.stderr)  # the terminal has echoed `^C` in the middle of a line
         return INTERRUPTED
-    except OSError as error:  # the disk, a folder or a stream does not do what any command needs
+    except (OSError, UnicodeEncodeError) as error:  # the disk, a folder or a stream does not do what any command needs
+        from understudy.cli.system_failures import explain
+
         silence(1)
-        return _complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+        return _complain(explain(error, words))
 
 
 def _serves(words: Sequence[str]) -> bool:

@@ -38,8 +38,10 @@ def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
         return _complain("nobody reads standard output any more, so the turn was ended")
     except KeyboardInterrupt:  # before the event loop listens for it
         return _interrupted(request)
-    except OSError as error:
-        return _complain(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+    except (OSError, UnicodeEncodeError) as error:
+        from understudy.cli.system_failures import explain
+
+        return _complain(explain(error, words))
 
 
 def _interrupted(request: Request) -> int:
