@@ -20,7 +20,7 @@ from understudy.protocol.records import Entry, Noticed
 from understudy.store.chain import Heads
 from understudy.store.log import Batch
 from understudy.store.sqlite import SqliteLog, number_of
-from understudy.store.writing import append, write
+from understudy.store.writing import append, prepare, write
 from understudy.testing import HOLD, McpProcess, Script, ScriptedModel, call, deltas, hang, say
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
@@ -69,6 +69,7 @@ async def test_what_was_written_by_a_process_that_died_before_telling_is_shown(t
             log.append(_noticed(log, conversation), lambda error: None)
             await stream.until("background_event")  # it listens
             silent.isolation_level = None
+            prepare(silent)
             write(silent, append(number_of(conversation), _noticed(log, conversation), Heads(silent)))
             await stream.until("background_event", 2)
 

@@ -244,6 +244,7 @@ async def test_a_connection_that_saw_the_store_while_it_was_empty_can_write(tmp_
     assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
     open_log(tmp_path).close()
     schema.migrate(connection, str(path))
+    writing.prepare(connection)
     writing.write(connection, writing.append(1, opened(new_id()), Heads(connection)))
     assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)
     connection.close()

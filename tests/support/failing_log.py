@@ -10,7 +10,7 @@ from pathlib import Path
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
 from understudy.store.sqlite import SqliteLog
-from understudy.store.writing import Statement
+from understudy.store.writing import Row
 
 
 class FailingLog(SqliteLog):
@@ -25,10 +25,10 @@ class FailingLog(SqliteLog):
     def has_failed(self) -> bool:
         return self.writes >= self._failing.start
 
-    def _submit(self, conversation_id: ConversationId, statements: Callable[[], list[Statement]], done: Committed | None) -> None:
+    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
         self.writes += 1
-        super()._submit(conversation_id, _fail if self.writes in self._failing else statements, done)
+        super()._submit(conversation_id, _fail if self.writes in self._failing else rows, done)
 
 
-def _fail() -> list[Statement]:
+def _fail(_: int) -> list[Row]:
     raise sqlite3.OperationalError("disk I/O error on demand")

@@ -21,13 +21,13 @@ SIZE = 32
 FIRST = b""  # before the first record
 MOST_KNOWN = 4096
 
-_pack_place = struct.Struct("<qqdI").pack
+_PLACE = struct.Struct("<qqdI")
 
 
 def link(previous: bytes, seq: int, parent: int, turn: str, at: float, data: bytes) -> bytes:
     """The digest of a record whose JSON is `data`."""
     name = turn.encode()
-    return sha256(previous + _pack_place(seq, parent, at, len(name)) + name + data).digest()
+    return sha256(b"".join((previous, _PLACE.pack(seq, parent, at, len(name)), name, data))).digest()
 
 
 def link_stored(previous: bytes, seq: Any, parent: Any, turn: Any, at: Any, data: Any) -> bytes:

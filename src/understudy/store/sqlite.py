@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_
 from understudy.store.queries import Queries
 from understudy.store.schema import migrate
 from understudy.store.writer import Job, Writer, explain
-from understudy.store.writing import Statement
+from understudy.store.writing import Row
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +76,7 @@ class SqliteLog:
             _use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection, str(self.path))
+            writing.prepare(connection)
             reader = opened.enter_context(closing(self._connect()))
             reader.execute("PRAGMA query_only = 1")
             self._bell = opened.enter_context(closing(Bell(folder / "bell")))
@@ -106,14 +106,12 @@ class SqliteLog:
     # -- writing
 
     def append(self, batch: Batch, done: Committed) -> None:
-        number = number_of(batch.conversation_id)
-        self._submit(batch.conversation_id, partial(writing.append, number, batch, self._heads), done)
+        self._submit(batch.conversation_id, lambda number: writing.append(number, batch, self._heads), done)
 
     def save_text(
         self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
     ) -> None:
-        statements = partial(writing.said, number_of(conversation_id), epoch, said, adds=adds)
-        self._submit(conversation_id, statements, done)
+        self._submit(conversation_id, lambda number: writing.said(number, epoch, said, adds=adds), done)
 
     def post(self, conversation_id: ConversationId, op: Op, done: Committed | None = None) -> None:
         def posted(error: BaseException | None) -> None:
@@ -121,17 +119,17 @@ class SqliteLog:
             if done is not None:
                 done(error)
 
-        self._submit(conversation_id, partial(writing.letter, number_of(conversation_id), op), posted)
+        self._submit(conversation_id, lambda number: writing.letter(number, op), posted)
 
     def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
-        self._submit(conversation_id, partial(writing.archive, number_of(conversation_id), archived), done)
+        self._submit(conversation_id, lambda number: writing.archive(number, archived), done)
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
         """Forget the conversation. The caller holds its claim."""
-        self._submit(conversation_id, partial(writing.delete, number_of(conversation_id)), done)
+        self._submit(conversation_id, writing.delete, done)
 
-    def _submit(self, conversation_id: ConversationId, statements: Callable[[], list[Statement]], done: Committed | None) -> None:
-        self._writer.submit(Job(conversation_id, statements, done))
+    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
+        self._writer.submit(Job(conversation_id, lambda: rows(number_of(conversation_id)), done))
 
     def _deliver(self, answers: list[tuple[Committed, BaseException | None]]) -> None:
         def tell() -> None:

@@ -16,7 +16,7 @@ from understudy.protocol.encodable import visible
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
 from understudy.store.wal_length import extend_wal
-from understudy.store.writing import Gone, Overtaken, Statement, write
+from understudy.store.writing import Row, is_fenced, is_gone, write
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +27,12 @@ SMALLEST_ROOM = 64 * 1024  # bytes: with less, SQLite cannot make the files that
 
 class Job(msgspec.Struct, frozen=True):
     conversation_id: ConversationId
-    statements: Callable[[], list[Statement]]
+    rows: Callable[[], list[Row]]
     done: Committed | None
 
 
 class Writer:
-    """Owns the writing connection.
+    """Owns the writing connection, which is prepared for `writing`.
 
     `deliver` brings outcomes back to the event loop; it is called from this thread.
     """
@@ -142,9 +142,9 @@ class Writer:
         """Together, or each alone where that fails: one bad job must not take the others with it."""
         try:
             self._was_asked = True
-            statements = [statement for job in group for statement in job.statements()]
+            rows = [row for job in group for row in job.rows()]
             self._ring()  # before, in case we crash in it; and after, for those who look meanwhile
-            write(self._connection, statements)
+            write(self._connection, rows)
             self._ring()
             gone = self._find_gone()
         except Exception as error:
@@ -155,9 +155,9 @@ class Writer:
                 return [gone] * len(group)
             if len(group) > 1 and not self._is_locked(error):
                 return [outcome for job in group for outcome in self._commit([job])]
-            if isinstance(error, Overtaken):
+            if is_fenced(error):
                 return [Fenced(f"conversation {group[0].conversation_id} has been taken over by another process")]
-            if isinstance(error, Gone):
+            if is_gone(error):
                 return [UnknownConversation(f"no conversation {group[0].conversation_id}")]
             if not isinstance(error, sqlite3.Error):
                 logger.error("a write to %s failed", self._path, exc_info=error)

@@ -1,8 +1,13 @@
-"""What can be written, as statements of SQL, and that they are carried out together or not at all."""
+"""What can be written, as rows of a view: one `INSERT` of many rows is one transaction, and one call into SQLite.
+
+The writer's thread shares the interpreter's lock with the event loop and gives it up around every call, so the number of
+calls is what a commit costs them both. The triggers do what would otherwise be a statement for every row: plain statements
+take a quarter less of the writer's time, but 50 sessions then get 1,835 replies a second instead of 2,245.
+"""
 
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import chain
 
 import msgspec
 
@@ -14,148 +19,146 @@ from understudy.store.log import Batch, SavedText
 
 PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
 PACKED_PIECE = 16 * 1024  # and a piece of the text so far
+AT_ONCE = 256  # rows in one statement; more of them make one transaction of several
 
-# The writer's thread gives up the interpreter's lock around every call into SQLite, and has to get it back from the event loop
-# afterwards. So the records of a turn are one call, not one each.
-AT_ONCE = 16
-
-# Blobs of an append are `bytearray`: for `bytes` the module looks for an adapter that somebody may have registered, which is an
-# eighth of what a commit costs the writer.
+# Columns that a kind does not use are 0, and the blobs of an append are `bytearray`: for each `None` and `bytes` the module looks
+# for an adapter that somebody may have registered. That is an eighth of what a commit costs the writer.
 Value = int | float | str | bytes | bytearray
-
-
-class Statement(NamedTuple):
-    sql: str
-    values: Sequence[Value]
-    refusal: "type[Refused] | None" = None  # what it means that there was nothing to change
-
-
-class Refused(Exception):
-    """There was nothing to change."""
-
-
-class Overtaken(Refused):
-    """The conversation is not where its owner left it."""
-
-
-class Gone(Refused):
-    """The conversation has been deleted meanwhile."""
-
+Row = tuple[str, int, Value, Value, Value, Value, Value, Value, Value]  # what, which conversation, and seven columns for it
 
 _encode = msgspec.json.Encoder().encode
 
-_OPEN = (
-    "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, digest)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
-)
-_OWNER = "UPDATE conversations SET owner = ?2 WHERE number = ?1"
-_MOVE = (
-    "UPDATE conversations SET epoch = ?2, last_seq = ?3, updated_at = max(?4, updated_at), summary = ?5, digest = ?6"
-    " WHERE number = ?1 AND epoch = ?7 AND last_seq = ?8"
-)
-# OR ROLLBACK: else SQLite copies every page that a statement of several rows changes, to be able to undo that statement alone.
-_RECORDS = tuple(
-    "INSERT OR ROLLBACK INTO records VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * count) for count in range(AT_ONCE + 1)
-)
+_HOLDS = "EXISTS (SELECT 1 FROM conversations WHERE number = NEW.conversation AND epoch <= NEW.b)"
+_GONE = "SELECT RAISE(ABORT, 'gone') WHERE changes() = 0;"
 
-# The text so far, only of one who still has the conversation, and of one that is still there.
-_HOLDS = "EXISTS (SELECT 1 FROM conversations WHERE number = ?1 AND epoch <= ?2)"
-_SAID = f"INSERT INTO said SELECT ?1, (SELECT coalesce(max(number), 0) + 1 FROM said WHERE conversation = ?1), ?3 WHERE {_HOLDS}"
-_PRINTED = f"INSERT OR REPLACE INTO said SELECT ?1, 0, ?3 WHERE {_HOLDS}"
-_UNSAID = tuple(f"DELETE FROM {table} WHERE conversation = ?1 AND {_HOLDS}" for table in ("said", "partials"))
+_KINDS = {
+    "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, digest)"
+    " VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f, NEW.g);",
+    "append": "UPDATE conversations SET epoch = NEW.a, last_seq = NEW.b, updated_at = max(NEW.c, updated_at), summary = NEW.d,"
+    " digest = NEW.g WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f;"
+    " SELECT RAISE(ABORT, 'fenced') WHERE changes() = 0;",
+    "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
+    "owner": "UPDATE conversations SET owner = NEW.a WHERE number = NEW.conversation;",
+    # the text so far, only of one who still has the conversation, and of one that is still there
+    "said": "INSERT INTO said SELECT NEW.conversation,"
+    " (SELECT coalesce(max(number), 0) + 1 FROM said WHERE conversation = NEW.conversation), NEW.a"
+    f" WHERE {_HOLDS};",
+    "printed": f"INSERT OR REPLACE INTO said SELECT NEW.conversation, 0, NEW.a WHERE {_HOLDS};",
+    "unsaid": f"DELETE FROM said WHERE conversation = NEW.conversation AND {_HOLDS};"
+    f" DELETE FROM partials WHERE conversation = NEW.conversation AND {_HOLDS};",
+    "letter": "INSERT INTO inbox(conversation, op) SELECT number, NEW.a FROM conversations WHERE number = NEW.conversation;"
+    f" {_GONE}",
+    "read": "DELETE FROM inbox WHERE conversation = NEW.conversation AND number <= NEW.a;",
+    "archive": f"UPDATE conversations SET archived = NEW.a WHERE number = NEW.conversation; {_GONE}",
+    "delete": "DELETE FROM conversations WHERE number = NEW.conversation;"
+    " DELETE FROM records WHERE conversation = NEW.conversation;"
+    " DELETE FROM said WHERE conversation = NEW.conversation;"
+    " DELETE FROM partials WHERE conversation = NEW.conversation;"
+    " DELETE FROM older_digests WHERE conversation = NEW.conversation;"
+    " DELETE FROM inbox WHERE conversation = NEW.conversation;",
+}
 
-_LETTER = "INSERT INTO inbox(conversation, op) SELECT number, ?2 FROM conversations WHERE number = ?1"
-_READ = "DELETE FROM inbox WHERE conversation = ?1 AND number <= ?2"
-_ARCHIVE = "UPDATE conversations SET archived = ?2 WHERE number = ?1"
-_DELETE = (
-    "DELETE FROM conversations WHERE number = ?1",
-    *(f"DELETE FROM {table} WHERE conversation = ?1" for table in ("records", "said", "partials", "older_digests", "inbox")),
-)
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """The view and its triggers live in the connection, not in the file."""
+    # Another process may have made the tables after this connection had a look. A statement that misses one looks again; a
+    # trigger does not, and would never find it.
+    connection.execute("SELECT 1 FROM conversations LIMIT 0")
+    columns = "NULL AS kind, NULL AS conversation, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f, NULL AS g"
+    connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS writing AS SELECT {columns}")
+    for kind, action in _KINDS.items():
+        when = f"INSTEAD OF INSERT ON writing WHEN NEW.kind = '{kind}'"
+        connection.execute(f"CREATE TEMP TRIGGER IF NOT EXISTS writing_{kind} {when} BEGIN {action} END")
 
 
-def write(connection: sqlite3.Connection, statements: Sequence[Statement]) -> None:
-    """All of it, durably, or nothing and an exception: `Refused`, `sqlite3.Error`, or whatever a value that SQLite cannot hold
-    gives.
-    """
-    execute = connection.execute
-    execute("BEGIN IMMEDIATE")
+def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """All of it, durably, or nothing and an exception: `sqlite3.Error`, or whatever a value that SQLite cannot hold gives."""
+    if len(rows) <= AT_ONCE:
+        connection.execute(_insert(len(rows)), list(chain.from_iterable(rows)))
+        return
+    connection.execute("BEGIN IMMEDIATE")
     try:
-        for sql, values, refusal in statements:
-            changed = execute(sql, values).rowcount
-            if refusal is not None and changed == 0:
-                raise refusal
-        execute("COMMIT")
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            connection.execute(_insert(len(some)), list(chain.from_iterable(some)))
+        connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite may have ended it already
-            execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 
-# -- what is asked for
+def is_fenced(error: Exception) -> bool:
+    """The conversation was not where its owner left it."""
+    return _was_raised(error, "fenced")
 
 
-def append(number: int, batch: Batch, heads: Heads) -> list[Statement]:
+def is_gone(error: Exception) -> bool:
+    """The conversation has been deleted meanwhile."""
+    return _was_raised(error, "gone")
+
+
+def _was_raised(error: Exception, word: str) -> bool:
+    return getattr(error, "sqlite_errorname", "") == "SQLITE_CONSTRAINT_TRIGGER" and str(error) == word
+
+
+def _insert(count: int) -> str:
+    return "INSERT INTO writing VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * count)
+
+
+# -- the kinds
+
+
+def append(number: int, batch: Batch, heads: Heads) -> list[Row]:
     first, last = batch.entries[0], batch.entries[-1]
     summary = bytearray(_encode(batch.summary))
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
     before = batch.epoch - int(batch.claims)
     digest = FIRST if batch.creates else heads.find(number, before, batch.previous_seq)
-    values: list[Value] = []
+    records: list[Row] = []
     for entry, data in zip(batch.entries, encoded, strict=True):
         digest = link(digest, entry.seq, entry.parent, entry.turn, entry.at, data)
-        stored = data if len(data) < PACKED_RECORD else packed(data, PACKED_RECORD)
-        values += (number, entry.seq, entry.parent, entry.turn, entry.at, bytearray(stored), bytearray(digest))
+        stored = bytearray(packed(data, PACKED_RECORD)), bytearray(digest)
+        records.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, *stored, 0))
     heads.note(number, batch.epoch, last.seq, digest)
-    head = bytearray(digest)
     if batch.creates:
-        opened = (number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary, head)
-        statements = [Statement(_OPEN, opened)]
+        rows: list[Row] = [
+            ("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary, bytearray(digest))
+        ]
         if isinstance(first.record, Opened) and first.record.owner != LOCAL_NAME:
-            statements.append(Statement(_OWNER, (number, first.record.owner)))
+            rows.append(("owner", number, first.record.owner, 0, 0, 0, 0, 0, 0))
     else:
-        moved = (number, batch.epoch, last.seq, last.at, summary, head, before, batch.previous_seq)
-        statements = [Statement(_MOVE, moved, Overtaken)]
+        rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq, bytearray(digest))]
     if batch.clears_text:  # before the records, which can then use its pages
-        statements += _unsaid(number, batch.epoch)
-    statements += _records(values)
+        rows.append(("unsaid", number, 0, batch.epoch, 0, 0, 0, 0, 0))
+    rows += records
     if batch.takes_letters:
-        statements.append(Statement(_READ, (number, batch.takes_letters)))
-    return statements
+        rows.append(("read", number, batch.takes_letters, 0, 0, 0, 0, 0, 0))
+    return rows
 
 
-def _records(values: list[Value]) -> list[Statement]:
-    """Rows of seven columns, one behind the other."""
-    most = AT_ONCE * 7
-    pieces = [values] if len(values) <= most else [values[start : start + most] for start in range(0, len(values), most)]
-    return [Statement(_RECORDS[len(piece) // 7], piece) for piece in pieces]
-
-
-def said(number: int, epoch: int, saved: SavedText, *, adds: bool) -> list[Statement]:
+def said(number: int, epoch: int, saved: SavedText, *, adds: bool) -> list[Row]:
     """Of one who was overtaken, or of a conversation that was deleted, nothing is kept. Nobody need be told of it."""
-    statements = [] if adds else _unsaid(number, epoch)
+    rows: list[Row] = [] if adds else [("unsaid", number, 0, epoch, 0, 0, 0, 0, 0)]
     if saved.outputs:
         printed = SavedText(saved.after, outputs=saved.outputs)
-        statements.append(Statement(_PRINTED, (number, epoch, packed(_encode(printed), PACKED_PIECE))))
+        rows.append(("printed", number, packed(_encode(printed), PACKED_PIECE), epoch, 0, 0, 0, 0, 0))
     if saved.text or saved.reasoning or saved.raw_reasoning or not saved.outputs:
         piece = SavedText(saved.after, saved.text, saved.reasoning, saved.raw_reasoning)
-        statements.append(Statement(_SAID, (number, epoch, packed(_encode(piece), PACKED_PIECE))))
-    return statements
+        rows.append(("said", number, packed(_encode(piece), PACKED_PIECE), epoch, 0, 0, 0, 0, 0))
+    return rows
 
 
-def _unsaid(number: int, epoch: int) -> list[Statement]:
-    return [Statement(sql, (number, epoch)) for sql in _UNSAID]
+def letter(number: int, op: Op) -> list[Row]:
+    return [("letter", number, _encode(op), 0, 0, 0, 0, 0, 0)]
 
 
-def letter(number: int, op: Op) -> list[Statement]:
-    return [Statement(_LETTER, (number, _encode(op)), Gone)]
+def archive(number: int, archived: bool) -> list[Row]:
+    return [("archive", number, int(archived), 0, 0, 0, 0, 0, 0)]
 
 
-def archive(number: int, archived: bool) -> list[Statement]:
-    return [Statement(_ARCHIVE, (number, int(archived)), Gone)]
-
-
-def delete(number: int) -> list[Statement]:
-    return [Statement(sql, (number,)) for sql in _DELETE]
+def delete(number: int) -> list[Row]:
+    return [("delete", number, 0, 0, 0, 0, 0, 0, 0)]
 
 
 def packed(data: bytes, least: int) -> bytes:
