@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.e2e.test_app_server import scene
 from tests.support.app_client import AppClient
-from understudy.testing import McpProcess, call, hang, say, text_of
+from understudy.testing import McpProcess, ScriptedModel, call, hang, say, text_of
 
 ASKING: dict[str, Any] = {"approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
 
@@ -90,10 +90,63 @@ async def test_a_turn_that_is_started_while_another_runs_waits_and_has_its_own_i
         assert await client.call("turn/interrupt", threadId=thread, turnId=first) == {}
         ends = [(await client.turn_over(thread, turn))["status"] for turn in (first, second, fourth)]
         assert ends == ["interrupted", "completed", "completed"]
-        users = [
-            [message["content"] for message in request["messages"] if message["role"] == "user"][-1] for request in model.requests
-        ]
-        assert [text if isinstance(text, str) else text[-1]["text"] for text in users] == ["one", "two", "four"]
+        assert _last_words(model) == ["one", "two", "four"]
+
+
+async def test_turns_that_waited_when_their_server_was_killed_run_each_by_itself_before_the_next(tmp_path: Path) -> None:
+    script = [hang(), say("the second"), say("the fourth"), say("the fifth")]
+    async with scene(script, tmp_path) as (model, client, work):
+        thread = await client.start_thread(work)
+        first = await client.start_turn(thread, "one")
+        await model.next_request(1)
+        second, third, fourth = [await client.start_turn(thread, text) for text in ("two", "three", "four")]
+        assert await client.call("turn/interrupt", threadId=thread, turnId=third) == {}
+        await client.kill()
+        async with AppClient(tmp_path / "home" / ".codex", work) as other:
+            resumed = await other.call("thread/resume", threadId=thread)
+            assert [turn["id"] for turn in resumed["thread"]["turns"]] == [first]
+            fifth = await other.start_turn(thread, "five")
+            ends = [(await other.turn_over(thread, turn))["status"] for turn in (second, fourth, fifth)]
+            assert ends == ["completed"] * 3
+            turns = (await other.call("thread/read", threadId=thread, includeTurns=True))["thread"]["turns"]
+            assert [turn["id"] for turn in turns] == [first, second, fourth, fifth]
+        assert _last_words(model) == ["one", "two", "four", "five"]
+
+
+async def test_a_message_by_another_door_comes_after_the_turns_that_a_killed_server_left(tmp_path: Path) -> None:
+    async with scene([hang(), say("all read")], tmp_path) as (model, client, work):
+        thread = await client.start_thread(work)
+        await client.start_turn(thread, "one")
+        await model.next_request(1)
+        for text in ("two", "three"):
+            await client.start_turn(thread, text)
+        await client.kill()
+        async with McpProcess(home=tmp_path / "home" / ".codex", cwd=work) as mcp:
+            assert text_of(await mcp.call_tool("codex-reply", threadId=thread, prompt="four")) == "all read"
+        said = [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "user"]
+        assert [text if isinstance(text, str) else text[-1]["text"] for text in said][-3:] == ["two", "three", "four"]
+
+
+async def test_a_turn_that_waits_for_one_of_another_process_outlives_that_process(tmp_path: Path) -> None:
+    async with scene([hang(), say("the second"), say("the third")], tmp_path) as (model, client, work):
+        thread = await client.start_thread(work)
+        await client.start_turn(thread, "one")
+        await model.next_request(1)
+        async with AppClient(tmp_path / "home" / ".codex", work) as other:
+            await other.call("thread/resume", threadId=thread)
+            second, taken_back, third = [await other.start_turn(thread, text) for text in ("two", "no", "three")]
+            assert await other.call("turn/interrupt", threadId=thread, turnId=taken_back) == {}
+            assert (await other.turn_over(thread, taken_back))["status"] == "interrupted"
+            await client.kill()
+            ends = [(await other.turn_over(thread, turn))["status"] for turn in (second, third)]
+            assert ends == ["completed", "completed"]
+        assert _last_words(model) == ["one", "two", "three"]
+
+
+def _last_words(model: ScriptedModel) -> list[str]:
+    """The last message of a user in each request."""
+    users = [[message["content"] for message in request["messages"] if message["role"] == "user"][-1] for request in model.requests]
+    return [text if isinstance(text, str) else text[-1]["text"] for text in users]
 
 
 async def test_ids_of_items_are_unique_in_their_thread_and_the_same_when_read_again(tmp_path: Path) -> None:

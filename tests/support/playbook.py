@@ -17,7 +17,6 @@ from tests.support.answered import answered
 from understudy.config.home import state_dir
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
-from understudy.engine.following import Question
 from understudy.errors import AgentError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
@@ -34,6 +33,7 @@ from understudy.protocol.records import (
     Opened,
     OutputDelta,
     Overrides,
+    Question,
     Record,
     RequestSent,
     TextDelta,

@@ -42,7 +42,9 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     ToolCallBegan,
     ToolCallEnded,
+    TurnDropped,
     TurnEnded,
+    TurnQueued,
     TurnStarted,
     UndoEnded,
     UndoStarted,
@@ -120,6 +122,11 @@ class RecordTeller:
                 teller.notice("\n\n".join(part for part in (compacted.describe(), compacted.summary) if part))
             case Renamed(title=title):
                 teller.notice(f"the conversation is now called {make_visible(title)}")
+            case TurnQueued(message=queued):
+                teller.notice(f"a message waits for a turn of its own: {make_visible(queued.message.text())}")
+            case TurnDropped(reason=reason):
+                why = "it was taken back" if reason is None else make_visible(reason)
+                teller.notice(f"a message that waited begins no turn: {why}")
             case UndoEnded() as ended:
                 teller.notice(make_visible(ended.describe()))
             case TurnEnded(reason="completed"):

@@ -86,6 +86,8 @@ class Beginning:
         try:
             if record.parent_message_id is not None:
                 await self._fork(record.parent_message_id)
+            if tail.state.queued and record.message_id not in tail.state.queued and not self._goes_on:
+                before = (*tail.state.queued.values(), *before)  # left by a process that ended
             pins = next((each.pins for each in (record, *reversed(before)) if each.pins is not None), tail.state.pins)
             chosen = _chosen(tail.state.overrides, *before, record)
             setup = self._setup_for(chosen, pins)  # raises before anything of it is recorded
@@ -130,6 +132,11 @@ class Beginning:
             self._start(resumed, self.setup())
         return resumed
 
+    @property
+    def _goes_on(self) -> bool:
+        """A turn that waited for an answer when its process ended is taken up again."""
+        return self._tail.state.turn is not None and recovery.can_go_on(self._tail.state)
+
     async def settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
         """After a crash: a turn that waits for an answer goes on (its id is returned), any other is closed as interrupted."""
         tail = self._tail
@@ -143,7 +150,7 @@ class Beginning:
         turn_id = tail.state.turn
         if turn_id is None:
             return None
-        if may_resume and recovery.can_go_on(tail.state):
+        if may_resume and self._goes_on:
             return turn_id
         unfinished = await recovery.unfinished_text(self._log, tail.conversation_id)
         self._check_that_all_is_well()

@@ -155,11 +155,15 @@ class Conversation:
         if following is not None and accepted.message_id:
             following.follow_message(accepted)
         if told is not None:
-            self.when_accepted(told)
+            (self.tail if accepted.queued and self.claim.is_held else self).when_accepted(told)
         return accepted
 
     async def _handle(self, op: TurnOp) -> Accepted:
         match op:
+            case Send(message=message, own_turn=True):
+                from understudy.engine.queued_turns import send_for_own_turn  # only some doors ask for it
+
+                return await send_for_own_turn(self, op, message)
             case Send(message=message):
                 return await send(self, op, message)
             case Interrupt(turn=turn):
@@ -242,7 +246,7 @@ class Conversation:
         self.on_watch_needed(self)
 
     def _on_turn_ended(self) -> None:
-        if self.held or self.elsewhere.letters_left:
+        if self.held or self.elsewhere.letters_left or self.state.queued:
             self.queue.put(begin_what_waits(self), first=True)
         else:
             self.release_if_idle()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.long_commands import ARCHIVED, DELETED
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
-from understudy.protocol.ops import Archive, Compact, Decide, Delete, Interrupt, Rename, Send, Undo
+from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Rename, Send, Undo
+from understudy.protocol.records import TurnQueued
 from understudy.store.log import EventLog, Letter, Position
 
 if TYPE_CHECKING:
@@ -116,6 +117,10 @@ class Elsewhere:
             await self.begin_with_letters()
             if not conversation.running and cut is not None:
                 await conversation.beginning.resume()
+            if conversation.state.queued and not conversation.running:
+                from understudy.engine.queued_turns import begin_next  # only some doors queue any
+
+                await begin_next(conversation)
             if conversation.running.turn is not None and conversation.running.turn.turn_id == cut:
                 for following in tuple(conversation.waiting):
                     following.taken_over()
@@ -183,6 +188,12 @@ class Elsewhere:
                 return
             conversation.letters.note_read(letter)
             match letter.op:
+                case Send(message=message, own_turn=True):
+                    conversation.tail.append(TurnQueued(message), turn=turn.turn_id)
+                case Cancel(message_id=message_id):
+                    from understudy.engine.queued_turns import drop_here  # seldom asked for
+
+                    drop_here(conversation, message_id)
                 case Send(message=message):
                     conversation.tail.append(message, turn=turn.turn_id)
                 case Interrupt(turn=meant):

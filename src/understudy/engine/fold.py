@@ -50,7 +50,9 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     ToolCallBegan,
     ToolCallEnded,
+    TurnDropped,
     TurnEnded,
+    TurnQueued,
     TurnStarted,
     UndoEnded,
     UndoStarted,
@@ -83,6 +85,7 @@ class State(msgspec.Struct, eq=False):
     owner: str = LOCAL_NAME
     history: History = msgspec.field(default_factory=History)  # what the model is sent
     waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
+    queued: dict[str, UserMessage] = {}  # accepted for turns of their own, which have not begun
     turn: str | None = None
     usage: Usage | None = None  # of the whole conversation
     context_tokens: int | None = None  # by the provider's last count; None: it has not counted since a compaction
@@ -160,6 +163,8 @@ class State(msgspec.Struct, eq=False):
 
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         self.waiting[record.message_id] = record
+        if self.queued:
+            self.queued.pop(record.message_id, None)
         self._accepted_by[record.message_id] = entry.seq
         self.submissions += 1
         self.message_count += 1
@@ -176,6 +181,12 @@ class State(msgspec.Struct, eq=False):
         self.turn = record.turn_id
         self.submissions += int(record.compacts)
         self.answer = None
+
+    def _turn_queued(self, entry: Entry, record: TurnQueued) -> None:
+        self.queued[record.message.message_id] = record.message
+
+    def _turn_dropped(self, entry: Entry, record: TurnDropped) -> None:
+        self.queued.pop(record.message_id, None)
 
     def _begun(self, entry: Entry, record: CommandStarted | PatchStarted | ToolCallBegan) -> None:
         self.running[record.call_id] = record
@@ -277,6 +288,8 @@ class State(msgspec.Struct, eq=False):
         UserMessage: _user_message,
         TurnStarted: _turn_started,
         TurnEnded: _turn_ended,
+        TurnQueued: _turn_queued,
+        TurnDropped: _turn_dropped,
         CommandStarted: _begun,
         PatchStarted: _begun,
         CommandEnded: _ended,

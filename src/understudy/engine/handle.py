@@ -144,9 +144,11 @@ class Handle:
         overrides: Overrides | None = None,
         parent_message_id: str | None = None,
         terms: Terms | None = None,
+        *,
+        own_turn: bool = False,
     ) -> Send:
         """The op that sends it. `overrides` hold from this message on, `terms` for its turn."""
-        return Send(UserMessage(new_uuid(), message, overrides, parent_message_id, terms=terms), self.caller.name)
+        return Send(UserMessage(new_uuid(), message, overrides, parent_message_id, terms=terms), self.caller.name, own_turn)
 
     async def submit(self, op: Op, following: Following | None = None, kept: "Kept | None" = None) -> Accepted:
         """Hand it to the conversation. Raises `AgentError` where it is not taken, with nothing recorded.
@@ -298,6 +300,11 @@ class Handle:
     @property
     def running_turn(self) -> str | None:
         return self._conversation.state.turn
+
+    @property
+    def queued_turns(self) -> int:
+        """How many messages wait for turns of their own."""
+        return len(self._conversation.state.queued)
 
     def has_message(self, message_id: str) -> bool:
         """Whether the message is in the log, as far as it is known here."""

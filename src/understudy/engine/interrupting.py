@@ -44,5 +44,9 @@ async def interrupt(conversation: "Conversation", op: Interrupt, turn: str | Non
 async def cancel(conversation: "Conversation", op: Cancel) -> bool:
     if conversation.held.take_back(op.message_id, BadRequest(CANCELLED_BEFORE)):
         return True
+    if op.message_id in conversation.state.queued or op.message_id in conversation.letters.unread:
+        from understudy.engine.queued_turns import drop  # only some doors queue any
+
+        return await drop(conversation, op)
     began = op.turn or next((turn for turn, first in conversation.state.turn_messages.items() if first == op.message_id), "")
     return bool(began) and await interrupt(conversation, Interrupt(began, op.by), began) is not None

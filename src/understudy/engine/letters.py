@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from understudy.engine.tail import Tail, Told
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.ops import Compact, Decide, Op, Send
-from understudy.protocol.records import Entry, UserMessage
+from understudy.protocol.ops import Cancel, Compact, Decide, Op, Send
+from understudy.protocol.records import Entry, TurnQueued, UserMessage
 from understudy.store.log import EventLog, Letter
 
 logger = logging.getLogger(__name__)
@@ -56,6 +56,8 @@ class Letters:
         for entry in entries:
             if isinstance(entry.record, UserMessage):
                 self.unread.discard(entry.record.message_id)
+            elif isinstance(entry.record, TurnQueued):
+                self.unread.discard(entry.record.message.message_id)
 
     async def waiting(self) -> list[Letter]:
         """Letters for us that were not read yet."""
@@ -93,4 +95,5 @@ class Letters:
         self.decisions_left += [letter.op for letter in letters if isinstance(letter.op, Decide)]
         messages = [letter.op.message for letter in letters if isinstance(letter.op, Send)]
         self.unread.difference_update(message.message_id for message in messages)
-        return messages
+        taken_back = {letter.op.message_id for letter in letters if isinstance(letter.op, Cancel)}
+        return [message for message in messages if message.message_id not in taken_back]

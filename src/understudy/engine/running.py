@@ -83,6 +83,8 @@ class Running:
         self._task = self.turn = None  # it is suspended in the model's stream: nothing of it is under way here
         turn.closed = True
         self.close(turn.turn_id, _interrupted(turn, asked_for=True))
+        if self.on_ended is not None:
+            self.on_ended()
 
         def leave() -> None:  # after the commit: unwinding competes with the writer for the interpreter's lock
             task.cancel()

@@ -28,7 +28,7 @@ async def send(conversation: "Conversation", op: Send, record: UserMessage) -> A
     try:
         inbox = await conversation.claim.take()
     except ConversationBusy:
-        return _send_elsewhere(conversation, op, record)
+        return send_elsewhere(conversation, op, record)
     return await conversation.begin(record, *(await conversation.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else ()))
 
 
@@ -42,18 +42,20 @@ def _join(conversation: "Conversation", record: UserMessage) -> Accepted:
     return Accepted(record.message_id, turn.turn_id, joined=True)
 
 
-def _send_elsewhere(conversation: "Conversation", op: Send, record: UserMessage) -> Accepted:
+def send_elsewhere(conversation: "Conversation", op: Send, record: UserMessage) -> Accepted:
     if record.parent_message_id is not None:
         raise BadRequest(FORK_WHILE_RUNNING)
     conversation.letters.post(op, conversation.on_posted)
     conversation.on_watch_needed(conversation)
+    if op.own_turn:
+        return Accepted(record.message_id, "", queued=True)
     if conversation.state.turn is not None and conversation.state.turn == conversation.interrupted_elsewhere:
         return Accepted(record.message_id, "", held=True)
     return Accepted(record.message_id, conversation.state.turn or "", joined=True)
 
 
 async def begin_what_waits(conversation: "Conversation") -> None:
-    """Messages that came while a turn was ending begin one of their own, those from other processes first."""
+    """Messages that came while a turn was ending begin one of their own, those from other processes first, queued ones last."""
     if conversation.elsewhere.letters_left and not conversation.stopped and not conversation.deleted:
         conversation.elsewhere.letters_left = False
         try:
@@ -75,3 +77,7 @@ async def begin_what_waits(conversation: "Conversation") -> None:
         else:
             for told in held.told:
                 conversation.when_accepted(told)
+    if conversation.state.queued:
+        from understudy.engine.queued_turns import begin_next  # only some doors queue any
+
+        await begin_next(conversation)

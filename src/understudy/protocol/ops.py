@@ -16,6 +16,7 @@ class Send(msgspec.Struct, frozen=True, tag="send", omit_defaults=True):
 
     message: UserMessage
     by: str = LOCAL_NAME
+    own_turn: bool = False  # it joins none: while a turn runs, its own waits for the end of that
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag="interrupt", omit_defaults=True):
@@ -99,6 +100,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     message_id: str = ""  # of a message
     turn: str | None = None  # that reads the message, or that was told to end; empty where another process has it and did not say
     joined: bool = False  # the message is for a turn that was running
+    queued: bool = False  # the message waits for a turn of its own; `turn` is not known yet
     held: bool = False  # until the running turn, which was told to end, is over; `turn` is not known yet
     effective: bool = True  # False: there was nothing to be done any more
     posted: bool = False  # left for the process that runs the turn: the log will tell what came of it

@@ -43,7 +43,9 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     ToolCallBegan,
     ToolCallEnded,
+    TurnDropped,
     TurnEnded,
+    TurnQueued,
     TurnStarted,
     UndoEnded,
     UndoStarted,
@@ -171,6 +173,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
         case Opened() as opened:
             return (events.SessionConfigured(opened.conversation_id, opened.model),)
         case UserMessage() | RequestSent() | ToolAnswered() | ApprovalDecided() | CompactionStarted() | UndoStarted():
+            return ()
+        case TurnQueued() | TurnDropped():  # whoever queued it is told by their own door; others see the turn once it begins
             return ()
 
 

@@ -39,7 +39,9 @@ from understudy.protocol.records.turns import (
     RequestSent,
     TokensCounted,
     ToolAnswered,
+    TurnDropped,
     TurnEnded,
+    TurnQueued,
     TurnStarted,
     UserMessage,
 )
@@ -88,7 +90,9 @@ __all__ = [
     "ToolApprovalAsked",
     "ToolCallBegan",
     "ToolCallEnded",
+    "TurnDropped",
     "TurnEnded",
+    "TurnQueued",
     "TurnStarted",
     "UndoEnded",
     "UndoStarted",
@@ -126,6 +130,8 @@ Record = (
     | UndoEnded
     | Noticed
     | Renamed
+    | TurnQueued
+    | TurnDropped
     | TurnEnded
 )
 

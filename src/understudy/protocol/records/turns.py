@@ -95,6 +95,19 @@ class Renamed(msgspec.Struct, frozen=True, gc=False, tag="renamed"):
     by: str = LOCAL_NAME
 
 
+class TurnQueued(msgspec.Struct, frozen=True, gc=False, tag="turn_queued"):
+    """A message that was accepted for a turn of its own, after the running one. It is recorded again where that turn begins."""
+
+    message: UserMessage
+
+
+class TurnDropped(msgspec.Struct, frozen=True, gc=False, tag="turn_dropped", omit_defaults=True):
+    """A queued message that will begin no turn: it was taken back, or there is a reason why no turn can begin with it."""
+
+    message_id: str
+    reason: str | None = None
+
+
 class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended"):
     reason: Literal["completed", "failed", "interrupted"]
     message: str | None = None  # the last answer, or why it failed

@@ -41,6 +41,7 @@ from understudy.protocol.records import (
     ToolCallBegan,
     ToolCallEnded,
     TurnEnded,
+    TurnQueued,
     TurnStarted,
     UndoEnded,
     UserMessage,
@@ -100,6 +101,8 @@ class Projection:
                 return [notice for message_id in consumed for notice in self._read(message_id, turn_id, at)]
             case TurnEnded() as ended:
                 return self._end_turn(ended, entry.turn, at)
+            case TurnQueued(message=message):
+                self.promised.add(message.message_id)
             case Opened(overrides=overrides):
                 self._choose(overrides)
             case _:

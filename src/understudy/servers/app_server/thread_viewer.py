@@ -1,17 +1,16 @@
-"""A thread that a client has loaded: it is told what happens there, asked what is asked there, and its turns wait here."""
+"""A thread that a client has loaded: it is told what happens there and asked what is asked there."""
 
 import logging
 import time
-from collections import deque
 from collections.abc import Iterable
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import merge
-from understudy.engine.handle import Handle, Kept
-from understudy.errors import AgentError, report_bug
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError
 from understudy.protocol.jsonrpc import RequestId, Response
-from understudy.protocol.ops import Accepted, Decide, Send
-from understudy.protocol.records import Overrides, Question, TurnEnded
+from understudy.protocol.ops import Accepted, Decide
+from understudy.protocol.records import Overrides, Question, TurnDropped, TurnEnded, UserMessage
 from understudy.servers.app_server.approvals import question_request, read_answer
 from understudy.servers.app_server.client import Client
 from understudy.servers.app_server.projection import Projection
@@ -40,8 +39,7 @@ class ThreadViewer:
         self._held: list[bytes] = []
         self._holding = 0
         self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
-        self._queue: deque[Send] = deque()  # messages that begin turns of their own, once the running one is over
-        self._sending = False
+        self.promised: set[str] = set()  # ids of turns that the client was promised, and that have not begun
 
     @property
     def can_answer(self) -> bool:
@@ -64,7 +62,6 @@ class ThreadViewer:
         for request_id, _ in self._asked.values():
             self._client.forget_request(request_id)
         self._asked.clear()
-        self._queue.clear()
 
     def choose(self, chosen: Overrides | None) -> None:
         """From the next turn on, over what was chosen before."""
@@ -104,9 +101,16 @@ class ThreadViewer:
     def entry(self, live: LiveEntry) -> None:
         record = live.entry.record
         self.tell(self.projection.entry(live.entry))
-        if isinstance(record, TurnEnded):
-            self._withdraw_all()
-            self._send_next()
+        match record:
+            case TurnEnded():
+                self._withdraw_all()
+            case UserMessage(message_id=message_id) if message_id in self.promised:
+                self._keep_promise(self.projection.turn_id(live.entry.turn), message_id)
+            case TurnDropped(message_id=message_id, reason=reason) if message_id in self.promised:
+                self.promised.discard(message_id)
+                self._tell_unbegun(message_id, "interrupted" if reason is None else "failed", reason)
+            case _:
+                pass
 
     def delta(self, live: LiveDelta) -> None:
         self.tell(self.projection.delta(live, time.time()))
@@ -180,54 +184,18 @@ class ThreadViewer:
         """By the projection, once it was told of the turn; else by what it will be told."""
         return self.projection.turn_ids.get(number) or self.handle.message_of_turn(number) or self.projection.turn_id(number)
 
-    # -- turns that wait
+    # -- turns that wait for the running one
 
-    @property
-    def busy(self) -> bool:
-        """Whether a message that is sent now would join a turn."""
-        return bool(self._queue) or self._sending or self.projection.turn is not None or self.handle.running_turn is not None
+    def promise(self, turn_id: str) -> None:
+        """A turn of this id is to begin, now or later."""
+        self.promised.add(turn_id)
+        self.projection.promised.add(turn_id)
 
-    @property
-    def queue_is_full(self) -> bool:
-        return len(self._queue) >= MOST_WAITING
-
-    def queue(self, op: Send) -> str:
-        """The message begins a turn once the running one is over. The id that turn will have."""
-        self.projection.promised.add(op.message.message_id)
-        self._queue.append(op)
-        self.following.wait()  # should the process die that runs the turn, it is ended here
-        return op.message.message_id
-
-    def take_back(self, turn_id: str) -> bool:
-        """False when no turn of that id waits."""
-        for op in self._queue:
-            if op.message.message_id == turn_id:
-                self._queue.remove(op)
-                self._tell_unbegun(turn_id, "interrupted")
-                return True
-        return False
-
-    def _send_next(self) -> None:
-        if self._queue and not self._sending and not self.over:
-            self._sending = True
-            self.handle.tasks.run(self._begin(self._queue.popleft()))
-
-    async def _begin(self, op: Send) -> None:
-        turn_id = op.message.message_id
-        try:
-            kept = Kept()
-            accepted = await self.handle.submit(op, kept=kept)
-            await kept
-            if accepted.joined:  # another door was quicker, and its turn reads the message
-                self._tell_unbegun(turn_id, "interrupted", "the message was read in a turn that another client had begun")
-        except AgentError as error:
-            self._tell_unbegun(turn_id, "failed", str(error))
-        except Exception as error:
-            self._tell_unbegun(turn_id, "failed", report_bug(logger, error, "in beginning a turn of %s", self.handle.id))
-        finally:
-            self._sending = False
-            if self.projection.turn is None and self.handle.running_turn is None:
-                self._send_next()
+    def _keep_promise(self, turn_id: str, message_id: str) -> None:
+        """The message is in a turn."""
+        self.promised.discard(message_id)
+        if turn_id != message_id:
+            self._tell_unbegun(message_id, "interrupted", "the message was read in a turn that another client had begun")
 
     def _tell_unbegun(self, turn_id: str, status: str, why: str | None = None) -> None:
         """Of a turn that was promised and will not begin."""

@@ -10,6 +10,7 @@ from understudy.engine.fold import merge
 from understudy.engine.handle import Kept
 from understudy.errors import AgentError
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
+from understudy.protocol.ops import Cancel
 from understudy.protocol.records import Terms
 from understudy.servers.app_server import params
 from understudy.servers.app_server.client import Client
@@ -34,13 +35,12 @@ async def start(client: Client, given: Raw | None) -> Answer:
     if chosen is not None:
         config_of(client, handle, chosen)  # raises before anything is promised
     message = Message("user", await read_input(asked.input, asked.cwd or handle.facts.cwd))
-    op = handle.message(message, chosen, terms=await _terms(asked.output_schema))
-    if viewer.busy and viewer.queue_is_full:
+    op = handle.message(message, chosen, terms=await _terms(asked.output_schema), own_turn=True)
+    if handle.queued_turns >= MOST_WAITING:
         raise InvalidRequest(f"{MOST_WAITING} turns of this thread are waiting already; wait for one to begin")
     before, viewer.chosen = viewer.chosen, None
-    if viewer.busy:
-        return Answer({"turn": turn_object(viewer.queue(op), "inProgress")})
     viewer.hold()
+    viewer.promise(op.message.message_id)
     try:
         kept = Kept()
         accepted = await handle.submit(op, kept=kept)
@@ -48,7 +48,11 @@ async def start(client: Client, given: Raw | None) -> Answer:
     except BaseException:
         viewer.chosen = viewer.chosen or before
         viewer.release()
+        viewer.promised.discard(op.message.message_id)
         raise
+    if accepted.queued:
+        viewer.following.wait()  # should the process die that runs the turn before it, that is ended here
+        return Answer({"turn": turn_object(op.message.message_id, "inProgress")}, viewer.release)
     turn_id = viewer.id_of_turn(accepted, op.message.message_id)
     settled = None if chosen is None else _settings_updated(viewer, config_of(client, handle))
 
@@ -99,7 +103,10 @@ async def interrupt(client: Client, given: Raw | None) -> Json:
     """Answered once the turn is over. One that was over before is left alone."""
     asked = params.read(params.Interrupt, given)
     viewer = await client.loaded(asked.thread_id)
-    if viewer.take_back(asked.turn_id):
+    if asked.turn_id in viewer.promised:  # it has not begun
+        kept = Kept()
+        await viewer.handle.submit(Cancel(asked.turn_id), kept=kept)
+        await kept
         return {}
     running = viewer.running_turn
     if running == asked.turn_id:
