@@ -54,6 +54,9 @@ class Sink:
     def send(self, message: bytes, related_to: RequestId | None) -> None:
         self.lines += message.splitlines()
 
+    def answer(self, message: bytes, related_to: RequestId) -> None:
+        self.send(message, related_to)
+
     def drained(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
 
