@@ -169,3 +169,12 @@ async def test_settings_that_cannot_be_used_change_nothing_and_leave_no_thread_b
         listed = await client.call("thread/list")
     assert turn["status"] == "completed"
     assert [row["id"] for row in listed["data"]] == [thread]
+
+
+async def test_a_key_that_cannot_be_kept_is_a_clear_error(tmp_path: Path) -> None:
+    async with scene([], tmp_path) as (_, client, _):
+        (tmp_path / "home" / ".codex" / "understudy").write_text("in the way")
+        with pytest.raises(RpcFailed, match="cannot be kept") as failed:
+            await client.call("account/login/start", type="apiKey", apiKey="sk-" + "a" * 40)
+    assert failed.value.code == -32600
+    assert "a" * 40 not in failed.value.message + client.stderr

@@ -1,12 +1,14 @@
 """A thread of the app server is a conversation like all others: other doors watch, approve and continue it, and it theirs."""
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.test_app_server import scene
 from tests.support.app_client import AppClient
-from understudy.testing import McpProcess, ScriptedModel, call, hang, say, text_of
+from understudy.testing import HOLD, McpProcess, ScriptedModel, call, deltas, hang, say, text_of
 
 ASKING: dict[str, Any] = {"approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
 
@@ -194,3 +196,20 @@ async def test_no_key_of_the_configuration_or_of_a_login_is_told(tmp_path: Path)
         for method in ("config/read", "account/read", "getAuthStatus", "model/list"):
             await client.call(method, **({"includeLayers": True} if method == "config/read" else {}))
         assert "hidden-value" not in json.dumps(client.messages) + client.stderr
+
+
+async def test_a_turn_is_told_to_be_over_although_another_server_was_quicker(tmp_path: Path) -> None:
+    script = [deltas(["one", HOLD, " more"]), say("two")]
+    async with scene(script, tmp_path) as (model, client, work), AppClient(tmp_path / "home" / ".codex", work) as other:
+        thread = await client.start_thread(work)
+        await other.call("thread/resume", threadId=thread)
+        os.kill(other.pid, signal.SIGSTOP)
+        late = other.ask("turn/start", threadId=thread, input=[{"type": "text", "text": "mine"}])  # it looks idle from there
+        first = await client.start_turn(thread, "first")
+        await model.next_request(1)
+        os.kill(other.pid, signal.SIGCONT)
+        second = (await other.answer(late))["turn"]["id"]
+        model.release()
+        assert (await client.turn_over(thread, first))["status"] == "completed"
+        assert (await other.turn_over(thread, second))["status"] == "completed"
+        assert "mine" in json.dumps(model.requests[-1]["messages"])

@@ -179,7 +179,10 @@ async def log_in(client: Client, given: Raw | None) -> Answer:
     if (problem := key_problem(key)) is not None:
         raise InvalidParams(f"Invalid params: `apiKey`: {problem}")
     config, provider = _provider(client)
-    Logins(config.state_dir).keep(provider.id, key)
+    try:
+        Logins(config.state_dir).keep(provider.id, key)
+    except OSError as error:
+        raise InvalidRequest(f"the key cannot be kept in {config.state_dir}: {error.strerror}") from None
 
     def then() -> None:
         done: Json = {"loginId": None, "success": True, "error": None, "onboardingEntrypoint": None}
@@ -193,7 +196,10 @@ async def log_out(client: Client, given: Raw | None) -> Answer:
     """Forgets what `account/login/start` has kept; a key in the environment stays."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
-    Logins(config.state_dir).forget(provider.id)
+    try:
+        Logins(config.state_dir).forget(provider.id)
+    except OSError as error:
+        raise InvalidRequest(f"the key in {config.state_dir} cannot be forgotten: {error.strerror}") from None
     mode = "apikey" if _has_key(config, provider) else None
     return Answer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
 
