@@ -145,6 +145,14 @@ class Following:
             self._conversation.tail.broadcast.followers.remove(self)
         if self in self._conversation.waiting:
             self._conversation.waiting.remove(self)
+        if self._may_answer and self._conversation.state.questions:
+            self.cannot_answer()
+
+    def cannot_answer(self) -> None:
+        """The viewer has left, or its client has. Where nobody else can answer an open question, those who wait are asked again
+        what becomes of it: a call denies it, and the others let it wait. In a later step, for all may be leaving.
+        """
+        self._conversation.loop.call_soon(_put_to_those_left, self._conversation)
 
     @property
     def live(self) -> bool:
@@ -152,7 +160,8 @@ class Following:
 
     @property
     def can_answer(self) -> bool:
-        return self._may_answer and self._viewer.can_answer
+        is_asked = self.leads or not self._only_its_turn
+        return self._may_answer and is_asked and self._viewer.can_answer
 
     # -- what is waited for
 
@@ -334,6 +343,17 @@ class Following:
         turn = self.turn or self._conversation.state.turn or ""  # the end of it may be on its way to the disk already
         for delta in self._given.missing(self._conversation.tail.broadcast.text):
             self.show_delta(LiveDelta(delta, turn, self.cursor))
+
+
+def _put_to_those_left(conversation: "Conversation") -> None:
+    if conversation.stopped or conversation.forgotten or not conversation.running:
+        return
+    followers = tuple(conversation.tail.broadcast.followers)
+    if any(follower.can_answer for follower in followers):
+        return
+    for follower in tuple(conversation.waiting):
+        if follower in followers:
+            follower.put_open_questions()
 
 
 def _is_of_session(record: Record) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import FORBIDDING
-from tests.support.http_server import HttpClient, HttpServer, serving
+from tests.support.http_server import HttpClient, HttpServer, Response, serving
+from understudy.servers.http.session import RETURN_SECONDS
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -104,6 +105,71 @@ async def test_another_with_the_right_can_approve_what_the_caller_may_not(tmp_pa
         rest = [event["data"] async for event in running.events() if event.get("data")]
         assert rest[-1]["result"]["structuredContent"]["content"] == "done"
         assert (server.cwd / "made.txt").exists()
+
+
+async def attached(server: HttpServer, thread: str) -> tuple[HttpClient, Response]:
+    """Somebody who may approve, and watches the conversation; and the connection by which they are asked."""
+    dave = await client_of(server, "dave", "--rights", "", "--others", "read,approve")
+    asked_by = await dave.listen()
+    assert (await dave.result("conversationStream", {"conversation_id": thread})).get("isError") is not True
+    return dave, asked_by
+
+
+async def thread_of(response: Response) -> str:
+    async for event in response.events():
+        if event.get("data") and event["data"].get("method") == "codex/event":
+            return event["data"]["params"]["_meta"]["threadId"]
+    raise AssertionError("no event came")
+
+
+async def asked(connection: Response) -> None:
+    async for event in connection.events():
+        if event.get("data") and event["data"].get("method") == "elicitation/create":
+            return
+    raise AssertionError("nothing was asked")
+
+
+async def leave_by_ending(dave: HttpClient, thread: str, asked_by: Response) -> None:
+    assert (await dave.request("DELETE", dave.session_headers())).status == 200
+
+
+async def leave_by_hanging_up(dave: HttpClient, thread: str, asked_by: Response) -> None:
+    asked_by.close()
+
+
+@pytest.mark.parametrize("leave", [leave_by_ending, pytest.param(leave_by_hanging_up, marks=pytest.mark.slow)])
+async def test_a_question_is_denied_when_the_last_who_could_answer_it_leaves(tmp_path: Path, leave: Any) -> None:
+    script = [deltas(["a", HOLD]) + call("shell", command=["touch", "made.txt"]), say("so be it")]
+    async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, _):
+        carol = await client_of(server, "carol", "--rights", "run,read")
+        running = await carol.call("codex", {"prompt": "make it"})
+        thread = await thread_of(running)
+        await model.next_request(1)
+        dave, asked_by = await attached(server, thread)
+        model.release()
+        await asked(asked_by)
+        await leave(dave, thread, asked_by)
+        async with asyncio.timeout(RETURN_SECONDS + WAIT_SECONDS):
+            rest = [event["data"] async for event in running.events() if event.get("data")]
+        assert rest[-1]["result"]["structuredContent"]["content"] == "so be it"
+        assert not (server.cwd / "made.txt").exists()
+
+
+async def test_by_the_conversation_door_a_question_waits_though_all_have_left(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made.txt"]), say("done")]
+    async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, local):
+        carol = await client_of(server, "carol", "--rights", "run,read")
+        made = await carol.result("conversationCreate", {"prompt": "make it"})
+        thread = made["structuredContent"]["conversation_id"]
+        dave, asked_by = await attached(server, thread)
+        await asked(asked_by)
+        await leave_by_ending(dave, thread, asked_by)
+        await local.initialize()
+        answered = await local.result(
+            "conversationApprove", {"conversation_id": thread, "call_id": "call1", "decision": "approved"}
+        )
+        assert answered["structuredContent"] == {"status": "ok"}
+        await model.next_request(2)  # approved, so the turn goes on
 
 
 NOT_THEIRS: list[dict[str, Any]] = [

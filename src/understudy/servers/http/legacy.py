@@ -70,7 +70,7 @@ class Legacy:
             try:
                 await send_stream(stream, asked.receive, send, headers)
             finally:
-                session.standalone.leave(stream)
+                session.stopped_listening(stream)
             return
         found = read_event_id(last)
         if found is None:

@@ -117,6 +117,17 @@ class Session:
         if not sink.over:
             self._loop.call_later(RETURN_SECONDS, sink.close)
 
+    def stopped_listening(self, stream: StreamSink) -> None:
+        """The connection for what belongs to no request is gone. The client may open another."""
+        self.standalone.leave(stream)
+        if self.dispatcher.client.streams:
+            self._loop.call_later(RETURN_SECONDS, self._note_absent)
+
+    def _note_absent(self) -> None:
+        if not self.standalone.attached:
+            for viewer in self.dispatcher.client.streams.values():
+                viewer.following.cannot_answer()
+
     def done(self, request_id: RequestId, sink: StreamSink) -> None:
         if self._sinks.get(request_id) is sink:
             del self._sinks[request_id]
