@@ -51,6 +51,9 @@ def _add(path: Path, tokens: tuple[NamedToken, ...], options: Namespace) -> int:
         raise BadRequest(f"there is a token `{name}` already; revoke it first: understudy token revoke {name}")
     token = new_token()
     roots = None if not options.root else tuple(str(Path(root).resolve()) for root in options.root)
+    for root in roots or ():
+        if root != root.encode(errors="replace").decode():
+            raise BadRequest(f"the name of the folder {root!a} is not UTF-8, which a list of tokens cannot hold; rename it")
     added = NamedToken(
         name=name,
         hash=hash_of(token),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -86,7 +87,20 @@ def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSet
         concurrency=number("concurrency", 100),
         drain_seconds=5.0 if drain is None else drain,
     )
+    if settings.public_url is not None and not _is_address(settings.public_url):
+        raise read.mismatch(key("public_url"), "invalid value: it is no address", "an address such as https://agents.example.org")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         lacking = "tls_key" if settings.tls_key is None else "tls_cert"
         raise Mismatch(key(lacking), "it is missing", "a file, since TLS needs a certificate and its key")
     return settings
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        return False
+    return not (parts.query or parts.fragment) and url.isascii() and url.isprintable() and " " not in url

@@ -69,7 +69,7 @@ def first_token(path: Path) -> str:
         with suppress(FileExistsError):
             os.link(beside, path)  # whoever was first has made it
         os.unlink(beside)
-    token = _read_private(path).strip()
+    token = _read_text(path).strip()
     if len(token) < 16 or not token.isascii() or any(character.isspace() for character in token):
         raise ConfigError(f"{path} does not hold a token of at least 16 characters: remove the file, and a new one is made")
     return token
@@ -78,7 +78,7 @@ def first_token(path: Path) -> str:
 def read_tokens(path: Path) -> tuple[NamedToken, ...]:
     """Raises `ConfigError` that names the entry and what should stand there."""
     try:
-        text = _read_private(path)
+        text = _read_text(path)
     except FileNotFoundError:
         return ()
     try:
@@ -106,7 +106,8 @@ def write_tokens(path: Path, tokens: Iterable[NamedToken]) -> None:
         for member in _MEMBERS:
             value = getattr(token, member)
             if value is not None:
-                lines.append(f"{member} = {json.dumps(value, ensure_ascii=False)}\n")
+                text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one that JSON has plain and TOML not
+                lines.append(f"{member} = {text}\n")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write("".join(lines))
@@ -173,7 +174,15 @@ def parse_expiry(value: object) -> str:
     raise ValueError(value)
 
 
-def _read_private(path: Path) -> str:
+def _read_text(path: Path) -> str:
+    """Raises `FileNotFoundError` and `ConfigError`."""
+    try:
+        return read_private(path).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+
+
+def read_private(path: Path) -> bytes:
     """Raises `FileNotFoundError`, and `ConfigError` for what others could read or have written."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -181,11 +190,14 @@ def _read_private(path: Path) -> str:
         raise
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{path} should be a plain file with mode 0600: it holds keys. Move away what is there")
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             raise ConfigError(f"{path} should be a file of your own with mode 0600: it holds keys. Run: chmod 600 {path}")
-        try:
-            return file.read(1 << 20).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read {path}: {error}") from None
+        return os.read(descriptor, 1 << 20)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    finally:
+        os.close(descriptor)

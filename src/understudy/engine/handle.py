@@ -234,11 +234,11 @@ class Handle:
             report_bug(logger, error, "in %s of %s", type(op).__name__, self.id)
 
     def deny_unasked(self, call_id: str, reason: str, turn: str) -> None:
-        """Nobody can be asked, which the rules answer with a no: that is no decision of the caller's, and needs no right.
+        """Nobody can be asked, which the rules answer with a no: no decision of the caller's, who may lack the right to approve.
 
-        Where `unasked = "wait"` is configured, the question stays open instead.
+        Where `unasked = "wait"` is configured, the question stays open instead; so it does for those who may only look.
         """
-        if self.questions_wait:
+        if self.questions_wait or self.only_looks:
             return
         op = Decide(call_id, "denied", reason, turn, self.caller.name)
         self.tasks.run(self._submit_unheard(self._engine.submit(self._conversation, op), op))
@@ -317,6 +317,11 @@ class Handle:
     def questions_wait(self) -> bool:
         """Whether a question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""
         return self._conversation.approvals.waits
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether the caller has no say in what becomes of the turns."""
+        return not self.caller.may("run", self._conversation.state.owner)
 
     def can_be_answered(self) -> bool:
         """Whether anyone who follows could answer a question."""

@@ -9,7 +9,11 @@ from hmac import compare_digest
 from hmac import digest as hmac_digest
 from pathlib import Path
 
+from understudy.config.tokens import read_private
+from understudy.errors import ConfigError
+
 _SEAL_BYTES = 16
+_KEY_BYTES = 32
 
 
 class Seal:
@@ -38,15 +42,18 @@ class Seal:
 
 
 def _read_key(path: Path) -> bytes:
-    """The key of this home, made where there is none."""
+    """The key of this home, made where there is none. Raises `ConfigError`."""
     if not os.path.lexists(path):
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(32))
+            file.write(secrets.token_bytes(_KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
             os.link(beside, path)  # another server may have been first
         os.unlink(beside)
-    return path.read_bytes()
+    key = read_private(path)
+    if len(key) < _KEY_BYTES:  # with a key that can be guessed anyone could seal
+        raise ConfigError(f"{path} does not hold a key of {_KEY_BYTES} bytes: remove the file, and a new one is made")
+    return key

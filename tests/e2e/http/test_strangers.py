@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.http_server import HttpClient, HttpServer, serving
@@ -114,6 +116,22 @@ async def test_heads_that_two_readers_could_understand_differently_are_refused(t
         head = [line.replace("{length}", str(len(LISTING))) for line in head]
         response = await client.raw("\r\n".join(head).encode("latin-1") + LISTING)
         assert 400 <= response.status < 500
+
+
+@pytest.mark.parametrize("conversation", ["../../etc/passwd", "", "\0", "x" * 5000, "67e55044-10b1-426f-9247-bb680e5fe0c8"])
+async def test_an_answer_to_a_question_that_never_was_is_taken_and_does_nothing(tmp_path: Path, conversation: str) -> None:
+    name = urlsafe_b64encode(msgspec.msgpack.encode((conversation, "turn", "call", b"12345678"))).decode()
+    async with serving(tmp_path) as (_, client):
+        await client.initialize()
+        response = await client.send({"jsonrpc": "2.0", "id": f"q.{name}", "result": {"action": "accept"}})
+        assert (response.status, await response.body()) == (202, b"")
+
+
+@pytest.mark.parametrize("wrong", [{"requestState": 5}, {"inputResponses": []}, {"requestState": "x", "inputResponses": "y"}])
+async def test_a_round_of_the_wrong_form_is_an_error_of_the_request(tmp_path: Path, wrong: dict[str, object]) -> None:
+    async with serving(tmp_path) as (_, client):
+        response = await client.modern("tools/call", {"name": "codex", "arguments": {"prompt": "x"}, **wrong})
+        assert (response.status, (await response.json())["error"]["code"]) == (400, -32602)
 
 
 async def test_a_head_without_an_end_is_not_waited_for(tmp_path: Path) -> None:

@@ -82,10 +82,11 @@ class App:
             self._limiter.leave(principal.name)
 
     def _check_place(self, asked: Asked) -> None:
-        if asked.twice == b"host" or not self._guards.allows_host(asked.header(b"host") or ""):
+        host = asked.header(b"host") or ""
+        if asked.twice == b"host" or not self._guards.allows_host(host):
             raise Refusal(421, "this Host is not served here; `--allow-host` adds one")
         origin = asked.header(b"origin")
-        if asked.twice == b"origin" or (origin is not None and not self._guards.allows_origin(origin)):
+        if asked.twice == b"origin" or (origin is not None and not self._guards.allows_origin(origin, host)):
             raise Refusal(403, "pages of this Origin may not call the server; `--allow-origin` adds one")
 
     async def _dispatch(self, asked: Asked, principal: Principal, send: Send) -> None:

@@ -55,23 +55,30 @@ class Guards:
         self._port = str(port)
 
     def allows_host(self, header: str) -> bool:
-        split = split_host(header)
-        if split is None:
-            return False
-        name, _ = split
-        if name in _LOCAL_NAMES or name == self._bound or name in self._hosts or header.lower() in self._hosts:
+        if self._knows(header):
             return True
-        return self._beyond_loopback and _is_address(name)  # a name can be pointed at us by others, an address cannot
+        split = split_host(header)  # a name can be pointed at us by others, an address cannot
+        return self._beyond_loopback and split is not None and _is_address(split[0])
 
-    def allows_origin(self, header: str) -> bool:
+    def allows_origin(self, header: str, host: str) -> bool:
+        """`host`: the request's own, where its Host is allowed. Pages of other addresses than that are not ours."""
         origin = header.lower()
         if origin in self.origins:
             return True
         scheme, _, rest = origin.partition("://")
-        if scheme not in ("http", "https") or not self.allows_host(rest):
+        split, ours = split_host(rest), split_host(host)
+        if scheme not in ("http", "https") or split is None:
             return False
-        split = split_host(rest)
-        return split is not None and (not self._open_to_all or split[1] == self._port)
+        if not self._knows(rest) and (ours is None or split[0] != ours[0]):
+            return False
+        return not self._open_to_all or split[1] == self._port
+
+    def _knows(self, header: str) -> bool:
+        split = split_host(header)
+        if split is None:
+            return False
+        name, _ = split
+        return name in _LOCAL_NAMES or name == self._bound or name in self._hosts or header.lower() in self._hosts
 
 
 def accepts(header: str | None, *kinds: str) -> bool:

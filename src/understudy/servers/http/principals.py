@@ -22,18 +22,16 @@ class Principal(msgspec.Struct, frozen=True):
 
     caller: Caller
     limits: CallerLimits | None = None  # None: everything, as at a terminal
+    token_hash: str = ""  # of what they came with: whoever had the token before this one is somebody else
 
     @property
     def name(self) -> str:
         return self.caller.name
 
 
-LOCAL_USER = Principal(LOCAL)
-
-
 def _principal_of(token: NamedToken) -> Principal:
     caller = Caller(token.name, frozenset(token.rights), frozenset(token.others))
-    return Principal(caller, CallerLimits(token.roots, frozenset(token.sandbox)))
+    return Principal(caller, CallerLimits(token.roots, frozenset(token.sandbox)), token.hash)
 
 
 class Principals:
@@ -46,13 +44,18 @@ class Principals:
         self._named_path = tokens_file(settings.state_dir)
         self._stamps: tuple[object, object] = None, None
         self._first_hash = ""
+        self._expired: frozenset[str] = frozenset()
         self._named: tuple[NamedToken, ...] = ()
         self.when_changed: Callable[[], None] | None = None
         if not self._open:
             self._stamps = self._look()
             self._first_hash = hash_of(first_token(self._first_path))
-            self._stamps = self._look()
             self._named = read_tokens(self._named_path)
+            self._expired = self._expired_now()
+
+    @property
+    def _local(self) -> Principal:
+        return Principal(LOCAL, None, self._first_hash)
 
     @property
     def has_named(self) -> bool:
@@ -61,13 +64,13 @@ class Principals:
     def find(self, authorization: str | None) -> Principal | None:
         """Whose token it is; None where it is nobody's. Takes as long whether it is nearly right or not."""
         if self._open:
-            return LOCAL_USER
+            return self._local
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > 512:
             return None
         hashed = hash_of(token)
-        found = LOCAL_USER if compare_digest(hashed, self._first_hash) else None
+        found = self._local if compare_digest(hashed, self._first_hash) else None
         for named in self._named:
             if compare_digest(hashed, named.hash):
                 found = _principal_of(named)
@@ -78,21 +81,21 @@ class Principals:
     def current(self, name: str) -> Principal | None:
         """As they are now; None for those whose token is gone."""
         if name == LOCAL.name:
-            return LOCAL_USER
+            return self._local
         named = next((token for token in self._named if token.name == name), None)
         return None if named is None or named.has_expired(datetime.now(UTC)) else _principal_of(named)
 
     def reload(self) -> None:
-        """Look whether a file has changed; to be called every second or so."""
+        """Look whether a file has changed, or a token has expired; to be called every second or so."""
         if self._open:
             return
         stamps = self._look()
-        if stamps == self._stamps:
+        expired = self._expired_now()
+        if stamps == self._stamps and expired == self._expired:
             return
-        self._stamps = stamps
+        self._stamps, self._expired = stamps, expired
         try:
             self._first_hash = hash_of(first_token(self._first_path))
-            self._stamps = self._look()
         except (ConfigError, OSError) as error:
             logger.error("the first token is not accepted any more: %s", error)
             self._first_hash = ""
@@ -103,6 +106,10 @@ class Principals:
             self._named = ()
         if self.when_changed is not None:
             self.when_changed()
+
+    def _expired_now(self) -> frozenset[str]:
+        now = datetime.now(UTC)
+        return frozenset(token.name for token in self._named if token.has_expired(now))
 
     def _look(self) -> tuple[object, object]:
         return _stamp(self._first_path), _stamp(self._named_path)

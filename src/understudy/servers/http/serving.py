@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from understudy.config.serve import ServeSettings
-from understudy.config.tokens import tokens_file
+from understudy.config.tokens import read_tokens, tokens_file
 from understudy.engine.engine import Engine
 from understudy.errors import ConfigError
 from understudy.servers.http.app import App
@@ -44,7 +44,7 @@ def check_exposure(settings: ServeSettings) -> None:
         raise ConfigError(
             f"--no-auth is only for this machine: without a token anyone who reaches {settings.host} could run commands"
         )
-    if not settings.token_file.exists() and not tokens_file(settings.state_dir).exists():
+    if not settings.token_file.exists() and not read_tokens(tokens_file(settings.state_dir)):
         raise ConfigError(
             f"there is no token yet, so others could not be told apart on {settings.host}. "
             "Make one for each of them first: understudy token add NAME"

@@ -99,7 +99,13 @@ class CallViewer:
 
         if self.following.can_answer:
             ask_peer(self._peer, self._sink, self.call.id, self.handle, question, turn)
-        elif not self.handle.can_be_answered():
+        elif self.handle.can_be_answered():
+            pass
+        elif self.handle.only_looks:  # those whose conversation it is may come back and answer
+            from understudy.servers.mcp.waiting_calls import answer_unfinished
+
+            answer_unfinished(self)
+        else:
             reason = MAY_NOT_APPROVE if self.can_answer else CANNOT_BE_ASKED
             self.handle.deny_unasked(question.call_id, reason, turn)
 

@@ -40,12 +40,12 @@ def find_modern_handler(call: Call, method: str, find_tool: Callable[[Call, str]
 
 def _tool_handler(call: Call, method: str, find_tool: Callable[[Call, str], Handler]) -> Handler:
     params = call.arguments
-    handler = find_tool(call, method)
-    call.shape = ModernShape(call.shape)
     try:
         asked = msgspec.json.decode(params, type=AskedAgain)
     except msgspec.MsgspecError as error:
         raise InvalidParams(f"Invalid params of tools/call: {error}") from None
+    handler = find_tool(call, method)
+    call.shape = ModernShape(call.shape)
     if asked.name not in ASKING_TOOLS:
         return handler
     rounds = Rounds(call, asked)

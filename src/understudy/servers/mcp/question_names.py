@@ -6,6 +6,7 @@ from hashlib import sha256
 import msgspec
 
 from understudy.protocol.records import Question
+from understudy.protocol.uuids import read_uuid
 
 _PREFIX = "q."
 _encode = msgspec.msgpack.Encoder().encode
@@ -34,9 +35,11 @@ def question_name(conversation_id: str, turn: str, question: Question) -> str:
 
 
 def read_question_name(text: object) -> QuestionName | None:
+    """None for what cannot be one of ours. It opens nothing by itself: whoever answers is held to their rights."""
     if not isinstance(text, str) or not text.startswith(_PREFIX):
         return None
     try:
-        return _decode(urlsafe_b64decode(text[len(_PREFIX) :].encode()))
+        name = _decode(urlsafe_b64decode(text[len(_PREFIX) :].encode()))
+        return name if read_uuid(name.conversation_id) == name.conversation_id else None
     except (ValueError, msgspec.MsgspecError):
         return None
