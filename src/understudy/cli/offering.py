@@ -9,7 +9,8 @@ from understudy.cli.terminal import one_line
 
 TEXT = """\
 understudy {version}: a coding agent. `understudy --help` lists its commands.
-Start a chat in {folder}? [Y/n] """
+You are in {folder}
+Start a chat here? [Y/n] """
 
 
 def at_terminal() -> bool:
