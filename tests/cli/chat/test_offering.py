@@ -23,7 +23,7 @@ sys.exit(main())
 def test_bare_understudy_at_a_terminal_offers_a_chat(program: Program) -> None:
     program.script({"say": "Hello."})
     with Terminal(program) as terminal:
-        terminal.wait("Start a chat in ")
+        terminal.wait("Start a chat here?")
         terminal.type(ENTER)
         terminal.wait("  scripted ·")
         terminal.type("Hi" + ENTER)
