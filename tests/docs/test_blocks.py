@@ -6,6 +6,7 @@ Programs of others are stand-ins that record their arguments; a recorded command
 import ast
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from understudy.testing import McpProcess
 from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
-RUN = {"sh", "console", "python", "json", "toml", "js", "diff"}
+RUN = {"sh", "console", "python", "json", "toml", "js", "diff", "lua", "elisp"}
 TRIED_ELSEWHERE = {"testing.md", "record-and-replay.md", "CONTRIBUTING.md"}  # in test_testing_page.py and in tests/contributing
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -58,6 +59,14 @@ def start(user: User, argv: list[str], env: dict[str, str] | None = None) -> Non
     done = user.run(argv, stdin=json.dumps(INITIALIZE) + "\n", env=env)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"], done.stdout
+
+
+def start_agent(user: User, argv: list[str]) -> None:
+    """A command that an editor was given has to speak ACP."""
+    asked = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}}
+    done = user.run(argv, stdin=json.dumps(asked) + "\n")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["result"]["protocolVersion"] == 1, done.stdout
 
 
 # -- shell
@@ -122,7 +131,7 @@ def test_a_command_that_is_shown_is_there(block: Block) -> None:
 
 
 def server_tables(value: Any) -> dict[str, Any]:
-    return value.get("mcpServers") or value.get("servers") or {}
+    return value.get("mcpServers") or value.get("servers") or value.get("agent_servers") or {}
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=named)
@@ -141,11 +150,32 @@ async def test_a_json_block_is_used(user: User, block: Block) -> None:
             name: text.replace("${env:", "${").removeprefix("${").removesuffix("}") for name, text in table.get("env", {}).items()
         }
         assert all(name == given for name, given in env.items()), "each variable is passed on under its own name"
-        if table["command"] == "understudy":
+        if "agent_servers" in value:
+            start_agent(user, [table["command"], *table["args"]])
+        elif table["command"] == "understudy":
             start(user, [table["command"], *table["args"]])
         else:
             check_call_of_another_program(user, [table["command"], *table["args"]])
     return None
+
+
+@pytest.mark.parametrize("block", blocks("lua", "elisp"), ids=named)
+def test_settings_of_an_editor_are_balanced_and_start_an_agent(user: User, block: Block) -> None:
+    """No editor is at hand to read them."""
+    text = re.sub(r'"[^"]*"', lambda word: " " * len(word[0]), block.text)
+    pairs = {")": "(", "]": "[", "}": "{"}
+    opened: list[str] = []
+    for character in text:
+        if character in pairs.values():
+            opened.append(character)
+        elif character in pairs:
+            assert opened.pop() == pairs[character]
+    assert not opened
+    if block.language == "lua":
+        assert len(re.findall(r"\b(?:function|do|then)\b", text)) == len(re.findall(r"\bend\b", text))
+    words = re.findall(r'"([^"]*)"', block.text)
+    assert {"understudy", "acp"} <= set(words)
+    start_agent(user, ["understudy", "acp"])
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=named)

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from understudy.cli.arguments.acp import add_acp
 from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
 from understudy.cli.arguments.app_server import add_app_server
 from understudy.cli.arguments.chat import add_chat
@@ -54,7 +55,7 @@ def run(words: Sequence[str]) -> int:
 def _serves(words: Sequence[str]) -> bool:
     if list(words[:1]) == ["mcp"]:
         return not any(word in MCP_ACTIONS for word in words[1:])
-    return list(words[:1]) in (["mcp-server"], ["app-server"], ["proto"])
+    return list(words[:1]) in (["mcp-server"], ["app-server"], ["proto"], ["acp"])
 
 
 def _carry_out(words: list[str]) -> int:
@@ -115,6 +116,7 @@ def build_parser() -> Parser:
     _add_exec(commands)
     _add_serving(commands)
     add_app_server(commands)
+    add_acp(commands)
     add_mcp(commands)
     add_http(commands)
     add_conversations(commands)

@@ -1,12 +1,11 @@
 """What the methods of the app server take. Members that are not named here are ignored, as the protocol has it."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
-from understudy.servers.failures import InvalidParams
+from understudy.servers.params_reading import read_params
 
 MOST_NESTED = 64  # levels of a config or a schema
 
@@ -155,19 +154,4 @@ class Nothing(_Params, kw_only=True):
     pass
 
 
-P = TypeVar("P", bound=_Params)
-
-
-def read(kind: type[P], given: Raw | None) -> P:
-    """Raises `InvalidParams`, which says what is wrong and where."""
-    try:
-        return msgspec.json.decode(given or b"{}", type=kind)
-    except msgspec.ValidationError as error:
-        raise InvalidParams(f"Invalid params: {_plain(str(error))}") from None
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise InvalidParams(f"Invalid params: {error}") from None
-
-
-def _plain(reason: str) -> str:
-    """`Object missing required field `cwd` - at `$.input`` reads well enough; the `$` stands for the params."""
-    return reason.replace("`$.", "`params.").replace("`$`", "`params`").replace("`$[", "`params[")
+read = read_params

@@ -1,37 +1,12 @@
 """The app server for one client on standard input and output."""
 
-import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from understudy.engine.engine import Engine
-from understudy.protocol.callers import LOCAL
-from understudy.servers import pipes
+from understudy.servers import line_door
 from understudy.servers.app_server.dispatcher import Dispatcher
-from understudy.servers.lines import read_message
-from understudy.servers.memory import hide_memory
-from understudy.servers.pipe_sink import PipeSink
-from understudy.servers.process import Ending, run_server
-
-LAST_WORDS_SECONDS = 0.3
 
 
 def run(cli: Sequence[tuple[str, Any]] = ()) -> int:
     """Serve until the input ends or a signal comes. Returns the exit code."""
-    hide_memory()
-    return run_server("the app server's protocol on standard input and output", partial(_serve, cli))
-
-
-async def _serve(cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
-    engine = Engine(cli=cli)
-    sink = PipeSink(asyncio.get_running_loop())
-    dispatcher = Dispatcher(engine, LOCAL, sink)
-    await pipes.open_output(sink, ending)
-    await pipes.open_input(lambda line: dispatcher.receive(read_message(line)), sink, ending)
-    code = await ending.wait()
-    await engine.close()
-    dispatcher.close()
-    sink.flush()
-    await sink.taken(LAST_WORDS_SECONDS)  # a client that still reads gets what is left
-    return code
+    return line_door.run("the app server's protocol", Dispatcher, cli)

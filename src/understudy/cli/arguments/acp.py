@@ -1,0 +1,14 @@
+"""The command that editors start."""
+
+from understudy.cli.arguments.adding import Commands, add, add_overrides
+
+
+def add_acp(commands: Commands) -> None:
+    server = add(
+        commands,
+        "acp",
+        "acp",
+        "serve the Agent Client Protocol of editors on standard input and output",
+        more="Editors start it; docs/clients.md has what to write into their settings.",
+    )
+    add_overrides(server)

@@ -1,0 +1,86 @@
+"""One editor: its sessions, and the requests that it was sent."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from understudy.engine.engine import Engine
+from understudy.engine.handle import Handle
+from understudy.errors import UnknownConversation
+from understudy.protocol.callers import Caller
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
+from understudy.protocol.uuids import read_uuid
+from understudy.servers.acp.content import Json
+from understudy.servers.failures import ProtocolError
+from understudy.servers.sink import Sink
+
+if TYPE_CHECKING:
+    from understudy.servers.acp.session import Session
+
+logger = logging.getLogger(__name__)
+
+NOT_FOUND = -32002
+
+
+class Client:
+    def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
+        self.engine = engine
+        self.caller = caller  # in whose name it speaks
+        self.sink = sink
+        self.initialized = False
+        self.sessions: dict[ConversationId, Session] = {}
+        self._asked: dict[RequestId, Callable[[Response], None]] = {}
+        self._next_id = 0
+
+    # -- requests of ours
+
+    def new_request(self, method: str, params: Json, on_answer: Callable[[Response], None]) -> tuple[RequestId, bytes]:
+        """A request of ours, and its id. Whoever makes it sends it."""
+        request_id = self._next_id
+        self._next_id += 1
+        self._asked[request_id] = on_answer
+        return request_id, request_line(request_id, method, params)
+
+    def withdraw(self, request_id: RequestId) -> bytes:
+        """Its answer would change nothing any more: the line that tells the client so."""
+        self._asked.pop(request_id, None)
+        return notification_line("$/cancel_request", {"requestId": request_id})
+
+    def answer(self, response: Response) -> bool:
+        """False where nothing was asked under this id, or it was answered before."""
+        on_answer = self._asked.pop(response.id, None)
+        if on_answer is None:
+            logger.info("an answer to request %r came, which is not open", response.id)
+            return False
+        on_answer(response)
+        return True
+
+    # -- sessions
+
+    async def find(self, session_id: str) -> Handle:
+        """Raises `ProtocolError` where there is none."""
+        try:
+            return await self.engine.find(self.caller, read_session_id(session_id))
+        except UnknownConversation:
+            raise ProtocolError(NOT_FOUND, f"there is no session {session_id}") from None
+
+    def session(self, session_id: str) -> "Session":
+        """Raises `ProtocolError` for one that was neither made nor loaded here."""
+        session = self.sessions.get(read_session_id(session_id))
+        if session is None or session.over:
+            raise ProtocolError(NOT_FOUND, f"session {session_id} is not open here: call session/load first")
+        return session
+
+    def close(self) -> None:
+        for session in tuple(self.sessions.values()):
+            session.stop()
+        self.sessions.clear()
+        self._asked.clear()
+
+
+def read_session_id(text: str) -> ConversationId:
+    try:
+        return ConversationId(read_uuid(text))
+    except ValueError:
+        raise ProtocolError(NOT_FOUND, f"there is no session {text[:100]!r}") from None

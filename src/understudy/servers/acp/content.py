@@ -1,0 +1,80 @@
+"""Content blocks of ACP: what a prompt says, and what was said, shown again."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from understudy.protocol.items import ContentPart, InputImage, InputText, Message
+from understudy.servers.failures import InvalidParams
+
+Json = dict[str, Any]
+KINDS = ("text", "image", "resource_link", "resource")
+
+
+def text_block(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def text_content(text: str) -> Json:
+    """A part of a tool call's content."""
+    return {"type": "content", "content": text_block(text)}
+
+
+def shown_blocks(message: Message) -> list[Json]:
+    """A message of a user's, as it is replayed."""
+    return [_image_block(part.image_url) if isinstance(part, InputImage) else text_block(part.text) for part in message.content]
+
+
+def _image_block(url: str) -> Json:
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:image/") and head.endswith(";base64"):
+        return {"type": "image", "mimeType": head.removeprefix("data:").removesuffix(";base64"), "data": data}
+    return text_block(f"[image: {url[:200]}]")
+
+
+async def read_prompt(blocks: Sequence[Json]) -> tuple[ContentPart, ...]:
+    """Raises `InvalidParams` for what cannot be read, and where nothing is said."""
+    if not blocks:
+        raise InvalidParams("Invalid params: `prompt` is empty; give at least one block, such as a `text`")
+    parts = [await _read(block, f"params.prompt[{number}]") for number, block in enumerate(blocks)]
+    if all(isinstance(part, InputText) and not part.text for part in parts):
+        raise InvalidParams("Invalid params: `prompt` has no text and no image in it")
+    return tuple(parts)
+
+
+async def _read(block: Json, where: str) -> ContentPart:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return InputText(text)
+        case {"type": "image", "data": str(data), "mimeType": str(kind)}:
+            return await _image(data, kind)
+        case {"type": "resource_link", "uri": str(uri)}:
+            name = block.get("name")
+            return InputText(f"[@{name if isinstance(name, str) and name else uri}]({uri})")
+        case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
+            return InputText(embedded(uri, text))
+        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob), **rest}}:
+            kind = rest.get("mimeType")
+            if isinstance(kind, str) and kind.startswith("image/"):
+                return await _image(blob, kind)
+            raise InvalidParams(f"Invalid params: `{where}` embeds {uri[:200]}, which is neither text nor an image")
+        case {"type": "audio"}:
+            raise InvalidParams(f"Invalid params: `{where}` is audio, which is not supported here")
+        case {"type": str(kind)} if kind in KINDS:
+            raise InvalidParams(f"Invalid params: `{where}` of type `{kind}` lacks a member, or one has the wrong type")
+        case {"type": str(kind)}:
+            known = ", ".join(f"`{word}`" for word in KINDS)
+            raise InvalidParams(f"Invalid params: `{where}` has the type `{kind[:100]}`, which is none of {known}")
+        case _:
+            raise InvalidParams(f"Invalid params: `{where}` has no `type`")
+
+
+def embedded(uri: str, text: str) -> str:
+    """What the editor gives of a file or a selection: the model is told where it is from."""
+    return f"Content of {uri}, as the editor has it:\n<content>\n{text}\n</content>"
+
+
+async def _image(data: str, kind: str) -> InputImage:
+    from understudy.servers.mcp.image_arguments import image_item  # few messages have any
+
+    return InputImage(await asyncio.to_thread(image_item, f"data:{kind};base64,{data}"))  # scaling takes long

@@ -1,0 +1,72 @@
+"""`session/prompt` and `session/cancel`: a request is answered at the end of the turn that reads it."""
+
+from understudy.engine.handle import Kept
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import Message
+from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
+from understudy.servers.acp import params
+from understudy.servers.acp.client import Client
+from understudy.servers.acp.content import Json, read_prompt
+from understudy.servers.acp.prompt import Prompt
+from understudy.servers.acp.session import Session
+from understudy.servers.failures import ProtocolError
+
+CANCELLED: Json = {"stopReason": "cancelled"}
+
+
+async def prompt(client: Client, request: Request) -> Json:
+    """One that comes while a turn runs joins it, and is answered at its end, too."""
+    asked = params.read(params.Prompt, request.params)
+    session = client.session(asked.session_id)
+    waiting = Prompt(request.id, session.when_shown)
+    prompts = session.prompts
+    prompts.append(waiting)
+    try:
+        async with session.sending:
+            content = await read_prompt(asked.prompt)
+            if waiting.cancelled:
+                return CANCELLED
+            await _send(session, waiting, Message("user", content))
+        if waiting.cancelled:  # while it was on its way
+            await session.cancel()
+        ended = await waiting.done
+    finally:
+        if waiting in prompts:
+            prompts.remove(waiting)
+    if waiting.cancelled or ended is None or ended.reason == "interrupted":
+        return CANCELLED
+    if ended.reason == "failed":
+        raise ProtocolError(INTERNAL_ERROR, ended.message or "the turn failed", {"kind": "turn_failed"})
+    return {"stopReason": "end_turn"}
+
+
+async def _send(session: Session, waiting: Prompt, message: Message) -> None:
+    handle = session.handle
+    before, session.chosen = session.chosen, None
+    op = handle.message(message, before)
+    waiting.message_id = op.message.message_id
+    session.projection.own.add(waiting.message_id)
+    kept = Kept()
+    following = handle.follow(waiting, only_its_turn=True)
+    try:
+        await handle.submit(op, following, kept)
+        waiting.sent = True
+        await kept
+    except BaseException:
+        following.stop()
+        session.chosen = session.chosen or before
+        raise
+
+
+def cancel(client: Client, session_id: str) -> None:
+    """A notification: for a session that is not open here there is nothing to be done."""
+    session = client.sessions.get(ConversationId(session_id))
+    if session is not None:
+        session.handle.tasks.run(session.cancel())
+
+
+def cancel_request(client: Client, request_id: int | str) -> None:
+    """Of prompts: others are answered soon."""
+    for session in client.sessions.values():
+        if any(waiting.request_id == request_id for waiting in session.prompts):
+            session.handle.tasks.run(session.cancel())

@@ -1,0 +1,256 @@
+"""A session that an editor has open: it is shown what happens there, asked what is asked there, and its prompts are answered."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from understudy.config.model import Config
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.fold import merge
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError, ConfigError, report_bug
+from understudy.protocol.jsonrpc import RequestId, Response, notification_line
+from understudy.protocol.ops import Cancel, Decide
+from understudy.protocol.records import OutputDelta, Overrides, Question, TurnEnded, UserMessage
+from understudy.servers.acp.client import Client
+from understudy.servers.acp.content import Json
+from understudy.servers.acp.permissions import options, read_answer
+from understudy.servers.acp.projection import Projection
+from understudy.servers.acp.prompt import Prompt
+from understudy.servers.acp.settings import config_options, mode_of
+
+logger = logging.getLogger(__name__)
+
+OUTPUT_SECONDS = 0.2  # between two updates about what commands print: each has all of it
+PATIENCE_SECONDS = 10.0  # for a turn that was told to end
+
+
+def update_line(session_id: str, update: Json) -> bytes:
+    return notification_line("session/update", {"sessionId": session_id, "update": update})
+
+
+class Session:
+    """`entry`, `delta` and so on are called by the following, in order."""
+
+    def __init__(self, client: Client, handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
+        self.handle = handle
+        self.projection = projection
+        self.chosen: Overrides | None = None  # by the client, for the next prompt
+        self.over = False
+        self.prompts: list[Prompt] = []  # not answered yet
+        self.sending = asyncio.Lock()  # prompts are sent in the order in which they came
+        self.following = handle.follow(self, after=after, outlet=client.sink, hides_reasoning=hides_reasoning)
+        self._client = client
+        self._sink = client.sink
+        self._held: list[bytes] = []
+        self._holding = False
+        self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
+        self._when_shown: list[tuple[int, Callable[[], None]]] = []
+        self._printing: dict[str, None] = {}  # calls whose output is to be shown
+        self._timer: asyncio.TimerHandle | None = None
+        self._mode = ""
+
+    @property
+    def can_answer(self) -> bool:
+        return not self._sink.closed
+
+    # -- beginning and ending
+
+    def go_live(self) -> None:
+        """From here on the client is told what happens, but nothing before `release`: first it has its answer."""
+        self._holding = True
+        self._client.sessions[self.handle.id] = self
+        self.projection.tools.live = True
+        for live in self.following.take_unfinished():
+            self.delta(live)
+        self.following.go_live()
+        self.following.put_open_questions()
+        self.handle.watch()
+
+    def release(self) -> None:
+        self._holding = False
+        if self._held:
+            lines, self._held = b"".join(self._held), []
+            self._sink.send(lines, None)
+
+    def stop(self) -> None:
+        """It is not open any more: what waits is answered."""
+        self._leave()
+        for prompt in tuple(self.prompts):
+            prompt.stop()
+
+    def replaces(self, before: "Session") -> None:
+        """It was open already, and is loaded once more: what waits there goes on here."""
+        self.prompts, self.sending, self.chosen = before.prompts, before.sending, before.chosen
+        self.projection.own |= before.projection.own
+        for prompt in self.prompts:
+            prompt.when_shown = self.when_shown
+        before._leave()
+
+    def _leave(self) -> None:
+        self.over = True
+        self.following.stop()
+        self._withdraw_all()
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._when_shown = self._when_shown, []
+        for _, callback in waiting:
+            callback()
+
+    # -- what it is told
+
+    def tell(self, updates: Iterable[Json]) -> None:
+        for update in updates:
+            self._send(update_line(self.handle.id, update))
+
+    def _send(self, line: bytes) -> None:
+        if self._holding:
+            self._held.append(line)
+        else:
+            self._sink.send(line, None)
+
+    def when_shown(self, seq: int, callback: Callable[[], None]) -> None:
+        """Once the client, which may be slow, has been sent everything up to this record."""
+        if self.over or self.following.cursor >= seq:
+            callback()
+        else:
+            self._when_shown.append((seq, callback))
+
+    # -- called by the following
+
+    def entry(self, live: LiveEntry) -> None:
+        entry = live.entry
+        self.tell(self.projection.entry(entry))
+        if isinstance(entry.record, TurnEnded):
+            self._withdraw_all()
+        elif isinstance(entry.record, UserMessage) and entry.record.overrides is not None:
+            self.tell_settings()
+        if self._when_shown:
+            due = [callback for seq, callback in self._when_shown if seq <= entry.seq]
+            self._when_shown = [(seq, callback) for seq, callback in self._when_shown if seq > entry.seq]
+            for callback in due:
+                callback()
+
+    def delta(self, live: LiveDelta) -> None:
+        if isinstance(live.delta, OutputDelta):
+            call_id = self.projection.tools.output(live.delta)
+            if call_id is not None:
+                self._printing[call_id] = None
+                if self._timer is None:
+                    self._timer = asyncio.get_running_loop().call_later(OUTPUT_SECONDS, self._show_output)
+        else:
+            self.tell(self.projection.delta(live))
+
+    def _show_output(self) -> None:
+        self._timer = None
+        calls, self._printing = self._printing, {}
+        for call_id in calls:
+            update = self.projection.tools.output_so_far(call_id)
+            if update is not None and not self.over:
+                self.tell([update])
+
+    def question(self, question: Question, turn: str) -> None:
+        if not self.following.can_answer:
+            return
+        key = turn, question.call_id
+        before = self._asked.get(key)
+        if self.handle.open_question(question.call_id) != question or (before is not None and before[1] == question):
+            return
+        if before is not None:
+            self._withdraw(key)  # what would be approved has changed
+        about = self.projection.tools.about_question(question)
+        params: Json = {"sessionId": self.handle.id, "toolCall": about, "options": options(question)}
+        request_id, line = self._client.new_request(
+            "session/request_permission", params, lambda response: self._answered(key, question, response)
+        )
+        self._asked[key] = request_id, question
+        self._send(line)
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        self._withdraw((turn, call_id))
+
+    def ended(self, ended: TurnEnded) -> None:
+        """A session goes on after every turn."""
+
+    def failed(self, error: AgentError) -> None:
+        logger.warning("nothing more can be shown of session %s: %s", self.handle.id, error)
+        for prompt in tuple(self.prompts):
+            prompt.failed(error)
+        if self._client.sessions.get(self.handle.id) is self:
+            del self._client.sessions[self.handle.id]
+        self.stop()
+
+    # -- questions
+
+    def _answered(self, key: tuple[str, str], question: Question, response: Response) -> None:
+        self._asked.pop(key, None)
+        if self.handle.open_question(question.call_id) not in (None, question):
+            logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
+            return
+        decision, source = read_answer(response)
+        self.handle.submit_soon(Decide(question.call_id, decision, source, key[0]))
+
+    def _withdraw(self, key: tuple[str, str]) -> None:
+        """It was answered elsewhere, or does not matter any more."""
+        asked = self._asked.pop(key, None)
+        if asked is not None:
+            self._send(self._client.withdraw(asked[0]))
+
+    def _withdraw_all(self) -> None:
+        for key in tuple(self._asked):
+            self._withdraw(key)
+
+    # -- settings
+
+    def choose(self, chosen: Overrides) -> Config:
+        """From the next prompt on, over what was chosen before. Raises `ConfigError`, with nothing chosen."""
+        merged = chosen if self.chosen is None else merge(self.chosen, chosen)
+        config = self._client.engine.configure(self.handle.with_changes(merged))
+        self.chosen = merged
+        return config
+
+    def config(self) -> Config:
+        """What the next prompt would run with. Raises `ConfigError`."""
+        if self.chosen is None:
+            return self.handle.setup().config
+        return self._client.engine.configure(self.handle.with_changes(self.chosen))
+
+    def note_settings(self, config: Config) -> bool:
+        """They are told to the client. Whether its mode is another one now."""
+        before, self._mode = self._mode, mode_of(config)
+        return before != self._mode
+
+    def tell_mode(self, config: Config) -> None:
+        if self.note_settings(config):
+            self.tell([{"sessionUpdate": "current_mode_update", "currentModeId": self._mode}])
+
+    def tell_settings(self) -> None:
+        try:
+            config = self.config()
+        except ConfigError:
+            return
+        self.tell_mode(config)
+        self.tell([{"sessionUpdate": "config_option_update", "configOptions": config_options(config)}])
+
+    # -- ending a turn
+
+    async def cancel(self) -> None:
+        """Every open prompt is answered with `cancelled`, whatever becomes of the turn."""
+        for prompt in self.prompts:
+            prompt.cancelled = True
+        prompts = [prompt for prompt in self.prompts if prompt.sent]
+        try:
+            stopped = await self.handle.interrupt(PATIENCE_SECONDS)
+            if stopped.status == "nothing":
+                for prompt in prompts:
+                    if not prompt.done.done():  # it waits for the end of another turn
+                        await self.handle.submit(Cancel(prompt.message_id))
+            waiting = [prompt.done for prompt in prompts if not prompt.done.done()]
+            if waiting and stopped.status != "requested":
+                await asyncio.wait(waiting, timeout=PATIENCE_SECONDS)
+        except AgentError as error:
+            logger.warning("session %s could not be interrupted: %s", self.handle.id, error)
+        except Exception as error:
+            report_bug(logger, error, "in cancelling %s", self.handle.id)
+        for prompt in prompts:
+            prompt.stop()

@@ -1,0 +1,202 @@
+"""Methods about sessions: begin one, open one again, list, close, delete, and choose how it works."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from understudy.config.model import Config
+from understudy.engine.fold import path_to
+from understudy.engine.handle import Handle, Kept
+from understudy.errors import ConfigError, ConversationBusy
+from understudy.protocol.jsonrpc import Request
+from understudy.protocol.ops import Delete, Resume
+from understudy.protocol.records import Entry, Overrides
+from understudy.servers.acp import params
+from understudy.servers.acp.client import Client, read_session_id
+from understudy.servers.acp.content import Json
+from understudy.servers.acp.mcp_servers import server_overrides
+from understudy.servers.acp.projection import Projection
+from understudy.servers.acp.requests import Answer
+from understudy.servers.acp.session import Session, update_line
+from understudy.servers.acp.settings import config_options, mode_overrides, modes, option_overrides
+from understudy.servers.failures import InvalidParams
+from understudy.servers.mcp.presentation import presentation_of
+
+PAGE = 50
+READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
+
+
+async def new(client: Client, request: Request) -> Answer:
+    overrides = _overrides(params.read(params.NewSession, request.params))
+    try:
+        handle = await client.engine.create(client.caller, overrides)
+    except ConfigError as error:
+        raise InvalidParams(str(error)) from None
+    await handle.kept()
+    session = await _open(client, handle)
+    return Answer({"sessionId": handle.id, **_settings(session)}, session.release)
+
+
+async def load(client: Client, request: Request) -> Answer:
+    """The whole conversation again, and then the answer."""
+    return await _open_again(client, params.read(params.LoadSession, request.params), replays=True)
+
+
+async def resume(client: Client, request: Request) -> Answer:
+    """Like `load`, for an editor that has the conversation still."""
+    return await _open_again(client, params.read(params.LoadSession, request.params), replays=False)
+
+
+async def _open_again(client: Client, asked: params.LoadSession, *, replays: bool) -> Answer:
+    """A turn that a crash cut off is settled: one that waits for an answer asks again."""
+    overrides = _overrides(asked)
+    handle = await client.find(asked.session_id)
+    kept = Kept()
+    try:
+        await handle.submit(Resume(), kept=kept)
+        await kept  # so that what was cut off is shown as such
+    except ConversationBusy:
+        pass  # another process runs its turn, which is watched from here
+    chosen = Overrides(cwd=None if overrides.cwd == handle.facts.cwd else overrides.cwd, config=overrides.config)
+    if chosen != Overrides():
+        try:
+            client.engine.configure(handle.with_changes(chosen))
+        except ConfigError as error:
+            raise InvalidParams(str(error)) from None
+    session = await _open(client, handle, chosen, replays=replays)
+    return Answer(_settings(session), session.release)
+
+
+def _overrides(asked: params.NewSession) -> Overrides:
+    if not os.path.isabs(asked.cwd):
+        raise InvalidParams(f"Invalid params: `cwd` is {asked.cwd[:200]!r}; it has to be an absolute path")
+    if asked.additional_directories:
+        raise InvalidParams(
+            "Invalid params: `additionalDirectories` is not supported here; name them in `sandbox_workspace_write.writable_roots`"
+        )
+    return Overrides(cwd=os.path.normpath(asked.cwd), config=server_overrides(asked.mcp_servers or ()) or None)
+
+
+async def _open(client: Client, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> Session:
+    """Follow it from here on. What happens while the log is read is shown behind the answer."""
+    hides_reasoning = presentation_of(handle).hides_reasoning
+    entries = await _read(handle)
+    projection = Projection(hides_reasoning=hides_reasoning)
+    for number, entry in enumerate(path_to(entries)):
+        updates = projection.entry(entry)
+        if not replays:
+            continue
+        for update in updates:
+            client.sink.send(update_line(handle.id, update), None)
+        if number % READ_AT_ONCE == READ_AT_ONCE - 1:
+            await _room(client)
+    session = Session(client, handle, projection, entries[-1].seq if entries else 0, hides_reasoning=hides_reasoning)
+    before = client.sessions.get(handle.id)
+    if before is not None:
+        session.replaces(before)
+    if chosen is not None and chosen != Overrides():
+        session.choose(chosen)
+    session.go_live()
+    return session
+
+
+async def _read(handle: Handle) -> Sequence[Entry]:
+    entries: list[Entry] = []
+    while page := await handle.read(entries[-1].seq if entries else 0, READ_AT_ONCE):
+        entries += page
+        await asyncio.sleep(0)
+    return entries
+
+
+async def _room(client: Client) -> None:
+    """A client that reads slowly is waited for."""
+    sink = client.sink
+    if not sink.congested or sink.closed:
+        await asyncio.sleep(0)
+        return
+    room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    sink.drained(lambda: None if room.done() else room.set_result(None))
+    await room
+
+
+def _settings(session: Session) -> Json:
+    try:
+        config = session.config()
+    except ConfigError:  # its folder is gone, say: what was there can still be shown
+        return {}
+    session.note_settings(config)
+    return {"modes": modes(config), "configOptions": config_options(config)}
+
+
+async def list_sessions(client: Client, request: Request) -> Json:
+    asked = params.read(params.ListSessions, request.params)
+    folder = _plain_path(asked.cwd)
+    rows: list[Json] = []
+    cursor = asked.cursor
+    while True:
+        page = await client.engine.list(client.caller, PAGE - len(rows), cursor)
+        for listed in page.rows:
+            summary = listed.summary
+            if folder is None or summary.cwd == folder:
+                updated = datetime.fromtimestamp(listed.updated_at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+                row: Json = {"sessionId": listed.conversation_id, "cwd": summary.cwd, "updatedAt": updated}
+                rows.append({**row, "title": summary.title} if summary.title else row)
+        cursor = page.next_cursor
+        if cursor is None or len(rows) >= PAGE:
+            return {"sessions": rows} if cursor is None else {"sessions": rows, "nextCursor": cursor}
+
+
+def _plain_path(path: str | None) -> str | None:
+    return None if path is None else os.path.normpath(path)
+
+
+async def close(client: Client, request: Request) -> Json:
+    """Ends what runs, and shows nothing more of it. The conversation stays in the log."""
+    session = client.session(params.read(params.OneSession, request.params).session_id)
+    await session.cancel()
+    if client.sessions.get(session.handle.id) is session:
+        del client.sessions[session.handle.id]
+    session.stop()
+    return {}
+
+
+async def delete(client: Client, request: Request) -> Json:
+    """For good."""
+    session_id = params.read(params.OneSession, request.params).session_id
+    handle = await client.find(session_id)
+    session = client.sessions.pop(read_session_id(session_id), None)
+    if session is not None:
+        await session.cancel()
+        session.stop()
+    await handle.submit(Delete())
+    return {}
+
+
+# -- how it works
+
+
+async def set_mode(client: Client, request: Request) -> Json:
+    """From the next prompt on."""
+    asked = params.read(params.SetMode, request.params)
+    session = client.session(asked.session_id)
+    _choose(session, mode_overrides(asked.mode_id, session.projection.sandbox))
+    session.tell_settings()
+    return {}
+
+
+async def set_config_option(client: Client, request: Request) -> Json:
+    """From the next prompt on. The answer has all options."""
+    asked = params.read(params.SetConfigOption, request.params)
+    session = client.session(asked.session_id)
+    chosen = option_overrides(session.config(), asked.config_id, asked.value, session.projection.sandbox)
+    config = _choose(session, chosen)
+    session.tell_mode(config)
+    return {"configOptions": config_options(config)}
+
+
+def _choose(session: Session, chosen: Overrides) -> Config:
+    try:
+        return session.choose(chosen)
+    except ConfigError as error:
+        raise InvalidParams(str(error)) from None

@@ -1,0 +1,47 @@
+"""A front door for one client that speaks JSON-RPC line by line on standard input and output."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from understudy.engine.engine import Engine
+from understudy.protocol.callers import LOCAL, Caller
+from understudy.protocol.jsonrpc import Incoming
+from understudy.servers import pipes
+from understudy.servers.lines import read_message
+from understudy.servers.memory import hide_memory
+from understudy.servers.pipe_sink import PipeSink
+from understudy.servers.process import Ending, run_server
+from understudy.servers.sink import Sink
+
+LAST_WORDS_SECONDS = 0.3
+
+
+class LineDispatcher(Protocol):
+    def receive(self, message: Incoming) -> None: ...
+
+    def close(self) -> None: ...
+
+
+MakeDispatcher = Callable[[Engine, Caller, Sink], LineDispatcher]
+
+
+def run(what: str, make: MakeDispatcher, cli: Sequence[tuple[str, Any]] = ()) -> int:
+    """Serve until the input ends or a signal comes. Returns the exit code."""
+    hide_memory()
+    return run_server(f"{what} on standard input and output", partial(_serve, make, cli))
+
+
+async def _serve(make: MakeDispatcher, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
+    engine = Engine(cli=cli)
+    sink = PipeSink(asyncio.get_running_loop())
+    dispatcher = make(engine, LOCAL, sink)
+    await pipes.open_output(sink, ending)
+    await pipes.open_input(lambda line: dispatcher.receive(read_message(line)), sink, ending)
+    code = await ending.wait()
+    await engine.close()
+    dispatcher.close()
+    sink.flush()
+    await sink.taken(LAST_WORDS_SECONDS)  # a client that still reads gets what is left
+    return code
