@@ -63,7 +63,12 @@ def start(user: User, argv: list[str], env: dict[str, str] | None = None) -> Non
 
 def start_agent(user: User, argv: list[str]) -> None:
     """A command that an editor was given has to speak ACP."""
-    asked = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}}
+    asked: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "id": 0,
+        "method": "initialize",
+        "params": {"protocolVersion": 1, "clientCapabilities": {}},
+    }
     done = user.run(argv, stdin=json.dumps(asked) + "\n")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[0])["result"]["protocolVersion"] == 1, done.stdout
