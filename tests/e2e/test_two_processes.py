@@ -19,6 +19,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.chain import Heads
 from understudy.store.log import Batch
+from understudy.store.seals import Seals
 from understudy.store.sqlite import SqliteLog, number_of
 from understudy.store.writing import append, prepare, write
 from understudy.testing import HOLD, McpProcess, Script, ScriptedModel, call, deltas, hang, say
@@ -70,7 +71,7 @@ async def test_what_was_written_by_a_process_that_died_before_telling_is_shown(t
             await stream.until("background_event")  # it listens
             silent.isolation_level = None
             prepare(silent)
-            write(silent, append(number_of(conversation), _noticed(log, conversation), Heads(silent)))
+            write(silent, append(number_of(conversation), _noticed(log, conversation), Heads(silent, Seals(log.path.parent))))
             await stream.until("background_event", 2)
 
 

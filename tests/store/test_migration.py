@@ -34,7 +34,8 @@ from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 MADE = Path(__file__).parent / "made_by_version_2"
-VERSION = 3
+VERSION = 4
+BEFORE = 2
 MANY = 100_000
 ITS = "conversation = (SELECT number FROM conversations WHERE id = ?)"
 
@@ -63,7 +64,7 @@ def test_the_store_is_of_the_version_before() -> None:
 def test_every_record_is_there_and_in_the_chain(tmp_path: Path, name: str) -> None:
     conversation, entries = exported(name)
     store = unpack(tmp_path / "store")
-    assert version_of(store) == VERSION - 1
+    assert version_of(store) == BEFORE
     with closing(SqliteLog(store)) as log:
         read = [msgspec.to_builtins(entry) for entry in answered(log.read(conversation))]
         assert answered(log.check()) == "ok"
@@ -132,14 +133,14 @@ def make_large(store: Path) -> None:
     with closing(sqlite3.connect(store / "conversations.db", isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode = WAL")
         raw.execute("BEGIN")
-        for statement in ";".join(schema.MIGRATIONS[: VERSION - 1]).split(";"):
+        for statement in ";".join(schema.MIGRATIONS[:BEFORE]).split(";"):
             raw.execute(statement)
         each = 1000
         for number in range(MANY // each):
             raw.execute("INSERT INTO conversations VALUES (?, ?, 1, ?, 1, 1, 0, '{}')", (number, new_id(), each))
             rows = ((number, seq, seq - 1, "1", 1.5, b'{"type":"noticed","message":"%0400d"}' % seq) for seq in range(1, each + 1))
             raw.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", rows)
-        raw.execute(f"PRAGMA user_version = {VERSION - 1}")
+        raw.execute(f"PRAGMA user_version = {BEFORE}")
         raw.execute("COMMIT")
 
 
@@ -175,7 +176,7 @@ def test_a_migration_that_is_killed_in_the_middle_leaves_the_store_as_it_was(tmp
             assert opener.poll() is None, "it has migrated before it could be killed"
         os.kill(opener.pid, signal.SIGKILL)
         opener.wait(WAIT_SECONDS)
-        assert version_of(store) == VERSION - 1
+        assert version_of(store) == BEFORE
         assert content_of(store) == before
     subprocess.run([sys.executable, "-c", OPENER, str(store)], check=True, timeout=60)
     assert version_of(store) == VERSION

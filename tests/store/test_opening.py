@@ -17,6 +17,7 @@ from understudy.store import schema, writing
 from understudy.store.chain import Heads
 from understudy.store.log import SavedText
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
+from understudy.store.seals import Seals
 from understudy.store.sqlite import number_of
 
 
@@ -31,7 +32,7 @@ async def test_folder_and_files_are_the_owner_s_only(tmp_path: Path) -> None:
         await append(log, opened(new_id()))
         assert mode_of(tmp_path / "new" / "state") == 0o700
         files = sorted(path.name for path in (tmp_path / "new" / "state").iterdir())
-        assert files == ["bell", "conversations.db", "conversations.db-shm", "conversations.db-wal", "locks"]
+        assert files == ["audit.key", "bell", "conversations.db", "conversations.db-shm", "conversations.db-wal", "locks"]
         for name in files:
             assert mode_of(tmp_path / "new" / "state" / name) == 0o600, name
         log.close()
@@ -243,9 +244,9 @@ async def test_a_connection_that_saw_the_store_while_it_was_empty_can_write(tmp_
     connection.execute("PRAGMA journal_mode = WAL")
     assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
     open_log(tmp_path).close()
-    schema.migrate(connection, str(path))
+    schema.migrate(connection, str(path), Seals(tmp_path))
     writing.prepare(connection)
-    writing.write(connection, writing.append(1, opened(new_id()), Heads(connection)))
+    writing.write(connection, writing.append(1, opened(new_id()), Heads(connection, Seals(tmp_path))))
     assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)
     connection.close()
 

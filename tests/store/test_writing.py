@@ -18,6 +18,7 @@ from understudy.store.chain import FIRST, Heads, link
 from understudy.store.decoding import unpacked
 from understudy.store.log import Batch, SavedText
 from understudy.store.schema import migrate
+from understudy.store.seals import Seals
 from understudy.store.writing import (
     AT_ONCE,
     PACKED_PIECE,
@@ -39,6 +40,9 @@ NAME = ConversationId("c")
 JSON = msgspec.json.encode
 
 
+SEALS = Seals(Path("/nowhere"))  # no key can be made there
+
+
 def entries(first: int, last: int) -> tuple[Entry, ...]:
     return tuple(Entry(seq, seq - 1, f"t{seq}", seq + 0.5, Noticed(f"note {seq}")) for seq in range(first, last + 1))
 
@@ -57,8 +61,8 @@ def record_rows(previous: bytes, *new: Entry) -> list[Row]:
 
 def heads(epoch: int = 9, last_seq: int = 4, digest: bytes = b"d") -> Heads:
     """Of conversation 7."""
-    known = Heads(sqlite3.connect(":memory:"))
-    known.note(7, epoch, last_seq, digest)
+    known = Heads(sqlite3.connect(":memory:"), SEALS)
+    known.note(7, epoch, last_seq, digest, True)
     return known
 
 
@@ -73,7 +77,7 @@ def test_a_batch_that_makes_the_conversation() -> None:
         ("open", 7, "c", 1, 2, 1.5, 2.5, JSON(SUMMARY), records[-1][-2]),
         *records,
     ]
-    assert known.find(7, 1, 2) == records[-1][-2]
+    assert known.find(7, 1, 2) == (records[-1][-2], True)
 
 
 def test_the_owner_is_kept_beside_the_conversation_unless_it_is_the_local_user() -> None:
@@ -156,7 +160,7 @@ def test_the_other_kinds() -> None:
 def connection() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, AT_ONCE * 9)  # SQLite's own differs from system to system
-        migrate(connection, "memory")
+        migrate(connection, "memory", SEALS)
         prepare(connection)
         yield connection
 
@@ -182,11 +186,11 @@ def test_an_append_moves_its_own_conversation_and_only_from_where_it_was(connect
     write(connection, opened(1, 2))
     write(connection, [("append", 1, 5, 3, 9.0, b"{1}", 1, 0, b"1")])
     assert everything(connection)["conversations"] == [
-        (1, "c1", 5, 3, 1.0, 9.0, 0, b"{1}", "local", b"1"),
-        (2, "c2", 1, 0, 1.0, 2.0, 0, b"{}", "local", b"d"),
+        (1, "c1", 5, 3, 1.0, 9.0, 0, b"{1}", "local", b"1", b"1"),
+        (2, "c2", 1, 0, 1.0, 2.0, 0, b"{}", "local", b"d", b"d"),
     ]
     write(connection, [("append", 1, 5, 4, 8.0, b"{2}", 5, 3, b"2")])
-    row = (1, "c1", 5, 4, 1.0, 9.0, 0, b"{2}", "local", b"2")
+    row = (1, "c1", 5, 4, 1.0, 9.0, 0, b"{2}", "local", b"2", b"2")
     assert everything(connection)["conversations"][0] == row, "a clock that was set back does not make it older"
     for epoch, seq in ((4, 4), (5, 3), (6, 4), (5, 5)):
         with pytest.raises(sqlite3.IntegrityError, match="fenced") as raised:
@@ -248,7 +252,7 @@ def test_what_is_archived_or_deleted_is_one_conversation(connection: sqlite3.Con
     assert [row[6] for row in everything(connection)["conversations"]] == [1, 0]
     write(connection, [row("archive", 1, 0), row("delete", 2)])
     assert everything(connection) == {
-        "conversations": [(1, "c1", 1, 0, 1.0, 2.0, 0, b"{}", "local", b"d")],
+        "conversations": [(1, "c1", 1, 0, 1.0, 2.0, 0, b"{}", "local", b"d", b"d")],
         "records": [(1, 1, 0, "t", 1.0, b"{}", b"r")],
         "said": [(1, 1, b"a")],
         "inbox": [(1, 1, b"l")],
@@ -282,7 +286,7 @@ def test_tables_that_another_process_made_meanwhile_are_found(tmp_path: Path) ->
         closing(sqlite3.connect(path, isolation_level=None)) as other,
     ):
         assert early.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
-        migrate(other, "memory")
+        migrate(other, "memory", SEALS)
         prepare(early)
         write(early, opened(1))
         assert len(everything(other)["conversations"]) == 1

@@ -15,6 +15,7 @@ from understudy.cli.arguments.models import add_bench, add_keys, add_models
 from understudy.cli.arguments.questions import add_questions
 from understudy.cli.arguments.running import add_policy, add_running
 from understudy.cli.arguments.serving import add_http
+from understudy.cli.arguments.verifying import add_verify
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.exec_options import ACTIONS, OPTIONS, Option, is_exec, options_of
 from understudy.cli.naming import program_name, version_text
@@ -122,6 +123,7 @@ def build_parser() -> Parser:
     add_conversations(commands)
     add_questions(commands)
     add_transfer(commands)
+    add_verify(commands)
     add_running(commands)
     add_policy(commands)
     add_models(commands)

@@ -8,6 +8,7 @@ import msgspec
 from understudy.cli.telling import Teller
 from understudy.policy.question_text import question_text
 from understudy.policy.visible import make_visible
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
     OWN_SERVER,
@@ -100,8 +101,10 @@ class RecordTeller:
             ):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
-            case ApprovalDecided(effective=True, decision=decision, word=word):
-                teller.answer(decision, word)  # where no person decided, a notice follows that says why
+            case ApprovalDecided(effective=True, decision=decision, word=word, by=by):
+                teller.answer(
+                    decision if by == LOCAL_NAME else f"{decision} by {by}", word
+                )  # where no person decided, a notice follows that says why
             case ToolAnswered(output=output, success=success):
                 self._answered(output.call_id, output.output, success)
             case PlanUpdated(plan=plan, explanation=explanation):

@@ -127,7 +127,7 @@ class Teller:
     def answer(self, decision: str, note: str = "") -> None:
         style = "green" if decision.startswith("approved") else "red"
         self.console.print(
-            Text.assemble((f"  └ {decision.replace('_', ' ')}", style), (f" {one_line(note)}" if note else "", "dim"))
+            Text.assemble((f"  └ {one_line(decision.replace('_', ' '))}", style), (f" {one_line(note)}" if note else "", "dim"))
         )
 
     # -- the rest

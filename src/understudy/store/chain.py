@@ -3,7 +3,8 @@
 The digest of a record is the SHA-256 of the digest before it (nothing, for the first record), its number, the number of its parent,
 its time, the length of its turn's name, that name, and the JSON of the record. Numbers have 64 bits, the time is a 64-bit float,
 the length has 32 bits, all little-endian. The last digest is kept beside the conversation too, so that records missing at
-the end are noticed.
+the end are noticed; and it is sealed with a key of the state folder (`seals.py`), so that nobody without that key can write a
+chain anew.
 """
 
 import logging
@@ -14,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from understudy.store.decoding import unpacked
+from understudy.store.seals import Seals
 
 logger = logging.getLogger(__name__)
 
@@ -41,33 +43,45 @@ def link_stored(previous: bytes, seq: Any, parent: Any, turn: Any, at: Any, data
 class Heads:
     """The last digests of conversations that are written to here, so that the thread that writes need not read them.
 
-    Each was read with the claim under which it is used, or was written since, and nobody else has written meanwhile.
+    Each was read with the claim under which it is used, or was written since, and nobody else has written meanwhile. With it stands
+    whether its seal was good: what follows a head without a good one is not sealed, or the next turn would cover up a forgery.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, seals: Seals) -> None:
         self._connection = connection
-        self._known: dict[int, tuple[int, int, bytes]] = {}
+        self._seals = seals
+        self._known: dict[int, tuple[int, int, bytes, bool]] = {}
 
-    def find(self, number: int, epoch: int, last_seq: int) -> bytes:
-        """The digest of the record `last_seq`. Where the conversation does not stand there, what is written with it is fenced."""
+    def find(self, number: int, epoch: int, last_seq: int) -> tuple[bytes, bool]:
+        """The digest of the record `last_seq`, and whether its seal was good. Where the conversation does not stand there, what is
+        written with it is fenced.
+        """
         known = self._known.get(number)
         if known is not None and known[0] == epoch and known[1] == last_seq:
-            return known[2]
-        found = self._connection.execute("SELECT digest FROM conversations WHERE number = ?", (number,)).fetchone()
-        return FIRST if found is None else found[0]
+            return known[2], known[3]
+        wanted = "SELECT digest, id, last_seq, seal FROM conversations WHERE number = ?"
+        found = self._connection.execute(wanted, (number,)).fetchone()
+        return (FIRST, False) if found is None else (found[0], self._seals.holds(found[1], found[2], found[0], found[3]))
 
-    def note(self, number: int, epoch: int, last_seq: int, digest: bytes) -> None:
+    def read(self, number: int, conversation_id: str, epoch: int, last_seq: int, digest: bytes, seal: bytes) -> None:
+        """It was read, under a claim."""
+        self.note(number, epoch, last_seq, digest, self._seals.holds(conversation_id, last_seq, digest, seal))
+
+    def seal(self, conversation_id: str, last_seq: int, digest: bytes) -> bytes:
+        return self._seals.make(conversation_id, last_seq, digest)
+
+    def note(self, number: int, epoch: int, last_seq: int, digest: bytes, is_sealed: bool) -> None:
         """It was read, or is about to be written."""
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
-        self._known[number] = epoch, last_seq, digest
+        self._known[number] = epoch, last_seq, digest, is_sealed
 
     def forget(self) -> None:
         """Something was not written after all."""
         self._known.clear()
 
 
-def link_older_records(connection: sqlite3.Connection) -> None:
+def link_older_records(connection: sqlite3.Connection, _: Seals) -> None:
     """Give every record of a store from before there were digests its own, in one value for each conversation.
 
     Rows of records stay as they are: writing all of them again would take minutes in a large store.
@@ -93,3 +107,10 @@ def _link_older(connection: sqlite3.Connection, number: int) -> None:
         digests += previous
     connection.execute("UPDATE conversations SET digest = ? WHERE number = ?", (previous, number))
     connection.execute("INSERT INTO older_digests VALUES (?, ?)", (number, bytes(digests)))
+
+
+def seal_older_heads(connection: sqlite3.Connection, seals: Seals) -> None:
+    """Seal every conversation of a store from before there were seals as it is. From now on, one without a seal has lost it."""
+    rows = connection.execute("SELECT number, id, last_seq, digest FROM conversations").fetchall()
+    sealed = [(seals.make(name, last_seq, digest), number) for number, name, last_seq, digest in rows]
+    connection.executemany("UPDATE conversations SET seal = ? WHERE number = ?", sealed)

@@ -262,6 +262,30 @@ class Verified(msgspec.Struct, frozen=True):
     damaged: int  # conversations
 
 
+BrokenKind = Literal["changed", "missing", "inserted", "moved", "cut", "head", "seal", "owner", "unreadable"]
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """The first link that does not hold."""
+
+    seq: int
+    kind: BrokenKind
+    text: str
+
+
+class Audited(msgspec.Struct, frozen=True):
+    """What following the chain of one conversation found."""
+
+    conversation_id: str
+    records: int  # up to where it was read
+    head: str  # the last digest that holds, in hexadecimal digits
+    sealed: int  # the record up to which the seal covers it; 0 without a good seal
+    older: int  # records from before there were digests: theirs are of the time when the store was brought to its present form
+    uncovered: int  # records that could not be read then, and have none
+    head_at: int | None = None  # the record that has the digest that was asked for
+    broken: Broken | None = None
+
+
 class Store(EventLog, Protocol):
     """An event log of which this process has the whole: opened by `open_store`, looked after, and closed."""
 
@@ -286,6 +310,18 @@ class Store(EventLog, Protocol):
 
     async def verify(self, most: int | None) -> Verified:
         """Read every record of the newest conversations, until so many have been read."""
+        ...
+
+    async def audit(self, conversation_id: ConversationId, head: str | None = None) -> Audited | None:
+        """Follow its chain of digests to the end, and to the record with the digest `head`. None for one that is not there."""
+        ...
+
+    async def without_entry(self) -> int:
+        """How many conversations have records and stand in no list."""
+        ...
+
+    def seal(self, conversation_id: ConversationId, last_seq: int, digest: bytes, done: Committed) -> None:
+        """Seal it as it is. The caller holds its claim."""
         ...
 
     async def backup(self, target: Path) -> None:

@@ -4,7 +4,8 @@ import sqlite3
 from collections.abc import Callable
 
 from understudy.errors import StoreError
-from understudy.store.chain import link_older_records
+from understudy.store.chain import link_older_records, seal_older_heads
+from understudy.store.seals import Seals
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -50,11 +51,16 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE records ADD COLUMN digest BLOB;
     CREATE TABLE older_digests(conversation INTEGER PRIMARY KEY, digests BLOB NOT NULL);
     """,
+    # Where the chain of digests ends, sealed.
+    """
+    ALTER TABLE conversations ADD COLUMN seal BLOB NOT NULL DEFAULT x'';
+    """,
 )
-AFTER: dict[int, Callable[[sqlite3.Connection], None]] = {3: link_older_records}  # what is left to do for a version
+# What is left to do for a version.
+AFTER: dict[int, Callable[[sqlite3.Connection, Seals], None]] = {3: link_older_records, 4: seal_older_heads}
 
 
-def migrate(connection: sqlite3.Connection, path: str) -> None:
+def migrate(connection: sqlite3.Connection, path: str, seals: Seals) -> None:
     """Bring the store to the newest version, in one transaction. Raises `StoreError` for a store from the future."""
     version = _version(connection)
     if version == len(MIGRATIONS):
@@ -70,7 +76,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
                 if statement.strip():
                     connection.execute(statement)
             if number + 1 in AFTER:
-                AFTER[number + 1](connection)
+                AFTER[number + 1](connection, seals)
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
     except BaseException:

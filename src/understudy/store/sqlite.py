@@ -24,6 +24,7 @@ from understudy.store.decoding import op_decoder, record_decoder, saved_text_dec
 from understudy.store.hints import Hints
 from understudy.store.log import (
     LATEST,
+    Audited,
     Batch,
     Committed,
     Holder,
@@ -39,6 +40,7 @@ from understudy.store.log import (
 from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_network_file_system
 from understudy.store.queries import Queries
 from understudy.store.schema import migrate
+from understudy.store.seals import Seals
 from understudy.store.writer import Job, Writer, explain
 from understudy.store.writing import Row
 
@@ -50,7 +52,8 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # wh
 _encode = msgspec.json.Encoder().encode
 
 
-_POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id, digest FROM conversations"
+_LETTERS = "EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number)"
+_POSITION = f"epoch, last_seq, {_LETTERS}, id, digest, seal FROM conversations"
 _LISTED = "id, created_at, updated_at, summary, archived, owner, digest"
 _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
@@ -75,7 +78,8 @@ class SqliteLog:
             connection = opened.enter_context(closing(self._connect()))
             _use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
-            migrate(connection, str(self.path))
+            self._seals = Seals(folder)
+            migrate(connection, str(self.path), self._seals)
             writing.prepare(connection)
             reader = opened.enter_context(closing(self._connect()))
             reader.execute("PRAGMA query_only = 1")
@@ -87,7 +91,7 @@ class SqliteLog:
         self._hints = Hints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
         there = StillThere(self.path)
         self._queries = Queries(reader, str(self.path), there.find_gone)
-        self._heads = Heads(connection)
+        self._heads = Heads(connection, self._seals)
         self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, there.find_gone, self._heads.forget)
 
     def finish(self, timeout: float = 5.0) -> bool:
@@ -170,7 +174,7 @@ class SqliteLog:
         row = self._queries.row(f"SELECT {_POSITION} WHERE number = ? AND id = ?", number, conversation_id)
         if row is None:
             return Position(0, 0, False, as_of)
-        self._heads.note(number, row[0], row[1], row[4])
+        self._heads.read(number, conversation_id, row[0], row[1], row[4], row[5])
         return Position(row[0], row[1], bool(row[2]), as_of)
 
     async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
@@ -314,6 +318,24 @@ class SqliteLog:
         from understudy.store.verify import verify_records  # only here
 
         return verify_records(self.path, most)
+
+    async def audit(self, conversation_id: ConversationId, head: str | None = None) -> Audited | None:
+        from understudy.store.audit import audit_conversation  # only here
+
+        with self._explained(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.text_factory = bytes  # none of it need be text
+            connection.isolation_level = None
+            return audit_conversation(connection, number_of(conversation_id), self._seals, head)
+
+    async def without_entry(self) -> int:
+        rows = self._queries.rows(
+            "SELECT count(DISTINCT conversation) FROM records WHERE conversation NOT IN (SELECT number FROM conversations)"
+        )
+        return int(rows[0][0])
+
+    def seal(self, conversation_id: ConversationId, last_seq: int, digest: bytes, done: Committed) -> None:
+        sealed = self._seals.make(conversation_id, last_seq, digest)
+        self._submit(conversation_id, lambda number: writing.seal(number, last_seq, digest, sealed), done)
 
     async def backup(self, target: Path) -> None:
         with self._explained():

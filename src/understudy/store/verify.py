@@ -30,6 +30,7 @@ def verify_records(path: Path, most: int | None) -> Verified:
 
 
 def _verify(connection: sqlite3.Connection, most: int | None) -> Verified:
+    connection.execute("BEGIN")  # one moment: others may be writing
     rows = connection.execute("SELECT id, number, last_seq, summary, digest FROM conversations ORDER BY updated_at DESC").fetchall()
     records = damaged = 0
     problems: list[str] = []

@@ -14,7 +14,7 @@ import msgspec
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Opened
-from understudy.store.chain import FIRST, Heads, link
+from understudy.store.chain import FIRST, SIZE, Heads, link
 from understudy.store.log import Batch, SavedText
 
 PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
@@ -31,12 +31,18 @@ _encode = msgspec.json.Encoder().encode
 _HOLDS = "EXISTS (SELECT 1 FROM conversations WHERE number = NEW.conversation AND epoch <= NEW.b)"
 _GONE = "SELECT RAISE(ABORT, 'gone') WHERE changes() = 0;"
 
+_FENCED = "SELECT RAISE(ABORT, 'fenced') WHERE changes() = 0;"
+_MOVED = "UPDATE conversations SET epoch = NEW.a, last_seq = NEW.b, updated_at = max(NEW.c, updated_at), summary = NEW.d"
+_FROM = f"WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f; {_FENCED}"
+_HEAD = f"substr(NEW.g, 1, {SIZE})"  # a seal begins with the digest that it seals
+
 _KINDS = {
-    "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, digest)"
-    " VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f, NEW.g);",
-    "append": "UPDATE conversations SET epoch = NEW.a, last_seq = NEW.b, updated_at = max(NEW.c, updated_at), summary = NEW.d,"
-    " digest = NEW.g WHERE number = NEW.conversation AND epoch = NEW.e AND last_seq = NEW.f;"
-    " SELECT RAISE(ABORT, 'fenced') WHERE changes() = 0;",
+    "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, digest, seal)"
+    f" VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f, {_HEAD}, NEW.g);",
+    "append": f"{_MOVED}, digest = {_HEAD}, seal = NEW.g {_FROM}",
+    "append_unsealed": f"{_MOVED}, digest = NEW.g {_FROM}",  # the last good seal stays: it shows where things went wrong
+    "seal": "UPDATE conversations SET seal = NEW.a"
+    f" WHERE number = NEW.conversation AND last_seq = NEW.b AND digest = NEW.c; {_FENCED}",
     "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
     "owner": "UPDATE conversations SET owner = NEW.a WHERE number = NEW.conversation;",
     # the text so far, only of one who still has the conversation, and of one that is still there
@@ -114,21 +120,21 @@ def append(number: int, batch: Batch, heads: Heads) -> list[Row]:
     summary = bytearray(_encode(batch.summary))
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
     before = batch.epoch - int(batch.claims)
-    digest = FIRST if batch.creates else heads.find(number, before, batch.previous_seq)
+    digest, is_sealed = (FIRST, True) if batch.creates else heads.find(number, before, batch.previous_seq)
     records: list[Row] = []
     for entry, data in zip(batch.entries, encoded, strict=True):
         digest = link(digest, entry.seq, entry.parent, entry.turn, entry.at, data)
         stored = bytearray(packed(data, PACKED_RECORD)), bytearray(digest)
         records.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, *stored, 0))
-    heads.note(number, batch.epoch, last.seq, digest)
+    heads.note(number, batch.epoch, last.seq, digest, is_sealed)
+    head = bytearray(heads.seal(batch.conversation_id, last.seq, digest) if is_sealed else digest)
     if batch.creates:
-        rows: list[Row] = [
-            ("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary, bytearray(digest))
-        ]
+        rows: list[Row] = [("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary, head)]
         if isinstance(first.record, Opened) and first.record.owner != LOCAL_NAME:
             rows.append(("owner", number, first.record.owner, 0, 0, 0, 0, 0, 0))
     else:
-        rows = [("append", number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq, bytearray(digest))]
+        kind = "append" if is_sealed else "append_unsealed"
+        rows = [(kind, number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq, head)]
     if batch.clears_text:  # before the records, which can then use its pages
         rows.append(("unsaid", number, 0, batch.epoch, 0, 0, 0, 0, 0))
     rows += records
@@ -155,6 +161,10 @@ def letter(number: int, op: Op) -> list[Row]:
 
 def archive(number: int, archived: bool) -> list[Row]:
     return [("archive", number, int(archived), 0, 0, 0, 0, 0, 0)]
+
+
+def seal(number: int, last_seq: int, digest: bytes, sealed: bytes) -> list[Row]:
+    return [("seal", number, sealed, last_seq, digest, 0, 0, 0, 0)]
 
 
 def delete(number: int) -> list[Row]:

@@ -1,0 +1,82 @@
+"""Seals of heads: with which record a conversation ended, in a form that only who has the key of the state folder can make.
+
+A seal is the digest of the last record, its number (64 bits, little-endian), and the HMAC-SHA256 of a fixed word, the id of the
+conversation and both of them. Without a key it is only the digest, which is the seal of nothing.
+"""
+
+import logging
+import struct
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+KEY_FILE = "audit.key"
+KEY_SIZE = 32
+
+_WORD = b"understudy head\0"
+_number = struct.Struct("<q")
+_HMAC_SIZE = 32
+_END = _number.size + _HMAC_SIZE  # of a seal, behind the digest
+
+
+class Seals:
+    """Used by several threads. Without a key that can be read or made, nothing is sealed and no seal is good."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / KEY_FILE
+        self._sign: Callable[[bytes], bytes] | None = None
+        self.problem = ""  # why there is no key
+
+    def make(self, conversation_id: str, last_seq: int, digest: bytes) -> bytes:
+        sign = self._sign or self._find_key(may_make=True)
+        if sign is None:
+            return digest
+        head = digest + _number.pack(last_seq)
+        return head + sign(conversation_id.encode() + head)
+
+    def holds(self, conversation_id: str, last_seq: int, digest: bytes, seal: bytes) -> bool:
+        """Whether it is the seal of exactly this end."""
+        return self.open(conversation_id, seal) == (last_seq, digest)
+
+    def open(self, conversation_id: str, seal: bytes) -> tuple[int, bytes] | None:
+        """The number and the digest that were sealed. None for what was not sealed with this key, for this conversation."""
+        sign = self._sign or self._find_key(may_make=False)
+        if sign is None or not isinstance(seal, bytes) or len(seal) <= _END:  # pyright: ignore[reportUnnecessaryIsInstance]  # damaged
+            return None
+        from hmac import compare_digest
+
+        head, given = seal[:-_HMAC_SIZE], seal[-_HMAC_SIZE:]
+        if not compare_digest(given, sign(conversation_id.encode() + head)):
+            return None
+        return _number.unpack(seal[-_END:-_HMAC_SIZE])[0], seal[:-_END]
+
+    def _find_key(self, *, may_make: bool) -> Callable[[bytes], bytes] | None:
+        if self.problem:  # told once
+            return None
+        try:
+            key = self._path.read_bytes()
+        except FileNotFoundError:
+            if not may_make:
+                return None
+            from understudy.store.seal_key import make_key
+
+            try:
+                key = make_key(self._path, KEY_SIZE)
+            except OSError as error:
+                return self._do_without(f"cannot be made: {error.strerror}")
+        except OSError as error:
+            return self._do_without(f"cannot be read: {error.strerror}")
+        if len(key) != KEY_SIZE:
+            return self._do_without(
+                f"does not hold {KEY_SIZE} bytes; put it back from a backup, or delete it to have a new one made"
+            )
+        from hmac import digest
+
+        self._sign = lambda said: digest(key, _WORD + said, sha256)
+        return self._sign
+
+    def _do_without(self, why: str) -> None:
+        self.problem = f"{self._path} {why}"
+        logger.warning("conversations are not sealed: %s", self.problem)
