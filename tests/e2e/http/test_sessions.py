@@ -1,5 +1,6 @@
 """Sessions of the legacy era over HTTP: how one begins, goes on and ends, and what is refused with which status."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import answered
-from tests.support.http_server import LEGACY, HttpClient, serving
+from tests.support.http_server import LEGACY, HttpClient, HttpServer, serving
 from understudy.testing import ScriptedModel, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 async def test_a_call_streams_its_events_with_ids_and_ends_with_its_answer(tmp_path: Path) -> None:
@@ -138,3 +140,25 @@ async def test_statuses_of_the_legacy_era(tmp_path: Path) -> None:
             await client.send({"jsonrpc": "2.0", "id": "q.nonsense", "result": {}}),
         ]
         assert [(response.status, await response.body()) for response in accepted] == [(202, b"")] * 3
+
+
+async def test_a_session_that_one_server_has_ended_is_over_for_another_of_the_same_home(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (server, client), HttpServer(tmp_path) as other:
+        await client.initialize()
+        there = HttpClient(other.port, server.token)
+        there.session = client.session
+        assert (await there.post("ping")).status == 200
+        assert (await client.request("DELETE", client.session_headers())).status == 200
+        async with asyncio.timeout(WAIT_SECONDS):
+            while (await there.post("ping")).status != 404:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
+async def test_a_session_ends_also_where_that_cannot_be_kept(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (server, client):
+        await client.initialize()
+        (server.home.path / "understudy" / "ended_sessions").symlink_to(tmp_path / "elsewhere")
+        assert (await client.request("DELETE", client.session_headers())).status == 200
+        assert (await client.post("ping")).status == 404
+    assert "cannot be written" in server.stderr
+    assert not (tmp_path / "elsewhere").exists()

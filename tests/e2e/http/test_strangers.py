@@ -222,3 +222,29 @@ async def test_beyond_this_machine_it_warns_without_tls_once_there_is_a_token(tm
         assert (await client.post("ping", Host="evil.example")).status == 421
         assert (await client.post("ping", Host="192.0.2.1:8722")).status == 200
     assert "WITHOUT TLS" in server.stderr
+
+
+@pytest.mark.slow
+async def test_a_stranger_who_goes_on_sending_what_was_refused_is_let_go(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (_, client):
+        stranger = HttpClient(client.port, None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", stranger.port)
+        writer.write(
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000000\r\n\r\n{"
+        )
+        assert b" 401 " in await asyncio.wait_for(reader.readline(), WAIT_SECONDS)
+        ended = asyncio.ensure_future(reader.read())
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not ended.done():
+                writer.write(b" ")
+                await asyncio.wait([ended], timeout=0.2)
+        assert ended.exception() is None or isinstance(ended.exception(), ConnectionError)
+        writer.transport.abort()
+        # one connection serves many requests all the same
+        reader, writer = await asyncio.open_connection("127.0.0.1", stranger.port)
+        for _ in range(3):
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in await asyncio.wait_for(reader.readline(), WAIT_SECONDS)
+            await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), WAIT_SECONDS)
+        writer.transport.abort()
+        await asyncio.sleep(0)

@@ -148,6 +148,11 @@ class Legacy:
         if len(self._sessions) > MOST_SESSIONS:
             self.forget_idle(0)
 
+    def look_after(self) -> None:
+        """To be called every second or so."""
+        self._ids.reload()
+        self.forget_idle()
+
     def forget_idle(self, seconds: float = IDLE_SECONDS) -> None:
         """What is not used leaves memory. A client that comes back finds its session again by its id."""
         now = self._loop.time()

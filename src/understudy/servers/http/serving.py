@@ -114,7 +114,7 @@ async def _look_after(app: App, principals: Principals) -> None:
         await asyncio.sleep(LOOK_SECONDS)
         try:
             principals.reload()
-            app.legacy.forget_idle()
+            app.legacy.look_after()
         except Exception:
             logger.exception("bug in looking after callers")
 

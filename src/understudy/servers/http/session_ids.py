@@ -4,6 +4,7 @@ No official client recovers from a session that its server has forgotten, so a r
 ended: the ids are kept in a file for as long as they would be valid.
 """
 
+import logging
 import os
 import secrets
 import time
@@ -13,6 +14,8 @@ import msgspec
 
 from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.sealing import Seal
+
+logger = logging.getLogger(__name__)
 
 LIFETIME_SECONDS = 30 * 24 * 3600
 LONGEST_NAME = 100
@@ -40,7 +43,9 @@ class SessionIds:
     def __init__(self, state_dir: Path) -> None:
         self._seal = Seal(state_dir, b"mcp session")
         self._ended_path = state_dir / "ended_sessions"
-        self._ended = self._read_ended()
+        self._stamp: object = None
+        self._ended: dict[str, int] = {}
+        self.reload()
 
     def make(self, principal: str, handshake: Handshake, version: str) -> str:
         sealed = SealedSession(
@@ -71,11 +76,28 @@ class SessionIds:
         """From now on, also after a restart."""
         self._ended[session.nonce.hex()] = session.created
         line = f"{session.nonce.hex()} {session.created}\n".encode()
-        descriptor = os.open(self._ended_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+            descriptor = os.open(self._ended_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError as error:  # it is over here, at least
+            logger.error("%s cannot be written, so a session that was ended comes back by a restart: %s", self._ended_path, error)
+
+    def reload(self) -> None:
+        """Know of what another server of this home has ended; to be called every second or so."""
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._ended |= self._read_ended()
+            self._stamp = stamp
+
+    def _look(self) -> object:
+        try:
+            status = os.stat(self._ended_path)
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read_ended(self) -> dict[str, int]:
         """Also takes out what would not be valid any more."""
