@@ -1,0 +1,81 @@
+"""The official client of ACP, as editors in Python have it, offline: it checks every message of ours by the protocol's schema."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.real_clients import run_python_client, server_task
+from tests.e2e.test_clients_exec import nothing_sleeps
+from tests.support.environments import python_with
+from understudy.testing import ScriptedModel, call, say
+from understudy.testing.model import ReceivedRequest
+from understudy.testing.script import Entry
+from understudy.testing.waiting import WAIT_SECONDS
+
+pytestmark = pytest.mark.slow
+
+SLEEP = "7311"
+PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+b\n*** End Patch"
+PLAN = [{"step": "edit", "status": "in_progress"}]
+ANSWERS: list[Entry] = [
+    call("update_plan", plan=PLAN),
+    call("apply_patch", input=PATCH),
+    say("edited", usage=(10, 2)),
+    call("shell", command=["sleep", SLEEP]),
+    call("shell", command=["touch", "asked.txt"]),
+]
+
+
+class Model:
+    def __init__(self) -> None:
+        self._answers = iter(ANSWERS)
+
+    def __call__(self, request: ReceivedRequest) -> Entry:
+        return next(self._answers, say("more"))  # the last prompt may join the turn that goes on
+
+
+@pytest.mark.parametrize("package", ["agent-client-protocol==0.12.1", "agent-client-protocol==1.0.0rc3"])
+async def test_the_python_package_drives_a_permission_a_diff_a_cancel_and_a_load_after_a_kill(package: str, tmp_path: Path) -> None:
+    async with ScriptedModel(Model()) as model:
+        task = server_task(tmp_path, model.url, sandbox_mode="workspace-write")
+        task |= {"command": sys.executable, "args": ["-m", "understudy", "acp"], "seconds": 10 * WAIT_SECONDS}
+        work = Path(task["cwd"])
+        (work / "a.txt").write_text("a\n")
+        seen = await run_python_client(python_with(package), "acp_client.py", task)
+    assert seen["version"] == 1
+    assert seen["modes"] == ["untrusted", "on-failure", "on-request", "never", "full-access"]
+    assert (seen["first"], seen["second"], seen["third"]) == ("end_turn", "cancelled", "end_turn")
+    assert {"allow_once", "allow_always", "reject_once"} == set(seen["asked"][0])
+    assert (work / "a.txt").read_text() == "b\n"
+    diff = {"type": "diff", "path": str(work / "a.txt"), "oldText": "a\n", "newText": "b\n"}
+    assert diff in contents(seen["before"])
+    assert "plan" in kinds(seen["before"])
+    await nothing_sleeps(SLEEP)
+
+    assert seen["listed"] == [seen["session"]]
+    replayed = kinds(seen["replayed"])
+    assert replayed[0] == "user_message_chunk"
+    assert [text(update) for update in seen["replayed"] if update["sessionUpdate"] == "user_message_chunk"] == [
+        "edit",
+        "wait",
+        "ask",
+    ]
+    assert {"plan", "tool_call", "tool_call_update", "agent_message_chunk"} <= set(replayed)
+    assert diff in contents(seen["replayed"])
+    assert (work / "asked.txt").exists()
+
+
+def kinds(updates: list[Any]) -> list[str]:
+    return [update["sessionUpdate"] for update in updates]
+
+
+def contents(updates: list[Any]) -> list[Any]:
+    """With what the schema requires, and nothing that a newer library adds."""
+    found = [part for update in updates if isinstance(update.get("content"), list) for part in update["content"]]
+    return [{name: part.get(name) for name in ("type", "path", "oldText", "newText")} for part in found]
+
+
+def text(update: Any) -> str:
+    return update["content"]["text"]
