@@ -45,10 +45,8 @@ class Seals:
         sign = self._sign or self._find_key(may_make=False)
         if sign is None or not isinstance(seal, bytes) or len(seal) <= _END:  # pyright: ignore[reportUnnecessaryIsInstance]  # damaged
             return None
-        from hmac import compare_digest
-
         head, given = seal[:-_HMAC_SIZE], seal[-_HMAC_SIZE:]
-        if not compare_digest(given, sign(conversation_id.encode() + head)):
+        if given != sign(conversation_id.encode() + head):  # nobody can guess by its time: what is compared comes from our own file
             return None
         return _number.unpack(seal[-_END:-_HMAC_SIZE])[0], seal[:-_END]
 
@@ -72,11 +70,24 @@ class Seals:
             return self._do_without(
                 f"does not hold {KEY_SIZE} bytes; put it back from a backup, or delete it to have a new one made"
             )
-        from hmac import digest
-
-        self._sign = lambda said: digest(key, _WORD + said, sha256)
+        self._sign = _signer(key)
         return self._sign
 
     def _do_without(self, why: str) -> None:
         self.problem = f"{self._path} {why}"
         logger.warning("conversations are not sealed: %s", self.problem)
+
+
+def _signer(key: bytes) -> Callable[[bytes], bytes]:
+    """HMAC-SHA256 of the fixed word and more. `hmac.digest` reads the key anew each time and takes more than twice as long."""
+    padded = key.ljust(sha256().block_size, b"\0")
+    inner = sha256(bytes(byte ^ 0x36 for byte in padded) + _WORD)
+    outer = sha256(bytes(byte ^ 0x5C for byte in padded))
+
+    def sign(said: bytes) -> bytes:
+        within, around = inner.copy(), outer.copy()
+        within.update(said)
+        around.update(within.digest())
+        return around.digest()
+
+    return sign
