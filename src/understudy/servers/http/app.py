@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.config.serve import ServeSettings
 from understudy.engine.engine import Engine
-from understudy.errors import report_bug
+from understudy.errors import StoreError, report_bug
 from understudy.protocol.jsonrpc import read_line
 from understudy.servers.http.answers import Message, Receive, Refusal, Send, encode, send_answer
 from understudy.servers.http.asked import ROUTING, Asked, ClientLeft
@@ -28,6 +28,7 @@ _CORS_HEADERS = b"authorization, content-type, last-event-id, mcp-method, mcp-na
 
 class App:
     def __init__(self, engine: Engine, settings: ServeSettings, principals: Principals, guards: Guards) -> None:
+        self._log = engine.log
         self._principals = principals
         self._guards = guards
         self._limiter = Limiter(settings.rate, settings.concurrency, asyncio.get_running_loop().time)
@@ -57,6 +58,10 @@ class App:
         if asked.path == "/healthz" and asked.method in ("GET", "HEAD"):
             await send_answer(send, 200, encode({"status": "draining" if self.draining else "ok"}))
             return
+        if asked.path == "/readyz" and asked.method in ("GET", "HEAD"):
+            ready = not self.draining and await self._can_read()
+            await send_answer(send, 200 if ready else 503, encode({"status": "ok" if ready else "not ready"}))
+            return
         if asked.path != ENDPOINT:
             raise Refusal(404, f"nothing is here; MCP is at {ENDPOINT}")
         self._check_place(asked)
@@ -80,6 +85,14 @@ class App:
             await self._dispatch(asked, principal, send)
         finally:
             self._limiter.leave(principal.name)
+
+    async def _can_read(self) -> bool:
+        try:
+            await self._log.list(1)
+        except StoreError as error:
+            logger.warning("not ready: %s", error)
+            return False
+        return True
 
     def _check_place(self, asked: Asked) -> None:
         host = asked.header(b"host") or ""

@@ -1,0 +1,23 @@
+"""`/healthz` and `/readyz`: for who starts and watches the server, without a token, and with one word as the answer."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tests.support.http_server import HttpClient, HttpServer
+
+
+async def test_a_server_is_ready_while_it_can_read_its_store_and_says_no_more(tmp_path: Path) -> None:
+    async with HttpServer(tmp_path) as server:
+        client = HttpClient(server.port, None)
+        for path in ("/healthz", "/readyz"):
+            response = await client.request("GET", path=path)
+            assert (response.status, await response.json()) == (200, {"status": "ok"})
+        assert (await client.request("POST", path="/readyz")).status == 404
+        with closing(sqlite3.connect(server.home.path / "understudy" / "conversations.db", isolation_level=None)) as raw:
+            raw.execute("ALTER TABLE conversations RENAME TO elsewhere")
+            refused = await client.request("GET", path="/readyz")
+            assert (refused.status, await refused.json()) == (503, {"status": "not ready"})
+            assert (await client.request("GET", path="/healthz")).status == 200, "it lives, and need not be restarted"
+            raw.execute("ALTER TABLE elsewhere RENAME TO conversations")
+        assert (await client.request("GET", path="/readyz")).status == 200
