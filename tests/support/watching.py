@@ -97,7 +97,7 @@ class Watching:
     def sent(self, request_id: int | str, turn: str, *, joined: bool = False, held: bool = False, **more: Any) -> CallViewer:
         """A call whose message, named as the call is, was taken."""
         call = self.call(request_id, **more)
-        call.following.follow_message(Accepted(f"m{request_id}", turn, joined, held))
+        call.following.follow_message(Accepted(f"m{request_id}", turn, joined=joined, held=held))
         return call
 
     async def stream(
