@@ -222,11 +222,8 @@ REASON = differs(
     "the question says what an approval means, and marks the model's words as such",
     each(said("item/commandExecution/requestApproval"), reason=Mentions("outside the sandbox", "need it")),
 )
-CUT_OFF = "an answer whose calls were cut off is not counted"
 UNCOUNTED = {
-    "command_approvals": CUT_OFF,
-    "interrupt": CUT_OFF,
-    "patch_approvals": CUT_OFF,
+    "eof_busy": "what an answer took is counted also where the server ends while its command runs",
     "failures": "upstream counts a full context as a whole window, which nobody was charged for",
 }
 

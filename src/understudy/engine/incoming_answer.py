@@ -25,7 +25,7 @@ class Takes(ToolHost, Protocol):
     @property
     def calls(self) -> ToolCalls: ...
 
-    def count(self, usage: Usage) -> None: ...
+    def count(self, usage: Usage, *, cut: bool = False) -> None: ...
 
     def note_uncounted(self) -> None:
         """The answer is complete, and the provider did not say how many tokens it took."""
@@ -62,9 +62,21 @@ class IncomingAnswer:
                 for event in events[start : start + AT_ONCE]:
                     if type(event) is TextDelta:  # nearly all of them: no coroutine for each
                         self._hear_text(event)
-                    elif await self._hear(event, turn):
-                        return
+                        continue
+                    try:
+                        if await self._hear(event, turn):
+                            return
+                    except BaseException:
+                        unheard = events[next(at for at, each in enumerate(events) if each is event) :]
+                        await self._count_unheard(unheard, answer, turn)
+                        raise
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")
+
+    async def _count_unheard(self, events: list[ModelEvent], answer: Answer, turn: Takes) -> None:
+        """The turn ends while a call of the answer runs. What the answer took is known if its end has come: that is paid for."""
+        for event in (*events, *await answer.arrived()):
+            if isinstance(event, Completed | Counted) and event.usage is not None and not self._tail.failure:
+                turn.count(event.usage, cut=True)
 
     async def _hear(self, event: ModelEvent, turn: Takes) -> bool:
         """True when the answer is complete."""

@@ -225,9 +225,9 @@ class Turn:
             if self.closed:
                 raise asyncio.CancelledError  # whatever has come since was not listened to any more
 
-    def count(self, usage: Usage) -> None:
+    def count(self, usage: Usage, *, cut: bool = False) -> None:
         before = self._tail.state.usage
-        self.record(TokensCounted(usage, usage if before is None else before.plus(usage), self._setup.cost_of(usage)))
+        self.record(TokensCounted(usage, usage if before is None else before.plus(usage), self._setup.cost_of(usage), cut))
 
     def note_uncounted(self) -> None:
         self._budget.note_uncounted()

@@ -4,6 +4,7 @@ An answer is deltas while something is being written, `ItemDone` for each finish
 An answer that does not end in `Completed` raises ModelError; the items before it are whole all the same.
 """
 
+import asyncio
 from collections import deque
 from types import TracebackType
 from typing import Protocol, Self
@@ -65,6 +66,17 @@ class Answer:
             if not await self._more():
                 raise StopAsyncIteration
         return self._ready.popleft()
+
+    async def arrived(self) -> list[ModelEvent]:
+        """What has come by now, without waiting for more."""
+        found: list[ModelEvent] = []
+        try:
+            async with asyncio.timeout(0):
+                while more := await self.batch():
+                    found += more
+        except (TimeoutError, ModelError):
+            pass  # whoever asks has no use for the rest
+        return found
 
     async def batch(self) -> list[ModelEvent]:
         """Everything that has come, at least one event; empty after the end. Cheaper than one by one when events come in bursts."""

@@ -124,6 +124,8 @@ class ModernCodec:
             case ItemReceived(item=Message(content=content)):
                 texts = [part.text for part in content if not isinstance(part, InputImage) and part.text]
                 return [{"type": "agent_message", "message": text, "phase": None, "memory_citation": None} for text in texts]
+            case TokensCounted(cut=True):
+                return []  # codex does not tell of it here either; the report of the turn has it
             case TokensCounted() as counted:
                 return [_token_count(counted.usage, counted.total, self._window)]
             case Compacted() as compacted:  # the count comes first, as in the recordings

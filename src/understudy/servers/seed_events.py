@@ -116,6 +116,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.TaskComplete(message),)
         case TurnEnded(message=message):
             return (events.Error(message or "the turn failed"), events.TaskComplete(None))
+        case TokensCounted(cut=True):  # the report of the turn has it
+            return ()
         case TokensCounted(usage=usage):
             return (
                 events.TokenCount(

@@ -79,6 +79,7 @@ class TokensCounted(msgspec.Struct, frozen=True, gc=False, tag="tokens_counted")
     usage: Usage
     total: Usage | None = None
     cost_usd: float | None = None  # of this answer, by the price that held then; None: not known
+    cut: bool = False  # its turn ended while a call of the answer ran
 
 
 class Noticed(msgspec.Struct, frozen=True, gc=False, tag="noticed", omit_defaults=True):
