@@ -6,6 +6,10 @@ from contextlib import closing
 from typing import Any
 
 from tests.cli.program import Ended, Program
+from tests.store.records import SUMMARY, new_id, opened
+from understudy.protocol.records import ApprovalDecided, Entry
+from understudy.store.log import Batch
+from understudy.store.sqlite import SqliteLog
 from understudy.testing import HOLD, McpProcess, ScriptedModel, deltas
 
 
@@ -72,6 +76,18 @@ async def test_a_store_whose_key_is_elsewhere_can_be_sealed_anew(program: Progra
     change(program, "DELETE FROM records WHERE seq = 2")
     cut = program.call("verify", one, "--seal")
     assert (cut.code, "record 2 is missing" in cut.out) == (1, True), "only what is whole is sealed"
+
+
+def test_show_names_the_caller_who_answered_unless_it_is_the_user_of_the_machine(program: Program) -> None:
+    name = new_id()
+    answers = [ApprovalDecided("c1", "approved", "client", by="alice\x1b[2J"), ApprovalDecided("c2", "denied", "client")]
+    entries = tuple(Entry(seq, seq - 1, "1", 2.0, record) for seq, record in enumerate(answers, 2))
+    with closing(SqliteLog(program.home / "understudy")) as log:
+        log.append(opened(name), lambda _: None)
+        log.append(Batch(name, 1, 1, entries, SUMMARY), lambda _: None)
+    shown = program.call("show", name).out
+    assert "└ approved by alice\\u{1b}[2J\n" in shown
+    assert "└ denied\n" in shown
 
 
 async def test_records_whose_conversation_is_gone_are_told(program: Program) -> None:
