@@ -55,6 +55,8 @@ class Sink:
     def send(self, message: bytes, related_to: RequestId | None) -> None:
         self.lines += message.splitlines()
 
+    answer = send
+
     def drained(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
 
