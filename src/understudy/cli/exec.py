@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from understudy.cli.exec_options import Request, help_text, parse
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 
 FAILED = 1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LAST_WORD = '{"type":"error","message":"interrupted"}\n{"type":"turn.failed","error":{"message":"interrupted"}}\n'
 
 
 def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
     """The exit code: 0, 1 for a failure, 2 for a call that makes no sense. SIGTERM and SIGHUP end the process by that signal.
 
-    `early`: an interrupt that came while the program was loaded, which main.py only notes.
+    `early`: interrupts, which main.py only notes: one that cut an import short would leave half a module behind.
     """
     from understudy.cli.streams import prepare_streams
 
@@ -28,10 +30,9 @@ def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
     try:
         if early:
             return _interrupted(request)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # what is read below may wait for ever
         if request.help or request.version:
             return _tell(request)
-        return _run(request)
+        return _run(request, early)
     except AgentError as error:
         return _complain(str(error))
     except BrokenPipeError:
@@ -47,10 +48,26 @@ def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
 def _interrupted(request: Request) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if request.json:
-        from understudy.cli.exec_run import write_interrupted
-
         write_interrupted()
     return FAILED
+
+
+def write_interrupted() -> None:
+    """The last word to a program, where the run was ended before anything was begun. It needs nothing loaded."""
+    sys.stdout.write(_LAST_WORD)
+    sys.stdout.flush()
+
+
+@contextmanager
+def _interruptible(early: Sequence[int]) -> Generator[None]:
+    """What is read here may wait for ever."""
+    noting = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if early:
+            raise KeyboardInterrupt
+        yield
+    finally:
+        signal.signal(signal.SIGINT, noting)
 
 
 def _tell(request: Request) -> int:
@@ -77,11 +94,12 @@ def _complain(text: str) -> int:
     return FAILED
 
 
-def _run(request: Request) -> int:
+def _run(request: Request, early: Sequence[int]) -> int:
     from understudy.cli.exec_input import Task, read_budget, read_images, read_prompt, read_schema
 
-    schema, budget, images = read_schema(request), read_budget(request), read_images(request)
-    prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)
+    with _interruptible(early):
+        schema, budget, images = read_schema(request), read_budget(request), read_images(request)
+        prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)
     import asyncio
     import gc
 
@@ -96,6 +114,8 @@ def _run(request: Request) -> int:
         loop = runner.get_loop()
         for number in _ENDING:
             loop.add_signal_handler(number, _received, signals, number)
+        for number in early[:1]:
+            signals.receive(number)
         code = runner.run(run_task(Task(request, prompt, images, schema, budget), signals))
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)  # we are leaving already

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from understudy.cli.exec import write_interrupted
 from understudy.cli.exec_input import Task
 from understudy.cli.exec_options import Request
 from understudy.cli.exec_settings import add_folders, check_repository, checked, defaults_for, overrides_from
@@ -41,6 +42,8 @@ async def run_task(task: Task, signals: Signals) -> int:
     main = asyncio.current_task()
     assert main is not None
     signals.interrupt = main.cancel
+    if signals.first is not None:  # it came before there was anything to interrupt
+        main.cancel()
     engine = Engine(defaults=defaults_for(request), reads_user_file=not request.ignore_user_config, given_by="`-c`")
     try:
         return await _run(engine, task, signals)
@@ -87,15 +90,6 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
     if request.last_message is not None:
         code = _write_last(request.last_message, message if task.review is None else task.review.present(message))
     return code if task.review is None or code != 0 else task.review.exit_code(message)
-
-
-def write_interrupted() -> None:
-    """The last word to a program, where the run was ended before anything was begun."""
-    from understudy.servers.exec_lines import to_line
-
-    failed = {"type": "turn.failed", "error": {"message": "interrupted"}}
-    sys.stdout.buffer.write(to_line({"type": "error", "message": "interrupted"}) + to_line(failed))
-    sys.stdout.flush()
 
 
 def _hide_memory() -> None:
