@@ -120,9 +120,10 @@ async def test_a_question_survives_the_program_and_is_put_again(tmp_path: Path) 
         assert "all `of` it" in json.dumps(model.requests[1])
 
 
-async def test_what_a_server_is_given_as_secret_is_in_no_log_and_in_no_answer(tmp_path: Path) -> None:
-    script = "import os, sys; print('no', os.environ['MY_TOKEN'], file=sys.stderr); sys.exit(3)"
-    given = {"mcp_servers.srv": {"command": "python3", "args": ["-c", script], "env": {"MY_TOKEN": "s3cret-value"}}}
+@pytest.mark.parametrize("variable", ["MY_TOKEN", "PLAIN"])
+async def test_what_a_server_is_given_as_secret_is_in_no_log_and_in_no_answer(tmp_path: Path, variable: str) -> None:
+    script = f"import os, sys; print('no', os.environ['{variable}'], file=sys.stderr); sys.exit(3)"
+    given = {"mcp_servers.srv": {"command": "python3", "args": ["-c", script], "env": {variable: "s3cret-value"}}}
     home = tmp_path / "user" / ".codex"
     async with scene([say("Hm.")], tmp_path, home=home, config={"understudy.mcp.wait_seconds": 60}) as (_, client):
         result = await client.codex("go", config=given)

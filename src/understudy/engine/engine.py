@@ -141,7 +141,7 @@ class Engine:
         (await self.find(caller, source)).check_right("run")
         known = self._logs.of(kept=self._logs.is_kept(source))
         target = known if kept is None else self._logs.of(kept=kept)
-        new_id = await fork(source, known, target, message_id, turn)
+        new_id = await fork(source, known, target, message_id, turn, owner=caller.name)
         self._preparing.copy_secrets(source, new_id)
         return await self.find(caller, new_id)
 

@@ -22,14 +22,20 @@ RUNS_THERE = "it runs on in the conversation that this one was forked from"
 
 
 def forked(
-    entries: Sequence[Entry], source: ConversationId, new_id: ConversationId, message_id: str | None = None, turn: str | None = None
+    entries: Sequence[Entry],
+    source: ConversationId,
+    new_id: ConversationId,
+    message_id: str | None = None,
+    turn: str | None = None,
+    *,
+    owner: str,
 ) -> Batch:
-    """What makes the new conversation: up to the end of the turn that read this message, or of the turn with this id; by default
-    the last one that is over. Raises `BadRequest` where there is no such end.
+    """What makes the new conversation, which belongs to `owner`, whoever has the old one: up to the end of the turn that read this
+    message, or of the turn with this id; by default the last one that is over. Raises `BadRequest` where there is no such end.
     """
     end = _end(entries, message_id, turn)
     now = time.time()
-    copied = [_copy(entry, new_id, now) for entry in entries if entry.seq <= end]
+    copied = [_copy(entry, new_id, owner, now) for entry in entries if entry.seq <= end]
     added: list[tuple[str, Record]] = [("0", Noticed(f"forked from conversation {source}"))]
     state = State.read(copied)
     for of_turn, begun in state.sessions.running.values():
@@ -41,10 +47,10 @@ def forked(
 
 
 async def fork(
-    source_id: ConversationId, source: EventLog, target: EventLog, message_id: str | None, turn: str | None
+    source_id: ConversationId, source: EventLog, target: EventLog, message_id: str | None, turn: str | None, *, owner: str
 ) -> ConversationId:
     """The id of the new conversation, which is in the target by now. Raises `AgentError` with nothing recorded."""
-    batch = forked(await source.read(source_id), source_id, ConversationId(new_uuid()), message_id, turn)
+    batch = forked(await source.read(source_id), source_id, ConversationId(new_uuid()), message_id, turn, owner=owner)
     await on_disk(lambda told: target.append(batch, told))
     return batch.conversation_id
 
@@ -62,10 +68,10 @@ def _end(entries: Sequence[Entry], message_id: str | None, turn: str | None) -> 
     return ends[-1] if ends else 1  # nothing was said in it yet: its settings alone
 
 
-def _copy(entry: Entry, new_id: ConversationId, now: float) -> Entry:
+def _copy(entry: Entry, new_id: ConversationId, owner: str, now: float) -> Entry:
     match entry.record:
         case Opened() as opened:
-            renamed = msgspec.structs.replace(opened, conversation_id=new_id)
+            renamed = msgspec.structs.replace(opened, conversation_id=new_id, owner=owner)
             return msgspec.structs.replace(entry, record=renamed, at=now)
         case ApprovalDecided(key=str()) as decided:  # for the rest of the other conversation
             return msgspec.structs.replace(entry, record=msgspec.structs.replace(decided, key=None))

@@ -31,6 +31,7 @@ _PASSED_ON = names("""
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS
     XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR
 """)
+_SHORTEST_SECRET = 8  # characters
 STILL_STARTING = "it is still starting; its tools are offered as soon as it is ready"
 
 
@@ -117,10 +118,16 @@ def open_servers(
     return Servers([_server(each, sandbox, cwd, env, containment) for each in settings], taken)
 
 
+def _may_be_secret(value: str) -> bool:
+    """Whatever its variable is called: letters and digits, and no path. Ordinary text would miss plain words."""
+    mixed = any(each.isalpha() for each in value) and any(each.isdigit() for each in value)
+    return mixed and len(value) >= _SHORTEST_SECRET and not value.startswith(("/", "~", "."))
+
+
 def _server(
     settings: McpServer, sandbox: RunsCommands, cwd: str, env: Mapping[str, str], containment: Containment | None
 ) -> Server:
-    secrets = [*secret_values(settings.env), *settings.http_headers.values()]
+    secrets = [*secret_values(settings.env), *filter(_may_be_secret, settings.env.values()), *settings.http_headers.values()]
     secrets += [value.partition(" ")[2] for value in settings.http_headers.values()]  # what follows `Bearer`
     secrets += secret_values({name: env.get(name, "") for name in settings.env_vars})
     secrets += [env.get(name, "") for name in (settings.bearer_token_env_var or "", *settings.env_http_headers.values())]
