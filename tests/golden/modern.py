@@ -31,6 +31,19 @@ class _Number(Matcher):
         return "<a number>"
 
 
+class _AtLeast(Matcher):
+    """Tokens so far, where a turn was interrupted: what its cut answer used counts, too, though no event told of it."""
+
+    def __init__(self, told: int) -> None:
+        self._told = told
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is int and value >= self._told
+
+    def __repr__(self) -> str:
+        return f"<{self._told} or more>"
+
+
 class _Window(Matcher):
     """What is told of a model's window: nothing of a model that nobody knows, else as codex does."""
 
@@ -92,6 +105,7 @@ class _Face:
         self._begun: dict[tuple[str, str], Json] = {}  # commands and patches, by conversation and call
         self._totals: dict[str, Json] = {}
         self._interrupted: set[str] = set()
+        self._cut: set[str] = set()  # conversations with a turn that was interrupted
         self.streamed = ""  # the conversation that is streamed
 
     def snapshot(self, frame: Json) -> Json:
@@ -155,6 +169,7 @@ class _Face:
     def _complete(self, thread: str, turn: Any, message: Json) -> Json:
         if thread in self._interrupted:
             self._interrupted.discard(thread)
+            self._cut.add(thread)
             return {"type": "turn_aborted", "turn_id": turn, "reason": "interrupted", "completed_at": NUMBER}
         failure = self._begun.pop((thread, "error"), {})
         return {**message, "turn_id": turn, "completed_at": NUMBER, **failure}
@@ -163,6 +178,8 @@ class _Face:
         last = {key: value or 0 for key, value in message.items() if key != "type"}
         total = self._totals.get(thread, dict.fromkeys(last, 0))
         self._totals[thread] = total = {key: total[key] + value for key, value in last.items()}
+        if thread in self._cut:
+            total = {key: _AtLeast(value) for key, value in total.items()}
         info = {"total_token_usage": total, "last_token_usage": last, "model_context_window": WINDOW}
         return {"type": "token_count", "info": info, "rate_limits": None}
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ class Engine:
         self._commit_delay = CommitDelay(self._loop)
         self._warming = Warming(self._loop, self._commands)
         self._logs = Logs(self._find_home, self._loop, open_log)
-        configs = Configs(cli, Path.cwd(), self._env, defaults=defaults, reads_user_file=reads_user_file, given_by=given_by)
+        configs = partial(
+            Configs, cli, Path.cwd(), self._env, defaults=defaults, reads_user_file=reads_user_file, given_by=given_by
+        )
         self._preparing = Preparing(self._find_home, configs, self._logs, self._commands, self._env)
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._watch = Watch(self._logs.store, self._conversations)

@@ -29,13 +29,14 @@ class Preparing:
     def __init__(
         self,
         home: Callable[[], Path],
-        configs: Configs,
+        make_configs: Callable[[], Configs],
         logs: Logs,
         commands: RunsCommands,
         env: Mapping[str, str],
     ) -> None:
         self._home = home
-        self._configs = configs
+        self._make_configs = make_configs
+        self._configs: Configs | None = None  # until the first call needs one
         self._logs = logs
         self._commands = commands
         self._env = env
@@ -46,6 +47,8 @@ class Preparing:
 
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
+        if self._configs is None:
+            self._configs = self._make_configs()
         config = self._configs.load(self._home(), overrides)
         for warning in config.warnings:
             if warning not in self._warned:

@@ -5,8 +5,10 @@ conversation and both of them. Without a key it is only the digest, which is the
 """
 
 import logging
+import os
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -58,10 +60,8 @@ class Seals:
         except FileNotFoundError:
             if not may_make:
                 return None
-            from understudy.store.seal_key import make_key
-
             try:
-                key = make_key(self._path, KEY_SIZE)
+                key = _make_key(self._path, KEY_SIZE)
             except OSError as error:
                 return self._do_without(f"cannot be made: {error.strerror}")
         except OSError as error:
@@ -91,3 +91,19 @@ def _signer(key: bytes) -> Callable[[bytes], bytes]:
         return around.digest()
 
     return sign
+
+
+def _make_key(path: Path, size: int) -> bytes:
+    """Of several processes that make one at once, all get the same. Raises OSError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(size))
+            file.flush()
+            os.fsync(file.fileno())  # what is sealed with it is on disk a moment later
+        with suppress(FileExistsError):
+            os.link(beside, path)  # unlike a rename, this does not replace the key that another process has just made
+    finally:
+        os.unlink(beside)
+    return path.read_bytes()
