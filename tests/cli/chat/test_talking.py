@@ -146,6 +146,8 @@ def test_earlier_messages_come_back_with_up_also_in_the_next_chat(program: Progr
     assert kept.read_text() == '"remember me"\n', "what looks like a secret is not kept"
     with Terminal(program, "chat") as terminal:
         terminal.wait(READY)
+        terminal.type("x")
+        terminal.wait("❯ x")  # the history is read while the first screen is drawn
         terminal.type(UP)
         terminal.wait("❯ remember me")
 
