@@ -9,8 +9,8 @@ from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConfigError, report_bug
-from understudy.protocol.jsonrpc import RequestId, Response, notification_line
-from understudy.protocol.ops import Cancel, Decide
+from understudy.protocol.jsonrpc import RequestId, notification_line
+from understudy.protocol.ops import Cancel
 from understudy.protocol.records import OutputDelta, Overrides, Question, TurnEnded, UserMessage
 from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json
@@ -18,6 +18,7 @@ from understudy.servers.acp.permissions import options, read_answer
 from understudy.servers.acp.projection import Projection
 from understudy.servers.acp.prompt import Prompt
 from understudy.servers.acp.settings import config_options, mode_of
+from understudy.servers.asked_questions import AskedQuestions, OnAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Session:
         self._sink = client.sink
         self._held: list[bytes] = []
         self._holding = False
-        self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
+        self._asked = AskedQuestions(handle, read_answer, self._withdraw)
         self._when_shown: list[tuple[int, Callable[[], None]]] = []
         self._printing: dict[str, None] = {}  # calls whose output is to be shown
         self._timer: asyncio.TimerHandle | None = None
@@ -90,7 +91,7 @@ class Session:
     def _leave(self) -> None:
         self.over = True
         self.following.stop()
-        self._withdraw_all()
+        self._asked.withdraw_all()
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._when_shown = self._when_shown, []
@@ -122,7 +123,7 @@ class Session:
         entry = live.entry
         self.tell(self.projection.entry(entry))
         if isinstance(entry.record, TurnEnded):
-            self._withdraw_all()
+            self._asked.withdraw_all()
         elif isinstance(entry.record, UserMessage) and entry.record.overrides is not None:
             self.tell_settings()
         if self._when_shown:
@@ -150,24 +151,11 @@ class Session:
                 self.tell([update])
 
     def question(self, question: Question, turn: str) -> None:
-        if not self.following.can_answer:
-            return
-        key = turn, question.call_id
-        before = self._asked.get(key)
-        if self.handle.open_question(question.call_id) != question or (before is not None and before[1] == question):
-            return
-        if before is not None:
-            self._withdraw(key)  # what would be approved has changed
-        about = self.projection.tools.about_question(question)
-        params: Json = {"sessionId": self.handle.id, "toolCall": about, "options": options(question)}
-        request_id, line = self._client.new_request(
-            "session/request_permission", params, lambda response: self._answered(key, question, response)
-        )
-        self._asked[key] = request_id, question
-        self._send(line)
+        if self.following.can_answer:
+            self._asked.ask(question, turn, lambda on_answer: self._ask(question, on_answer))
 
     def question_closed(self, call_id: str, turn: str) -> None:
-        self._withdraw((turn, call_id))
+        self._asked.withdraw(call_id, turn)
 
     def ended(self, ended: TurnEnded) -> None:
         """A session goes on after every turn."""
@@ -182,23 +170,15 @@ class Session:
 
     # -- questions
 
-    def _answered(self, key: tuple[str, str], question: Question, response: Response) -> None:
-        self._asked.pop(key, None)
-        if self.handle.open_question(question.call_id) not in (None, question):
-            logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
-            return
-        decision, source = read_answer(response)
-        self.handle.submit_soon(Decide(question.call_id, decision, source, key[0]))
+    def _ask(self, question: Question, on_answer: OnAnswer) -> RequestId:
+        about = self.projection.tools.about_question(question)
+        params: Json = {"sessionId": self.handle.id, "toolCall": about, "options": options(question)}
+        request_id, line = self._client.new_request("session/request_permission", params, on_answer)
+        self._send(line)
+        return request_id
 
-    def _withdraw(self, key: tuple[str, str]) -> None:
-        """It was answered elsewhere, or does not matter any more."""
-        asked = self._asked.pop(key, None)
-        if asked is not None:
-            self._send(self._client.withdraw(asked[0]))
-
-    def _withdraw_all(self) -> None:
-        for key in tuple(self._asked):
-            self._withdraw(key)
+    def _withdraw(self, request_id: RequestId) -> None:
+        self._send(self._client.withdraw(request_id))
 
     # -- settings
 

@@ -8,14 +8,15 @@ from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError
-from understudy.protocol.jsonrpc import RequestId, Response
-from understudy.protocol.ops import Accepted, Decide
+from understudy.protocol.jsonrpc import RequestId
+from understudy.protocol.ops import Accepted
 from understudy.protocol.records import Overrides, Question, TurnDropped, TurnEnded, UserMessage
 from understudy.servers.app_server.approvals import question_request, read_answer
 from understudy.servers.app_server.client import Client
 from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Notice
+from understudy.servers.asked_questions import AskedQuestions, OnAnswer
 from understudy.servers.mcp.presentation import presentation_of
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class ThreadViewer:
         self._sink = client.sink
         self._held: list[bytes] = []
         self._holding = 0
-        self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
+        self._asked = AskedQuestions(handle, read_answer, self._withdraw, self._resolved)
         self.promised: set[str] = set()  # ids of turns that the client was promised, and that have not begun
 
     @property
@@ -59,9 +60,7 @@ class ThreadViewer:
     def stop(self) -> None:
         self.over = True
         self.following.stop()
-        for request_id, _ in self._asked.values():
-            self._client.forget_request(request_id)
-        self._asked.clear()
+        self._asked.withdraw_all()
 
     def choose(self, chosen: Overrides | None) -> None:
         """From the next turn on, over what was chosen before."""
@@ -103,7 +102,7 @@ class ThreadViewer:
         self.tell(self.projection.entry(live.entry))
         match record:
             case TurnEnded():
-                self._withdraw_all()
+                self._asked.withdraw_all()
             case UserMessage(message_id=message_id) if message_id in self.promised:
                 self._keep_promise(self.projection.turn_id(live.entry.turn), message_id)
             case TurnDropped(message_id=message_id, reason=reason) if message_id in self.promised:
@@ -116,23 +115,11 @@ class ThreadViewer:
         self.tell(self.projection.delta(live, time.time()))
 
     def question(self, question: Question, turn: str) -> None:
-        if not self.following.can_answer:
-            return
-        key = turn, question.call_id
-        before = self._asked.get(key)
-        if self.handle.open_question(question.call_id) != question or (before is not None and before[1] == question):
-            return
-        if before is not None:
-            self._withdraw(key)  # what would be approved has changed
-        projection = self.projection
-        item_id = projection.work.item_of(question.call_id)
-        method, params = question_request(question, projection.thread_id, projection.turn_id(turn), item_id, self.handle.facts.cwd)
-        request_id, line = self._client.new_request(method, params, lambda response: self._answered(key, question, response))
-        self._asked[key] = request_id, question
-        self._send(line)
+        if self.following.can_answer:
+            self._asked.ask(question, turn, lambda on_answer: self._ask(question, turn, on_answer))
 
     def question_closed(self, call_id: str, turn: str) -> None:
-        self._withdraw((turn, call_id))
+        self._asked.withdraw(call_id, turn)
 
     def ended(self, ended: TurnEnded) -> None:
         """A thread goes on after every turn."""
@@ -144,26 +131,17 @@ class ThreadViewer:
 
     # -- questions
 
-    def _answered(self, key: tuple[str, str], question: Question, response: Response) -> None:
-        asked = self._asked.pop(key, None)
-        if asked is not None:
-            self._resolved(asked[0])
-        if self.handle.open_question(question.call_id) not in (None, question):
-            logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
-            return
-        decision, source = read_answer(response)
-        self.handle.submit_soon(Decide(question.call_id, decision, source, key[0]))
+    def _ask(self, question: Question, turn: str, on_answer: OnAnswer) -> RequestId:
+        projection = self.projection
+        item_id = projection.work.item_of(question.call_id)
+        method, params = question_request(question, projection.thread_id, projection.turn_id(turn), item_id, self.handle.facts.cwd)
+        request_id, line = self._client.new_request(method, params, on_answer)
+        self._send(line)
+        return request_id
 
-    def _withdraw(self, key: tuple[str, str]) -> None:
-        """It was answered elsewhere, or does not matter any more."""
-        asked = self._asked.pop(key, None)
-        if asked is not None:
-            self._client.forget_request(asked[0])
-            self._resolved(asked[0])
-
-    def _withdraw_all(self) -> None:
-        for key in tuple(self._asked):
-            self._withdraw(key)
+    def _withdraw(self, request_id: RequestId) -> None:
+        self._client.forget_request(request_id)
+        self._resolved(request_id)
 
     def _resolved(self, request_id: RequestId) -> None:
         self.tell([("serverRequest/resolved", {"threadId": self.handle.id, "requestId": request_id})])

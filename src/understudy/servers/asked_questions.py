@@ -1,0 +1,60 @@
+"""Questions that the client of one conversation is asked by requests of ours: each once, withdrawn when answered elsewhere."""
+
+import logging
+from collections.abc import Callable
+
+from understudy.engine.handle import Handle
+from understudy.protocol.choices import Decision
+from understudy.protocol.jsonrpc import RequestId, Response
+from understudy.protocol.ops import Decide
+from understudy.protocol.records import Question
+
+logger = logging.getLogger(__name__)
+
+OnAnswer = Callable[[Response], None]
+
+
+class AskedQuestions:
+    def __init__(
+        self,
+        handle: Handle,
+        read_answer: Callable[[Response], tuple[Decision, str]],
+        withdraw: Callable[[RequestId], None],
+        answered: Callable[[RequestId], None] = lambda request_id: None,
+    ) -> None:
+        """`read_answer`: a decision, and where it came from. `withdraw`: tell the client that nobody waits for its answer."""
+        self._handle = handle
+        self._read_answer = read_answer
+        self._tell_withdrawn = withdraw
+        self._tell_answered = answered
+        self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
+
+    def ask(self, question: Question, turn: str, send: Callable[[OnAnswer], RequestId]) -> None:
+        """Unless the client is being asked just this, or it is not open any more. `send` makes the request, and returns its id."""
+        key = turn, question.call_id
+        before = self._asked.get(key)
+        if self._handle.open_question(question.call_id) != question or (before is not None and before[1] == question):
+            return
+        if before is not None:
+            self.withdraw(question.call_id, turn)  # what would be approved has changed
+        self._asked[key] = send(lambda response: self._take(key, question, response)), question
+
+    def withdraw(self, call_id: str, turn: str) -> None:
+        """It was answered elsewhere, or does not matter any more."""
+        asked = self._asked.pop((turn, call_id), None)
+        if asked is not None:
+            self._tell_withdrawn(asked[0])
+
+    def withdraw_all(self) -> None:
+        for turn, call_id in tuple(self._asked):
+            self.withdraw(call_id, turn)
+
+    def _take(self, key: tuple[str, str], question: Question, response: Response) -> None:
+        asked = self._asked.pop(key, None)
+        if asked is not None:
+            self._tell_answered(asked[0])
+        if self._handle.open_question(question.call_id) not in (None, question):
+            logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
+            return
+        decision, source = self._read_answer(response)
+        self._handle.submit_soon(Decide(question.call_id, decision, source, key[0]))
