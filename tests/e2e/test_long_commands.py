@@ -109,7 +109,7 @@ async def test_it_outlives_its_turn_and_is_listed_while_it_runs(tmp_path: Path) 
         [command] = first["structuredContent"]["report"]["commands"]
         assert (command["session_id"], command["running"], command["exit_code"]) == (FIRST, True, None)
         [row] = await listed(client)
-        assert (row["status"], row["running"]) == ("idle", [running])
+        assert (row["status"], row["running"]) == ("idle", {"commands": [running]})
         gate.touch()
         second = client.call_tool("codex-reply", threadId=thread, prompt="2")
         assert "running" not in (await second)["structuredContent"]

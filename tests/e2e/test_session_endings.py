@@ -18,7 +18,7 @@ from tests.e2e.talking import create, listed, send, structured
 from tests.e2e.test_long_commands import FIRST, Told, start, write
 from tests.e2e.test_two_processes import pair
 from tests.sandbox.stage import processes_with
-from understudy.testing import McpProcess, Script, ScriptedModel, say
+from understudy.testing import McpProcess, Script, ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 CONTAINED = {"sandbox_mode": "workspace-write"}
@@ -130,7 +130,7 @@ async def test_an_interrupt_leaves_a_session_that_the_model_waits_for(tmp_path: 
         assert stopped["interrupted"] is True
         await turn
         [row] = await listed(client)
-        assert [command["session_id"] for command in row["running"]] == [FIRST]
+        assert [command["session_id"] for command in row["running"]["commands"]] == [FIRST]
         assert processes_with(f"sleep\0{mark}")
         await client.call_tool("codex-reply", threadId=conversation, prompt="2")
         assert Told(told_to_model(model.requests[2], "call2")).output.endswith("interrupted by the user\n")
@@ -187,7 +187,7 @@ async def test_a_message_from_another_process_begins_a_turn_where_the_command_ru
     async with pair([start(wait), say("one"), poll, say("two")], tmp_path, config=CONTAINED) as (model, here, there_):
         thread = thread_of(await here.call_tool("codex", prompt="1"))
         [row] = await listed(there_)
-        assert [command["session_id"] for command in row["running"]] == [FIRST]
+        assert [command["session_id"] for command in row["running"]["commands"]] == [FIRST]
         reply = there_.call_tool("codex-reply", threadId=thread, prompt="2")
         await model.next_request(3)
         gate.touch()
@@ -271,6 +271,26 @@ async def understudy(home: Path, *words: str) -> str:
     return printed.decode()
 
 
+async def test_lists_name_the_turn_that_is_at_work_and_none_whose_process_was_killed(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "x"]), say("done")]
+    async with two_in_turn(script, tmp_path, approval_policy="untrusted") as (_, first, second):
+        await first.start()
+        await first.initialize()
+        first.call_tool("codex", prompt="1")
+        await first.next_question()
+        at_work: tuple[str, dict[str, Any]] = ("waiting", {"turn": "1", "commands": []})
+        [row] = await listed(first)
+        assert (row["status"], row["running"]) == at_work
+        [row] = json.loads(await understudy(tmp_path / "home", "conversations", "--json"))
+        assert (row["status"], row["running"]) == at_work
+        await first.kill()
+        async with second:
+            [row] = await listed(second)
+            assert (row["status"], "running" in row) == ("waiting", False)
+        [row] = json.loads(await understudy(tmp_path / "home", "conversations", "--json"))
+        assert (row["status"], "running" in row) == ("waiting", False)
+
+
 @pytest.mark.slow
 async def test_the_list_and_show_tell_what_runs_and_archiving_or_deleting_there_ends_it(tmp_path: Path, mark: str) -> None:
     script = [start(f"sleep {mark}"), say("one"), start(f"sleep {mark}", call_id="call2"), say("two")]
@@ -281,7 +301,7 @@ async def test_the_list_and_show_tell_what_runs_and_archiving_or_deleting_there_
             thread = thread_of(await first.call_tool("codex", prompt="go"))
             await there(mark)
             [row] = json.loads(await understudy(home, "conversations", "--json"))
-            assert row["running"] == [running], number
+            assert row["running"] == {"commands": [running]}, number
             assert "[1 command running]" in await understudy(home, "conversations")
             assert f"running in session {FIRST}: sleep {mark}" in await understudy(home, "show", thread)
             await understudy(home, "conversations", action[0], thread, *action[1:])

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.scenes import FORBIDDING, answered, scene, text_of, thread_of
+from tests.e2e.talking import listed
 from understudy.testing import HOLD, call, deltas, say
 
 
@@ -17,8 +18,12 @@ async def test_a_call_that_waits_for_a_while_is_answered_and_the_turn_goes_on(tm
         waiting = client.call_tool("codex-reply", {"threadId": thread})
         again = await client.call_tool("codex-reply", {"threadId": thread, "wait_seconds": 0.2})
         assert again["structuredContent"]["running"]["turn"] == "1"
+        [row] = await listed(client)
+        assert (row["status"], row["running"]) == ("running", {"turn": "1", "commands": []})
         model.release()
         assert await waiting == answered("so it is", thread)
+        [row] = await listed(client)
+        assert (row["status"], "running" in row) == ("idle", False)
         late = await client.call_tool("codex-reply", threadId=thread)  # it is over by now: the answer is still there
         assert late == answered("so it is", thread)
 

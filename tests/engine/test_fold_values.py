@@ -102,7 +102,7 @@ def test_a_message_waits_until_a_request_names_it() -> None:
     log.check(waiting={}, items=[user("one"), user("two")], requests=2)
     log.add(RequestSent(("m2",)))
     log.check(items=[user("one"), user("two")], requests=3)
-    assert log.state.summary() == Summary("one", "running", 2, "/w", "n")
+    assert log.state.summary() == Summary("one", "running", 2, "/w", "n", turn="1")
 
 
 def test_the_last_words_are_the_answer_and_a_request_begins_anew() -> None:

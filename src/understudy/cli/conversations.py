@@ -8,20 +8,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from understudy.cli.stored import find, home, open_stored, rfc3339, running_in, status_of, write
+from understudy.cli.stored import find, going_on_in, home, open_stored, rfc3339, status_of, write
 from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Archive, Delete
 from understudy.sandbox.cell import trees
-from understudy.store.log import Claim, Holder, Listed, RunningCommand, Status, Store
+from understudy.store.log import Claim, GoingOn, Holder, Listed, Status, Store
 from understudy.store.opening import store_exists
 
 PAGE = 200
 ENDING_SECONDS = 10.0  # until another process has ended the commands that it keeps a conversation for
 
-Row = tuple[Listed, Status, tuple[RunningCommand, ...]]
+Row = tuple[Listed, Status, GoingOn]
 
 
 def run(options: Namespace) -> int:
@@ -46,7 +46,7 @@ async def _find_all(spelled: Sequence[str]) -> list[Listed]:
 async def _archive(listed: Listed, *, archived: bool) -> None:
     async with open_stored() as log:
         await write(lambda done: log.archive(listed.conversation_id, archived, done))
-        if archived and await running_in(log, listed):  # the process that has them ends them
+        if archived and (await going_on_in(log, listed)).commands:  # the process that has them ends them
             await write(lambda done: log.post(listed.conversation_id, Archive(), done))
 
 
@@ -72,7 +72,7 @@ def _list(options: Namespace) -> int:
 async def _read(limit: int, archived: bool) -> tuple[list[Row], list[ConversationId]]:
     async with open_stored() as log:
         listed = await _pages(log, limit, archived)
-        rows: list[Row] = [(each, await status_of(log, each), await running_in(log, each)) for each in listed]
+        rows: list[Row] = [(each, await status_of(log, each), await going_on_in(log, each)) for each in listed]
         return rows, list(await log.ids())
 
 
@@ -88,7 +88,7 @@ async def _pages(log: Store, limit: int, archived: bool) -> list[Listed]:
     return rows
 
 
-def _as_json(listed: Listed, status: Status, running: tuple[RunningCommand, ...]) -> dict[str, Any]:
+def _as_json(listed: Listed, status: Status, going_on: GoingOn) -> dict[str, Any]:
     summary = listed.summary
     return {
         "conversation_id": listed.conversation_id,
@@ -100,7 +100,7 @@ def _as_json(listed: Listed, status: Status, running: tuple[RunningCommand, ...]
         "cwd": summary.cwd,
         "model": summary.model,
         "pending": list(summary.pending),
-        **({"running": [command.shown() for command in running]} if running else {}),
+        **({"running": going_on.shown()} if going_on else {}),
         **summary.spent(),
         "archived": listed.archived,
     }

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from understudy.cli.spending import cost_text, tokens_text
 from understudy.cli.terminal import one_line, open_console, shorten
-from understudy.store.log import Listed, RunningCommand, Status
+from understudy.store.log import GoingOn, Listed, Status
 
 SHORTEST_ID = 8
 _GAP = 2
@@ -45,11 +45,11 @@ class _Column:
     right: bool = False
 
 
-def print_list(rows: Sequence[tuple[Listed, Status, Sequence[RunningCommand]]], all_ids: Sequence[str]) -> None:
+def print_list(rows: Sequence[tuple[Listed, Status, GoingOn]], all_ids: Sequence[str]) -> None:
     console = open_console()
     length = unique_length([listed.conversation_id for listed, _, _ in rows], all_ids)
     now = time.time()
-    told = [_row(listed, status, running, length, now) for listed, status, running in rows]
+    told = [_row(listed, status, going_on, length, now) for listed, status, going_on in rows]
     columns, title_width = _fit(told, console.width if console.is_terminal else None)
     below = title_width is None  # there is no room for titles beside the rest
     _print_line(console, [(column.head, column, "dim") for column in columns], "" if below else "TITLE", "dim")
@@ -72,9 +72,10 @@ def unique_length(shown: Sequence[str], everything: Sequence[str]) -> int:
     return length + 1 if length < 36 and any(one[length - 1 : length] == "-" for one in shown) else length
 
 
-def _row(listed: Listed, status: Status, running: Sequence[RunningCommand], length: int, now: float) -> _Row:
+def _row(listed: Listed, status: Status, going_on: GoingOn, length: int, now: float) -> _Row:
     summary = listed.summary
-    commands = f"[{len(running)} command{'s' if len(running) > 1 else ''} running] " if running else ""
+    count = len(going_on.commands)
+    commands = f"[{count} command{'s' if count > 1 else ''} running] " if count else ""
     return _Row(
         listed.conversation_id[:length],
         ago(now - listed.updated_at),

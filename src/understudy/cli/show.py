@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from understudy.cli.event_lines import event_lines
 from understudy.cli.spending import spent_line
-from understudy.cli.stored import find, open_stored, rfc3339, running_in, status_of
+from understudy.cli.stored import find, going_on_in, open_stored, rfc3339, status_of
 from understudy.cli.waiting import wait_for
 from understudy.engine.log_path import path_to
 from understudy.protocol.records import Entry
@@ -32,7 +32,7 @@ async def _read(spelled: str) -> Found:
     async with open_stored() as log:
         listed = await find(log, spelled)
         entries = await log.read(listed.conversation_id)
-        running = await running_in(log, listed)
+        running = (await going_on_in(log, listed)).commands
         return listed, await status_of(log, listed), entries, await log.saved_text(listed.conversation_id), running
 
 

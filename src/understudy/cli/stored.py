@@ -10,7 +10,7 @@ from pathlib import Path
 from understudy.config.home import find_home
 from understudy.engine.on_disk import on_disk
 from understudy.errors import StoreError, UnknownConversation
-from understudy.store.log import LATEST, Committed, Listed, RunningCommand, Status, Store
+from understudy.store.log import LATEST, Committed, GoingOn, Listed, Status, Store
 from understudy.store.lookup import find_id
 from understudy.store.opening import open_store
 
@@ -49,10 +49,10 @@ async def status_of(log: Store, listed: Listed) -> Status:
     return "waiting" if listed.summary.pending else "idle"
 
 
-async def running_in(log: Store, listed: Listed) -> tuple[RunningCommand, ...]:
-    """Commands that outlive their turns and run now: those of a process that is gone do not."""
-    running = listed.summary.running
-    return running if running and await log.holder(listed.conversation_id) is not None else ()
+async def going_on_in(log: Store, listed: Listed) -> GoingOn:
+    """A turn, and commands that outlive their turns, if they run now: those of a process that is gone do not."""
+    going_on = GoingOn(listed.summary.turn, listed.summary.running)
+    return going_on if going_on and await log.holder(listed.conversation_id) is not None else GoingOn()
 
 
 async def write(submit: Callable[[Committed], None]) -> None:

@@ -31,7 +31,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
 from understudy.protocol.records import Overrides
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import Listed, Page, RunningCommand, Status, Store
+from understudy.store.log import GoingOn, Listed, Page, Status, Store
 from understudy.store.opening import open_store
 
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
@@ -214,9 +214,9 @@ class Engine:
         """What holds now: after a crash a turn is not running, whatever its last record says."""
         return await self._listing.status_of(listed)
 
-    async def running_in(self, listed: Listed) -> tuple[RunningCommand, ...]:
-        """Its commands that outlive their turns and run now."""
-        return await self._listing.running_in(listed)
+    async def going_on_in(self, listed: Listed) -> GoingOn:
+        """Its turn, and its commands that outlive their turns, if they run now."""
+        return await self._listing.going_on_in(listed)
 
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""

@@ -343,6 +343,7 @@ class State(msgspec.Struct, eq=False):
             None if total.usage is None else total.usage.total_tokens,
             total.cost_usd,
             self.sessions.commands() if self.sessions.running else (),
+            self.turn,
         )
 
     @classmethod

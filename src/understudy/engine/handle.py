@@ -37,7 +37,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import RunningCommand
+from understudy.store.log import GoingOn
 
 if TYPE_CHECKING:
     from understudy.engine.answering import Outcome
@@ -335,10 +335,11 @@ class Handle:
         """The turn that the message began; None where it joined another, or has not begun one yet."""
         return next((turn for turn, message in self._conversation.state.turn_messages.items() if message == message_id), None)
 
-    def running_commands(self) -> tuple[RunningCommand, ...]:
-        """Those that outlive their turns."""
+    def going_on(self, *, after: str | None = None) -> GoingOn:
+        """What goes on in it; `after`: besides this turn, which is over."""
         sessions = self._conversation.state.sessions
-        return sessions.commands() if sessions.running else ()
+        turn = self.running_turn
+        return GoingOn(None if turn == after else turn, sessions.commands() if sessions.running else ())
 
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
         """What calls of the model have begun and not ended."""

@@ -6,7 +6,7 @@ from understudy.engine.conversation import Conversation
 from understudy.engine.logs import Logs
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
-from understudy.store.log import Listed, Page, RunningCommand, Status
+from understudy.store.log import GoingOn, Listed, Page, Status
 
 LOOKED_AHEAD = 50  # rows of a list, in search of one that the caller may read
 
@@ -43,17 +43,23 @@ class Listing:
         status = listed.summary.status
         if status == "idle":
             return status
-        known = self._conversations.get(listed.conversation_id)
-        if known is not None and (known.running or not known.tail.idle):  # the end may still be on its way to the disk
-            return status
-        if await self._logs.is_held(listed.conversation_id):
+        if await self._has_turn(listed):
             return status
         return "waiting" if listed.summary.pending else "idle"
 
-    async def running_in(self, listed: Listed) -> tuple[RunningCommand, ...]:
-        """Its commands that outlive their turns and run now: after a crash none does, whatever the log says."""
-        running = listed.summary.running
+    async def going_on_in(self, listed: Listed) -> GoingOn:
+        """What runs now: after a crash nothing does, whatever the log says."""
+        turn, commands = listed.summary.turn, listed.summary.running
+        if turn is not None and not await self._has_turn(listed):
+            turn = None
         known = self._conversations.get(listed.conversation_id)
-        if not running or (known is not None and known.long_commands):
-            return running
-        return running if await self._logs.is_held(listed.conversation_id) else ()
+        if commands and not (known is not None and known.long_commands) and not await self._logs.is_held(listed.conversation_id):
+            commands = ()
+        return GoingOn(turn, commands)
+
+    async def _has_turn(self, listed: Listed) -> bool:
+        """Whether the turn that has begun in the log is at work in some process."""
+        known = self._conversations.get(listed.conversation_id)
+        if known is not None and (known.running or not known.tail.idle):  # the end may still be on its way to the disk
+            return True
+        return await self._logs.is_held(listed.conversation_id)

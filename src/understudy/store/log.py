@@ -7,7 +7,7 @@ that every append must match, so that a process that was overtaken cannot write.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -29,6 +29,21 @@ class RunningCommand(msgspec.Struct, frozen=True, gc=False):
         return {"session_id": self.session_id, "command": self.command}
 
 
+class GoingOn(msgspec.Struct, frozen=True):
+    """What goes on in a conversation now: a turn, and commands that outlive their turns."""
+
+    turn: str | None = None
+    commands: tuple[RunningCommand, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.turn is not None or bool(self.commands)
+
+    def shown(self) -> dict[str, Any]:
+        """As `running` in results and lists."""
+        commands = [command.shown() for command in self.commands]
+        return {"commands": commands} if self.turn is None else {"turn": self.turn, "commands": commands}
+
+
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a list shows of a conversation. Derived from its log, and stored beside it so that listing reads no log."""
 
@@ -41,6 +56,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: int | None = None  # of all answers; None: not known
     cost_usd: float | None = None  # None: not known, or in part
     running: tuple[RunningCommand, ...] = ()  # commands; those of a process that has died do not run any more
+    turn: str | None = None  # that has begun and not ended; that of a process that has died does not run any more
 
     def spent(self) -> dict[str, int | float]:
         """Tokens and cost, as lists show them; what is not known is left out."""

@@ -167,8 +167,8 @@ class CallViewer:
     def details(self) -> dict[str, Any]:
         """What a result says beside the answer."""
         details: dict[str, Any] = {"refused": self._refused} if self._refused else {}
-        if running := self.handle.running_commands():
-            details["running"] = {"commands": [command.shown() for command in running]}
+        if going_on := self.handle.going_on(after=self.following.turn):
+            details["running"] = going_on.shown()
         work = self.handle.work_of(self.following.turn or "")
         return details if work is None else {**details, "report": report_of(work)}
 

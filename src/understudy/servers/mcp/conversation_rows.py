@@ -28,8 +28,8 @@ async def _row(listed: Listed, engine: Engine) -> dict[str, Any]:
         "pending": list(summary.pending),
         **summary.spent(),
     }
-    if running := await engine.running_in(listed):
-        row["running"] = [command.shown() for command in running]
+    if going_on := await engine.going_on_in(listed):
+        row["running"] = going_on.shown()
     return row
 
 

@@ -20,7 +20,10 @@ _RESULT: dict[str, Any] = {
             "items": {"type": "object"},
         },
         "output": {"description": "The answer as a JSON value, where the call gave an output-schema."},
-        "running": {"type": "object", "description": "What goes on after this result: `commands` with session_id and command."},
+        "running": {
+            "type": "object",
+            "description": "What goes on after this: `turn`, and `commands` with session_id and command.",
+        },
         "report": {
             "type": "object",
             "description": "What the turn did and used, from the log: files, commands, tests, tokens, cost_usd, seconds.",

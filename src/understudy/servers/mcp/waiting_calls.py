@@ -21,11 +21,8 @@ def answer_unfinished(viewer: CallViewer) -> None:
     """The turn goes on; its end can be waited for later."""
     thread = viewer.handle.id
     text = f"The turn is still running. To wait for its answer, call codex-reply with threadId {thread} and without a prompt."
-    running = {
-        "turn": viewer.following.turn or "",
-        "commands": [command.shown() for command in viewer.handle.running_commands()],
-        "questions": list(viewer.handle.facts.questions),
-    }
+    going_on = viewer.handle.going_on().shown()
+    running = {**going_on, "turn": viewer.following.turn or "", "questions": list(viewer.handle.facts.questions)}
     viewer.answer(answer_result(text, thread, viewer.notes(), **{**viewer.details(), "running": running}))
 
 
