@@ -272,8 +272,7 @@ async def understudy(home: Path, *words: str) -> str:
 
 
 async def test_lists_name_the_turn_that_is_at_work_and_none_whose_process_was_killed(tmp_path: Path) -> None:
-    script = [call("shell", command=["touch", "x"]), say("done")]
-    async with two_in_turn(script, tmp_path, approval_policy="untrusted") as (_, first, second):
+    async with two_in_turn([call("shell", command=["touch", "x"])], tmp_path, approval_policy="untrusted") as (_, first, second):
         await first.start()
         await first.initialize()
         first.call_tool("codex", prompt="1")
