@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from understudy.engine.listing import Listing
 from understudy.engine.logs import Logs, OpenLog
 from understudy.engine.preparing import Preparing
 from understudy.engine.tail import Told
+from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.warming import Warming
 from understudy.engine.watch import Watch
 from understudy.errors import ConversationBusy, NotAllowed, UnknownConversation
@@ -82,8 +83,11 @@ class Engine:
 
     # -- conversations
 
-    async def create(self, caller: Caller, overrides: Overrides) -> Handle:
-        """A new conversation of this caller, opened in the log. Raises `ConfigError`, with nothing recorded."""
+    async def create(self, caller: Caller, overrides: Overrides, check: Callable[[TurnSetup], None] | None = None) -> Handle:
+        """A new conversation of this caller, opened in the log. Raises `ConfigError`, with nothing recorded.
+
+        `check` is given what it will run with, its folder pinned already, and raises where the caller may not have that.
+        """
         if not caller.may("run", caller.name):
             raise NotAllowed(f"{caller.name} does not have the right to run conversations")
         conversation_id = ConversationId(new_uuid())
@@ -91,6 +95,8 @@ class Engine:
         if config.history_persistence == "none":
             self._logs.in_memory()
         setup = self._preparing.prepare_from(config, conversation_id)
+        if check is not None:
+            check(setup)
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
         stored = self._preparing.for_the_log(conversation_id, overrides, config)
         conversation.beginning.use_setup(setup, stored)
@@ -182,9 +188,8 @@ class Engine:
             case Archive(archived=archived):
                 await conversation.archive(archived=archived)
                 return Accepted()
-            case Send(message=message) if message.overrides is not None and message.pins is None:
-                fixed = self._preparing.fix_choices(conversation.id, conversation.state, message, message.overrides)
-                op = msgspec.structs.replace(op, message=fixed)
+            case Send():
+                op = self.pinned(conversation, op)
             case _:
                 pass
         try:
@@ -192,6 +197,14 @@ class Engine:
         except UnknownConversation:  # another process has deleted it
             self._forget(conversation)
             raise
+
+    def pinned(self, conversation: Conversation, op: Send) -> Send:
+        """With the folders that its message changes to as they are now. Raises `ConfigError`."""
+        message = op.message
+        if message.overrides is None or message.pins is not None:
+            return op
+        fixed = self._preparing.fix_choices(conversation.id, conversation.state, message, message.overrides)
+        return msgspec.structs.replace(op, message=fixed)
 
     def watch(self, conversation: Conversation) -> None:
         """A viewer has come."""

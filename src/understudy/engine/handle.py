@@ -150,6 +150,13 @@ class Handle:
         """The op that sends it. `overrides` hold from this message on, `terms` for its turn."""
         return Send(UserMessage(new_uuid(), message, overrides, parent_message_id, terms=terms), self.caller.name, own_turn)
 
+    def pinned(self, op: Send) -> Send:
+        """With the folders that its message changes to as they are now: whoever judges them judges what will be used.
+
+        Raises `ConfigError`.
+        """
+        return self._engine.pinned(self._conversation, op)
+
     async def submit(self, op: Op, following: Following | None = None, kept: "Kept | None" = None) -> Accepted:
         """Hand it to the conversation. Raises `AgentError` where it is not taken, with nothing recorded.
 

@@ -18,6 +18,8 @@ from understudy.servers.mcp.peer import Peer
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
+    from understudy.engine.turn_setup import TurnSetup
+    from understudy.protocol.ops import Send
     from understudy.protocol.records import Overrides
     from understudy.servers.mcp.call_viewer import CallViewer
     from understudy.servers.mcp.caller_limits import CallerLimits
@@ -105,17 +107,34 @@ class ClientContext:
         """What a call chose for a new conversation, where the caller may. Raises `NotAllowed`."""
         if self.limits is not None:
             self.limits.check_choices(chosen)
-            self.limits.check_config(self.engine.configure(chosen))
         return chosen
 
-    def check_message(self, handle: Handle, changes: "Overrides | None" = None) -> None:
-        """Whether the caller may let this conversation work where it is, with these changes. Raises `NotAllowed`."""
+    def check_setup(self, setup: "TurnSetup") -> None:
+        """Whether the caller may work with what came of it, where it is pinned. Raises `NotAllowed`."""
         if self.limits is not None:
-            if changes is not None:
-                self.limits.check_choices(changes)
-                self.limits.check_config(self.engine.configure(handle.with_changes(changes)))
-            else:
-                self.limits.check_config(handle.setup().config)
+            self.limits.check_config(setup.config)
+            self.limits.check_place(str(setup.config.cwd), setup.pins)
+
+    def check_message(self, handle: Handle) -> None:
+        """Whether the caller may let this conversation work where it is. Raises `NotAllowed`."""
+        if self.limits is not None:
+            self.check_setup(handle.setup())
+
+    async def check_send(self, handle: Handle, op: "Send") -> "Send":
+        """Likewise, with the changes that a message makes, which are pinned in the op. Raises `NotAllowed`."""
+        if self.limits is None:
+            return op
+        if op.message.parent_message_id is not None:  # the conversation goes back to where it was then
+            self.limits.check_past(entry.record for entry in await handle.read(0))
+        if op.message.overrides is None:
+            self.check_setup(handle.setup())
+            return op
+        self.limits.check_choices(op.message.overrides)
+        config = self.engine.configure(handle.with_changes(op.message.overrides))
+        self.limits.check_config(config)
+        op = handle.pinned(op)
+        self.limits.check_place(str(config.cwd), op.message.pins)
+        return op
 
     def check_images(self, given: "Sequence[str]") -> None:
         """Raises `NotAllowed`."""

@@ -1,15 +1,16 @@
 """What a caller other than the local user may choose for a conversation: folders, sandbox modes, and settings that harm nobody."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from understudy.config.keys import PROJECT_KEYS
 from understudy.config.model import Config
 from understudy.errors import NotAllowed
+from understudy.places.resolving import is_within
 from understudy.protocol.choices import SandboxMode
-from understudy.protocol.records import Overrides
+from understudy.protocol.records import Opened, Overrides, Pins, Record, UserMessage
 
 # Beside what a trusted folder may set. Nothing here starts a program, names a file of the server, or says where anything is sent.
 ALLOWED_KEYS = PROJECT_KEYS | {
@@ -45,15 +46,31 @@ class CallerLimits(msgspec.Struct, frozen=True):
 
     def check_config(self, config: Config) -> None:
         """What comes of it, with the user's file and profiles. Raises `NotAllowed`."""
-        if config.sandbox.mode not in self.modes:
-            allowed = ", ".join(sorted(self.modes)) or "none"
-            raise NotAllowed(f"this token may not use sandbox `{config.sandbox.mode}`; choose one of: {allowed}")
-        self.check_place(str(config.cwd))
+        self._check_mode(config.sandbox.mode)
 
-    def check_place(self, cwd: str) -> None:
-        """Raises `NotAllowed`."""
+    def _check_mode(self, mode: SandboxMode) -> None:
+        if mode not in self.modes:
+            allowed = ", ".join(sorted(self.modes)) or "none"
+            raise NotAllowed(f"this token may not use sandbox `{mode}`; choose one of: {allowed}")
+
+    def check_past(self, records: Iterable[Record]) -> None:
+        """Everywhere that a conversation has worked, and how. Raises `NotAllowed`."""
+        for record in records:
+            overrides = record.overrides if isinstance(record, Opened | UserMessage) else None
+            if overrides is None:
+                continue
+            if overrides.sandbox is not None:
+                self._check_mode(overrides.sandbox)
+            if overrides.cwd is not None:
+                self.check_place(overrides.cwd, record.pins if isinstance(record, Opened | UserMessage) else None)
+
+    def check_place(self, cwd: str, pins: Pins | None) -> None:
+        """The folder as it was pinned: links that come to be after that are not followed. One that is judged by its name alone
+        might be another one when it is opened. Raises `NotAllowed`.
+        """
         if self.roots is None:
             return
-        real = os.path.realpath(cwd)
-        if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in map(os.path.realpath, self.roots)):
+        spelled = os.path.normpath(cwd)
+        pinned = next((pin.path for pin in (() if pins is None else pins.places) if pin.spelled == spelled), None)
+        if pinned is None or not any(is_within(pinned, os.path.realpath(root)) for root in self.roots):
             raise NotAllowed(f"this token may not work in `{cwd}`; give as `cwd` a folder in: {', '.join(self.roots)}")

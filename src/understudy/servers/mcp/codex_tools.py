@@ -32,7 +32,7 @@ async def codex(call: Call) -> Later:
     images = await _read_images(call, values, values.get("cwd", "")) if values.get("images") else ()  # before there is a session
     try:
         chosen = call.client.check_new(arguments.overrides_from(values))
-        handle = await call.client.engine.create(call.client.caller, chosen)
+        handle = await call.client.engine.create(call.client.caller, chosen, call.client.check_setup)
     except ConfigError as error:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:

@@ -31,7 +31,7 @@ async def create(call: Call) -> OnceKept:
     prompt = values.get("prompt", "")
     client = call.client
     try:
-        handle = await client.engine.create(client.caller, client.check_new(overrides_from(values)))
+        handle = await client.engine.create(client.caller, client.check_new(overrides_from(values)), client.check_setup)
     except ConfigError as error:
         raise ConfigError(f"Failed to load config: {error}") from error
     client.created_by[handle.id] = call.id
@@ -50,12 +50,12 @@ async def send_message(call: Call) -> OnceKept:
     if parent is not None:
         parent = arguments.read_id(parent, "parent_message_id")
     chosen = overrides_from(values) if any(name in values for name in arguments.OVERRIDES) else None
-    call.client.check_message(handle, chosen)
     call.client.check_images(arguments.local_images(values["content"]))
     message = Message("user", await arguments.read_content(values["content"], handle.facts.cwd))
+    op = await call.client.check_send(handle, handle.message(message, chosen, parent, terms))
     kept = Kept()
     try:
-        sent = await handle.submit(handle.message(message, chosen, parent, terms), kept=kept)
+        sent = await handle.submit(op, kept=kept)
     except UnknownConversation:
         raise UnknownConversation(f"Session does not exist: {handle.id}") from None
     if not sent.joined:  # a message that began a turn can be cancelled for as long as that runs
