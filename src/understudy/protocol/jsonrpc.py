@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 messages: what a line is, and the bytes of an answer. No I/O."""
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -18,6 +18,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Incoming(msgspec.Struct):
+    jsonrpc: Raw | UnsetType = UNSET
     id: Raw | UnsetType = UNSET
     method: Raw | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
@@ -33,7 +34,14 @@ class _PlainRequest(msgspec.Struct):
     params: Raw
 
 
+class _MarkedRequest(_PlainRequest):
+    """The same, which says what it is."""
+
+    jsonrpc: Literal["2.0"]
+
+
 _decode_plain = msgspec.json.Decoder(_PlainRequest).decode
+_decode_marked = msgspec.json.Decoder(_MarkedRequest).decode
 _decode_incoming = msgspec.json.Decoder(_Incoming).decode
 _decode_any = msgspec.json.Decoder().decode
 
@@ -71,12 +79,13 @@ class Malformed(msgspec.Struct, frozen=True):
 Incoming = Request | Notification | Response | Malformed
 
 
-def read_line(line: bytes | bytearray) -> Incoming:
+def read_line(line: bytes | bytearray, *, marked: bool = False) -> Incoming:
+    """`marked`: a message has to say `"jsonrpc": "2.0"`, as the specification wants it. Clients on pipes never had to."""
     try:
         if not line.isascii():
             line.decode()  # parts that are kept raw are not looked into below, and nobody after this expects a bad byte
         try:
-            plain = _decode_plain(line)
+            plain = (_decode_marked if marked else _decode_plain)(line)
         except msgspec.ValidationError:
             message = _decode_incoming(line)
         else:
@@ -86,6 +95,8 @@ def read_line(line: bytes | bytearray) -> Incoming:
     except (msgspec.DecodeError, UnicodeError) as error:
         return _unreadable(line, error)
     try:
+        if marked and (message.jsonrpc is UNSET or _decode_any(message.jsonrpc) != "2.0"):
+            return Malformed(INVALID_REQUEST, 'Invalid Request: `jsonrpc` must be "2.0"', _read_id(message.id)[0])
         return _classify(message)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return _unreadable(line, error)

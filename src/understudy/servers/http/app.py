@@ -116,7 +116,7 @@ class App:
             raise Refusal(415, "the content type should be application/json")
         if not accepts(asked.header(b"accept"), "application/json", "text/event-stream"):
             raise Refusal(406, "answers are application/json or text/event-stream, and the request accepts neither")
-        message = read_line(await asked.body(self._most))
+        message = read_line(await asked.body(self._most), marked=True)
         await (self.modern if modern else self.legacy).post(asked, message, principal, send)
 
     # -- pages of other places that are allowed

@@ -6,7 +6,8 @@ from typing import Any
 
 from understudy.servers.http.answers import Receive, Refusal
 
-BODY_SECONDS = 30.0  # without a byte, after which a client is not waited for
+BODY_SECONDS = 20.0  # for the whole body, however it drips; and more for what has come:
+SLOWEST_BYTES = 64 * 1024  # a second, of a large one
 MOST_THROWN_AWAY = 64 * 1024 * 1024  # of a body that is too large
 
 # Sent twice, one of them might be read by a proxy before us, and the other one by us.
@@ -41,30 +42,35 @@ class Asked:
         return self._headers.get(name)
 
     async def body(self, most: int) -> bytes:
-        """Raises `Refusal` where it is too large or does not come."""
+        """Raises `Refusal` where it is too large or does not come in time."""
         length = self.header(b"content-length")
         too_large = length is not None and length.isdecimal() and int(length) > most
         chunks: list[bytes] = []
         size = 0
-        while True:
-            try:
-                message = await asyncio.wait_for(self.receive(), BODY_SECONDS)
-            except TimeoutError:
-                raise Refusal(408, "the body of the request did not come", headers=((b"connection", b"close"),)) from None
-            if message["type"] == "http.disconnect":
-                raise ClientLeft
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if too_large or size > most:  # the rest is read all the same: most clients hear nothing before they have said it
-                too_large = True
-                chunks.clear()
-            else:
-                chunks.append(chunk)
-            more: bool = message.get("more_body", False)
-            if too_large and (not more or size > most + MOST_THROWN_AWAY):
-                raise _too_large(most, more=more)
-            if not more:
-                return b"".join(chunks)
+        begun = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(begun + BODY_SECONDS) as limit:
+                while True:
+                    message = await self.receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientLeft
+                    chunk: bytes = message.get("body", b"")
+                    size += len(chunk)
+                    if too_large or size > most:  # the rest is read: most clients hear nothing before they have said it
+                        too_large = True
+                        chunks.clear()
+                    else:
+                        chunks.append(chunk)
+                        limit.reschedule(begun + BODY_SECONDS + size / SLOWEST_BYTES)
+                    more: bool = message.get("more_body", False)
+                    if too_large and (not more or size > most + MOST_THROWN_AWAY):
+                        raise _too_large(most, more=more)
+                    if not more:
+                        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        except TimeoutError:
+            if too_large:
+                raise _too_large(most, more=True) from None
+            raise Refusal(408, "the body of the request did not come in time", headers=((b"connection", b"close"),)) from None
 
 
 class ClientLeft(Exception):

@@ -25,6 +25,7 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.peer import Asked, Peer
 from understudy.servers.mcp.question_names import question_name
 from understudy.servers.seed_events import changes_on_wire
@@ -189,6 +190,28 @@ def read_answer(response: Response) -> tuple[Decision, str]:
             return "abort", CLIENT
         case _:
             return "denied", CLIENT
+
+
+def check_answer(result: Any) -> None:
+    """For answers that come in a request of the client's: what cannot be understood can be refused there, and the question stays
+    open. Raises `InvalidParams`.
+    """
+    match result:
+        case {"decision": decision} | {"action": "accept", "content": {"decision": decision}}:
+            if decision != "denied" and read_decision(decision) == "denied":
+                raise InvalidParams(f"`{_shown(decision)}` is no decision: say approved, approved_for_session, denied or abort")
+        case {"action": "accept", "content": content} if not isinstance(content, dict | None):
+            raise InvalidParams("`content` of an answer should be an object with the fields of the form")
+        case {"action": "accept" | "decline" | "cancel"}:
+            pass
+        case {"action": action}:
+            raise InvalidParams(f"`{_shown(action)}` is no action of an answer: say accept, decline or cancel")
+        case _:
+            raise InvalidParams("an answer should be an object with `action`: accept, decline or cancel")
+
+
+def _shown(value: object) -> str:
+    return make_visible(value[:100] if isinstance(value, str) else msgspec.json.encode(value).decode()[:100])
 
 
 def read_decision(decision: object) -> Decision:

@@ -20,7 +20,7 @@ from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Decide, Resume
 from understudy.protocol.records import Question
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.asking import question_params, read_answer
+from understudy.servers.mcp.asking import check_answer, question_params, read_answer
 from understudy.servers.mcp.call import LATER, METHOD_SHAPE, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.codex_tools import cancel_turn
@@ -112,9 +112,12 @@ class Rounds:
             handle = await call.client.find(ConversationId(state.conversation_id))
         except UnknownConversation:
             raise InvalidParams("`requestState` is not valid for this call") from None
+        decisions = self._decisions(handle, state.turn)
         call.shape = shape
         self.number = state.round
-        await self._decide(handle, state.turn)
+        for decision in decisions:
+            with suppress(AgentError):  # the question stays open, and is asked again
+                await handle.submit(decision)
         progress = None
         if call.progress_token is not None:
             progress = Progress(call.progress_token, call.sink, call.id, call.client.loop)
@@ -132,15 +135,18 @@ class Rounds:
         viewer.following.put_open_questions()
         return LATER
 
-    async def _decide(self, handle: Handle, turn: str) -> None:
+    def _decisions(self, handle: Handle, turn: str) -> list[Decide]:
+        """Of the answers that came. Raises `InvalidParams` where one cannot be understood; none of them counts then."""
+        decisions: list[Decide] = []
         for key, answer in self._asked.input_responses.items():
             name = read_question_name(key)
             question = None if name is None or name.conversation_id != handle.id else handle.open_question(name.call_id)
             if name is None or question is None or not name.names(question):
                 continue  # answered elsewhere meanwhile, or never asked
+            check_answer(answer)
             decision, source = read_answer(Response(key, answer))
-            with suppress(AgentError):  # the question stays open, and is asked again
-                await handle.submit(Decide(name.call_id, decision, source, turn))
+            decisions.append(Decide(name.call_id, decision, source, turn))
+        return decisions
 
     def _read(self, text: str) -> _State:
         body = self._seal().open(text)
