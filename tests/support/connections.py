@@ -21,7 +21,7 @@ from understudy.protocol.jsonrpc import RequestId
 from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
-from understudy.servers.mcp.tool_table import TOOLS, ClientTool
+from understudy.servers.mcp.tool_table import TOOLS, ClientTool, Offer
 from understudy.store.log import Store
 from understudy.store.opening import open_store
 from understudy.testing import provider_settings
@@ -76,7 +76,7 @@ class Connection:
         self, engine: Engine, caller: Caller = LOCAL, *, can_be_asked: bool = True, tools: Mapping[str, ClientTool] = TOOLS
     ) -> None:
         self.sink = KeepingSink()
-        self.dispatcher = Dispatcher(engine, caller, self.sink, Handshake("2025-06-18", can_be_asked), tools)
+        self.dispatcher = Dispatcher(engine, caller, self.sink, Handshake("2025-06-18", can_be_asked), Offer(tools=tools))
         self._ids = itertools.count(1)
 
     def say(self, message: Json, sink: KeepingSink | None = None) -> None:

@@ -18,6 +18,7 @@ from understudy.servers.http.modern import Modern
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.http.session_ids import SessionIds
 from understudy.servers.mcp.handshake import MODERN, VERSIONS
+from understudy.servers.mcp.tool_table import OFFER, Offer
 
 logger = logging.getLogger(__name__)
 
@@ -27,15 +28,17 @@ _CORS_HEADERS = b"authorization, content-type, last-event-id, mcp-method, mcp-na
 
 
 class App:
-    def __init__(self, engine: Engine, settings: ServeSettings, principals: Principals, guards: Guards) -> None:
+    def __init__(
+        self, engine: Engine, settings: ServeSettings, principals: Principals, guards: Guards, offer: Offer = OFFER
+    ) -> None:
         self._log = engine.log
         self._principals = principals
         self._guards = guards
         self._limiter = Limiter(settings.rate, settings.concurrency, asyncio.get_running_loop().time)
         self._most = settings.max_body_mb << 20
         self._realm = b'Bearer realm="understudy"'
-        self.legacy = Legacy(engine, SessionIds(settings.state_dir))
-        self.modern = Modern(engine, settings.on_disconnect)
+        self.legacy = Legacy(engine, SessionIds(settings.state_dir), offer)
+        self.modern = Modern(engine, settings.on_disconnect, offer)
         self.draining = False
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:

@@ -34,7 +34,7 @@ class Asked:
         self._headers: dict[bytes, str] = {}
         self.twice: bytes | None = None  # a header that may be sent only once
         for name, value in scope["headers"]:
-            if name in self._headers and name in _ONCE:
+            if name in self._headers and (name in _ONCE or name.startswith(b"mcp-param-")):
                 self.twice = name
             self._headers[name] = value.decode("latin-1").strip(" \t")
 

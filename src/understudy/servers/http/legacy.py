@@ -16,6 +16,7 @@ from understudy.servers.http.session_ids import SessionIds
 from understudy.servers.http.streaming import send_json, send_json_or_stream, send_stream
 from understudy.servers.mcp.handshake import PREFIX, VERSIONS
 from understudy.servers.mcp.modern import HEADER_MISMATCH
+from understudy.servers.mcp.tool_table import Offer
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +25,9 @@ IDLE_SECONDS = 30 * 60.0
 
 
 class Legacy:
-    def __init__(self, engine: Engine, ids: SessionIds) -> None:
+    def __init__(self, engine: Engine, ids: SessionIds, offer: Offer) -> None:
         self._engine = engine
+        self._offer = offer
         self._ids = ids
         self._loop = asyncio.get_running_loop()
         self._sessions: dict[str, Session] = {}
@@ -101,7 +103,7 @@ class Legacy:
                 raise Refusal(400, "the header MCP-Protocol-Version is missing", code=HEADER_MISMATCH, request_id=message.id)
             request_id = message.id if isinstance(message, Request) else None
             raise Refusal(400, "Missing session ID: begin with initialize, and send its Mcp-Session-Id", request_id=request_id)
-        session = Session(self._engine, principal, None)
+        session = Session(self._engine, principal, None, self._offer)
         sink = session.request(message)
         peer = session.dispatcher.peer
         if peer.handshake is None:
@@ -132,7 +134,7 @@ class Legacy:
             raise Refusal(404, "Session not found: begin another one with initialize")
         session = self._sessions.get(session_id)
         if session is None:
-            session = Session(self._engine, principal, sealed)
+            session = Session(self._engine, principal, sealed, self._offer)
             self._remember(session_id, session)
         session.speak_for(principal)
         return session

@@ -1,8 +1,6 @@
 """The era 2026-07-28 over HTTP: each POST stands alone, and a closed connection is the end of its request."""
 
 import asyncio
-import binascii
-from base64 import b64decode
 from typing import Any, Literal, cast
 
 import msgspec
@@ -11,15 +9,16 @@ from understudy.engine.engine import Engine
 from understudy.protocol.jsonrpc import Incoming, Malformed, Notification, Request
 from understudy.servers.http.answers import Refusal, Send, send_answer
 from understudy.servers.http.asked import ROUTING, Asked
+from understudy.servers.http.mirrored import mirroring_problem
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.http.streaming import send_json, send_json_or_stream
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import MODERN, PREFIX
 from understudy.servers.mcp.modern import HEADER_MISMATCH, UNSUPPORTED_VERSION
+from understudy.servers.mcp.tool_table import Offer
 
 _STATUS = {-32601: 404, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400}
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class _Failed(msgspec.Struct):
@@ -37,8 +36,9 @@ class _Open(msgspec.Struct, frozen=True, eq=False):
 
 
 class Modern:
-    def __init__(self, engine: Engine, on_disconnect: Literal["interrupt", "keep"]) -> None:
+    def __init__(self, engine: Engine, on_disconnect: Literal["interrupt", "keep"], offer: Offer) -> None:
         self._engine = engine
+        self._offer = offer
         self._on_disconnect = on_disconnect
         self._loop = asyncio.get_running_loop()
         self._open: set[_Open] = set()
@@ -51,9 +51,9 @@ class Modern:
             return
         if not isinstance(message, Request):
             raise Refusal(400, "a response cannot be sent: no request of ours is open")
-        _check_headers(asked, message)
+        _check_headers(asked, message, self._offer)
         sink = StreamSink(self._loop)
-        dispatcher = Dispatcher(self._engine, principal.caller, sink, modern=True)
+        dispatcher = Dispatcher(self._engine, principal.caller, sink, offer=self._offer, modern=True)
         dispatcher.speak_for(principal.caller, principal.limits)
         dispatcher.receive(message)
         served = _Open(principal, sink, dispatcher)
@@ -92,7 +92,7 @@ def _status_of(line: bytes) -> int:
     return 200 if error is None else _STATUS.get(error.code, 200)
 
 
-def _check_headers(asked: Asked, request: Request) -> None:
+def _check_headers(asked: Asked, request: Request, offer: Offer) -> None:
     """What a proxy reads in the headers must be what we read in the body. Raises `Refusal`."""
 
     def mismatch(reason: str) -> Refusal:
@@ -118,9 +118,8 @@ def _check_headers(asked: Asked, request: Request) -> None:
         raise Refusal(400, "`_meta` of the request lacks the protocol version", code=-32602, request_id=request.id)
     if asked.header(b"mcp-method") != request.method:
         raise mismatch("the header Mcp-Method is missing, or is not the method of the request")
-    member = _NAMED_BY.get(request.method)
-    if member is not None and _plain(asked.header(b"mcp-name")) != params.get(member):
-        raise mismatch(f"the header Mcp-Name is missing, or is not the `{member}` of the request")
+    if (problem := mirroring_problem(asked, request.method, params, offer)) is not None:
+        raise mismatch(problem)
 
 
 def _decode_params(request: Request) -> dict[str, Any]:
@@ -131,13 +130,3 @@ def _decode_params(request: Request) -> dict[str, Any]:
     if not isinstance(params, dict):
         raise Refusal(400, "`params` should be an object", code=-32602, request_id=request.id)
     return cast(dict[str, Any], params)
-
-
-def _plain(header: str | None) -> str | None:
-    """Decoded where it is written as `=?base64?…?=`."""
-    if header is None or not (header.startswith("=?base64?") and header.endswith("?=")):
-        return header
-    try:
-        return b64decode(header[len("=?base64?") : -2], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None

@@ -17,6 +17,7 @@ from understudy.errors import ConfigError
 from understudy.servers.http.app import App
 from understudy.servers.http.guards import Guards, is_loopback
 from understudy.servers.http.principals import Principals
+from understudy.servers.mcp.tool_table import OFFER, Offer
 from understudy.servers.process import Ending, run_server
 
 logger = logging.getLogger(__name__)
@@ -30,10 +31,10 @@ MOST_CONNECTIONS = 20_000
 Announce = Callable[[str], None]
 
 
-def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce) -> int:
+def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, offer: Offer = OFFER) -> int:
     """Serve until a signal comes. `announce` is given the address once it is served. Raises `ConfigError`."""
     check_exposure(settings)
-    return run_server("MCP over HTTP", partial(_serve, settings, cli, announce))
+    return run_server("MCP over HTTP", partial(_serve, settings, cli, announce, offer))
 
 
 def check_exposure(settings: ServeSettings) -> None:
@@ -51,7 +52,7 @@ def check_exposure(settings: ServeSettings) -> None:
         )
 
 
-async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, ending: Ending) -> int:
+async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, offer: Offer, ending: Ending) -> int:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
@@ -66,7 +67,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     _ = engine.log  # a store that cannot be opened is told now
     known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]
     guards = Guards(settings.host, settings.port, known_hosts, settings.allow_origin, open_to_all=settings.no_auth)
-    app = App(engine, settings, principals, guards)
+    app = App(engine, settings, principals, guards, offer)
     principals.when_changed = app.principals_changed
     config = Config(
         app,  # pyright: ignore[reportArgumentType]

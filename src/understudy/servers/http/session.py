@@ -24,6 +24,7 @@ from understudy.servers.mcp.presentation import Presentation, presentation_of
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.question_names import read_question_name
 from understudy.servers.mcp.results import SESSION
+from understudy.servers.mcp.tool_table import Offer
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +32,13 @@ RETURN_SECONDS = 30.0  # that a client whose connection broke has, before questi
 
 
 class Session:
-    def __init__(self, engine: Engine, principal: Principal, sealed: SealedSession | None) -> None:
+    def __init__(self, engine: Engine, principal: Principal, sealed: SealedSession | None, offer: Offer) -> None:
         """`sealed`: of a session that was begun earlier, perhaps in another process."""
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self.standalone = StandaloneSink(self._loop)
         handshake: Handshake | None = None if sealed is None else sealed.handshake()
-        self.dispatcher = Dispatcher(engine, principal.caller, self.standalone, handshake)
+        self.dispatcher = Dispatcher(engine, principal.caller, self.standalone, handshake, offer)
         self.dispatcher.client.call_viewer = self._watch
         self.dispatcher.peer.names_questions = True
         self.principal = principal

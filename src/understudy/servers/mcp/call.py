@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from understudy.servers.mcp.caller_limits import CallerLimits
     from understudy.servers.mcp.presentation import Presentation
     from understudy.servers.mcp.progress import Progress
+    from understudy.servers.mcp.rounds import AskedAgain
     from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
 
 logger = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class ClientContext:
         self.sink = sink  # for what belongs to several requests
         self.call_viewer: MakeViewer | None = None  # where a transport needs more of it than the plain one
         self.streams_answer_at_end = False  # the era has no way to a client beside its open requests
+        self.capabilities: Mapping[str, Any] = {}  # what a client of that era declared with its request
+        self.asked: AskedAgain | None = None  # what a call of a tool said there of rounds before it
         self.limits: CallerLimits | None = None  # what the caller may choose; None: everything
         self.loop = asyncio.get_running_loop()
         self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -17,7 +16,7 @@ from understudy.servers.mcp.call import Call, ClientContext, Handler
 from understudy.servers.mcp.handshake import Handshake, is_modern, negotiate, server_result
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.results import SESSION
-from understudy.servers.mcp.tool_table import TOOLS, ClientTool
+from understudy.servers.mcp.tool_table import OFFER, Offer
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
@@ -74,13 +73,14 @@ class Dispatcher:
         caller: Caller,
         sink: Sink,
         handshake: Handshake | None = None,
-        tools: Mapping[str, ClientTool] = TOOLS,
+        offer: Offer = OFFER,
         *,
         modern: bool = False,
     ) -> None:
         """`modern`: requests of the era without a handshake are served, too."""
         self._sink = sink
-        self._tools = tools
+        self._offer = offer
+        self._tools = offer.tools
         self._modern = modern
         self._peer = Peer()
         self._client = ClientContext(engine, caller, self._peer, sink)
@@ -93,6 +93,8 @@ class Dispatcher:
             "ping": _nothing,
             "tools/list": self._list_tools,
             "logging/setLevel": _nothing,
+            **offer.methods,
+            **offer.legacy_methods,
         }
         if handshake is not None:
             self._meet(handshake)
@@ -190,7 +192,7 @@ class Dispatcher:
         try:
             from understudy.servers.mcp.modern_methods import find_modern_handler  # few clients need it
 
-            handler = find_modern_handler(call, method, self._find_handler, self._list_tools)
+            handler = find_modern_handler(call, method, self._offer, self._find_handler, self._list_tools)
             call.finish(await handler(call))
         except Exception as error:
             call.fail(error)
@@ -261,7 +263,7 @@ class Dispatcher:
         params = msgspec.json.decode(call.arguments or b"{}", type=_InitializeParams)
         who, can = params.client_info, params.capabilities
         self._meet(Handshake(params.protocol_version, "elicitation" in can, who.name, who.version, extended="extensions" in can))
-        return server_result(self._peer.version)
+        return server_result(self._peer.version, self._offer.capabilities)
 
     async def _list_tools(self, call: Call) -> Any:
         return {"tools": [tool.description for tool in self._tools.values()]}

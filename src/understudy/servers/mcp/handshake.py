@@ -9,6 +9,7 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 Result = dict[str, "str | bool | Result"]
@@ -37,9 +38,10 @@ def is_modern(method: str, params: "Any") -> bool:
     return method in ("server/discover", "subscriptions/listen") or (params is not None and PREFIX.encode() in bytes(params))
 
 
-def server_result(version: str) -> Result:
+def server_result(version: str, more: "Mapping[str, Any] | None" = None) -> Result:
+    """`more`: capabilities."""
     return {
-        "capabilities": {"tools": {"listChanged": True}},
+        "capabilities": {"tools": {"listChanged": True}, **(more or {})},
         "protocolVersion": version,
         "serverInfo": server_info(),
     }

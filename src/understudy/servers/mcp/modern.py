@@ -1,11 +1,12 @@
 """The era 2026-07-28: no handshake and no session. Each request says in its `_meta` what the client is and can do."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from understudy.protocol.jsonrpc import RequestId, result_line
-from understudy.servers.failures import InvalidParams, ProtocolError
+from understudy.servers.failures import InvalidParams, ProtocolError, to_rpc_error
 from understudy.servers.mcp.call import AnswerShape
 from understudy.servers.mcp.handshake import MODERN, PREFIX, Handshake, server_info
 
@@ -33,8 +34,11 @@ class _Params(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Params).decode
 
 
-def read_meta(params: msgspec.Raw | None) -> Handshake:
-    """What the client says of itself. Raises `InvalidParams`, or `ProtocolError` for a version that is not served."""
+def read_meta(params: msgspec.Raw | None) -> tuple[Handshake, dict[str, Any]]:
+    """What the client says of itself, and what it can do.
+
+    Raises `InvalidParams`, or `ProtocolError` for a version that is not served.
+    """
     try:
         meta = _decode(params or b"{}").meta
     except msgspec.MsgspecError as error:
@@ -47,7 +51,7 @@ def read_meta(params: msgspec.Raw | None) -> Handshake:
         )
     info = meta.info or _Named("")
     asked, extended = _takes_forms(meta.capabilities), "extensions" in meta.capabilities
-    return Handshake(MODERN, asked, info.name, info.version, extended=extended)
+    return Handshake(MODERN, asked, info.name, info.version, extended=extended), meta.capabilities
 
 
 def _takes_forms(capabilities: dict[str, Any]) -> bool:
@@ -56,10 +60,11 @@ def _takes_forms(capabilities: dict[str, Any]) -> bool:
     return isinstance(declared, dict) and (not declared or "form" in declared)
 
 
-def discovered() -> dict[str, Any]:
+def discovered(more: Mapping[str, Any]) -> dict[str, Any]:
+    """`more`: capabilities."""
     return {
         "supportedVersions": [MODERN],
-        "capabilities": {"tools": {"listChanged": False}},
+        "capabilities": {"tools": {"listChanged": False}, **more},
         "ttlMs": LIST_TTL_MS,
         "cacheScope": "public",
     }
@@ -76,6 +81,8 @@ class ModernShape:
         return self._completed(request_id, self._shape.succeeded(request_id, result))
 
     def failed(self, request_id: RequestId, error: BaseException) -> bytes:
+        if isinstance(error, ProtocolError | InvalidParams):  # wrong is the request, whatever it asks for
+            return to_rpc_error(request_id, error)
         return self._completed(request_id, self._shape.failed(request_id, error))
 
     def _completed(self, request_id: RequestId, line: bytes) -> bytes:

@@ -5,65 +5,59 @@ from typing import Any
 
 import msgspec
 
-from understudy.protocol.jsonrpc import notification_line
 from understudy.servers.failures import InvalidParams, MethodNotFound
-from understudy.servers.mcp.call import LATER, METHOD_SHAPE, Call, Handler, Later
-from understudy.servers.mcp.handshake import MODERN, PREFIX
+from understudy.servers.mcp.call import METHOD_SHAPE, Call, Handler, Later
+from understudy.servers.mcp.handshake import MODERN
 from understudy.servers.mcp.modern import LIST_TTL_MS, ModernShape, discovered, read_meta
 from understudy.servers.mcp.rounds import AskedAgain, Rounds
+from understudy.servers.mcp.tool_table import Offer
 
-ASKING_TOOLS = frozenset({"codex", "codex-reply"})
-
-
-class _ListenParams(msgspec.Struct):
-    notifications: dict[str, Any]
+FindTool = Callable[[Call, str], Handler]
 
 
-def find_modern_handler(call: Call, method: str, find_tool: Callable[[Call, str], Handler], list_tools: Handler) -> Handler:
+def find_modern_handler(call: Call, method: str, offer: Offer, find_tool: FindTool, list_tools: Handler) -> Handler:
     """Also says how the answer looks. Raises what the client is to be told."""
-    call.client.peer.meet(read_meta(call.arguments), MODERN)
+    handshake, call.client.capabilities = read_meta(call.arguments)
+    call.client.peer.meet(handshake, MODERN)
+    call.shape = ModernShape(METHOD_SHAPE)
+
+    async def discover(call: Call) -> dict[str, Any]:
+        return discovered(offer.capabilities)
+
+    async def listen(call: Call) -> Later:
+        from understudy.servers.mcp.subscriptions import listen  # few clients do
+
+        return await listen(call, offer.subscriptions)
+
     match method:
         case "tools/call":
-            return _tool_handler(call, method, find_tool)
+            return _tool_handler(call, method, offer, find_tool)
         case "tools/list":
             call.shape = ModernShape(METHOD_SHAPE, {"ttlMs": LIST_TTL_MS, "cacheScope": "public"})
             return list_tools
         case "server/discover":
-            call.shape = ModernShape(METHOD_SHAPE)
-            return _discover
+            return discover
         case "subscriptions/listen":
-            call.shape = ModernShape(METHOD_SHAPE)
-            return _listen
+            return listen
+        case _ if method in offer.methods:
+            return offer.methods[method]
         case _:
             raise MethodNotFound(method)
 
 
-def _tool_handler(call: Call, method: str, find_tool: Callable[[Call, str], Handler]) -> Handler:
+def _tool_handler(call: Call, method: str, offer: Offer, find_tool: FindTool) -> Handler:
     params = call.arguments
     try:
         asked = msgspec.json.decode(params, type=AskedAgain)
     except msgspec.MsgspecError as error:
         raise InvalidParams(f"Invalid params of tools/call: {error}") from None
-    handler = find_tool(call, method)
-    call.shape = ModernShape(call.shape)
-    if asked.name not in ASKING_TOOLS:
+    try:
+        handler = find_tool(call, method)
+    finally:
+        call.shape = ModernShape(call.shape)
+    call.client.asked = asked
+    if not offer.tools[asked.name].watches_turn:
         return handler
     rounds = Rounds(call, asked)
     call.client.call_viewer = rounds.make_viewer
     return handler if asked.request_state is None else rounds.take_up
-
-
-async def _discover(call: Call) -> dict[str, Any]:
-    return discovered()
-
-
-async def _listen(call: Call) -> Later:
-    """Open until the client leaves. Nothing that can be listened for changes while a server runs, so nothing is accepted."""
-    try:
-        msgspec.json.decode(call.arguments or b"{}", type=_ListenParams)
-    except msgspec.MsgspecError as error:
-        raise InvalidParams(f"Invalid params of subscriptions/listen: {error}") from None
-    params = {"_meta": {f"{PREFIX}subscriptionId": call.id}, "notifications": {}}
-    call.sink.send(notification_line("notifications/subscriptions/acknowledged", params), call.id)
-    call.when_cancelled(lambda: call.answer({}))
-    return LATER

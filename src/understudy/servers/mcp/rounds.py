@@ -21,7 +21,7 @@ from understudy.protocol.ops import Decide, Resume
 from understudy.protocol.records import Question
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.asking import check_answer, question_params, read_answer
-from understudy.servers.mcp.call import LATER, METHOD_SHAPE, Call, Later
+from understudy.servers.mcp.call import LATER, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.presentation import Presentation, presentation_of
@@ -106,14 +106,12 @@ class Rounds:
 
     async def take_up(self, call: Call) -> Later:
         """Give the answers to the conversation, and watch on. Raises `InvalidParams` for a state that is not this call's."""
-        shape, call.shape = call.shape, METHOD_SHAPE  # a state that is not valid is an error of the request, not of the tool
         state = self._read(self._asked.request_state or "")
         try:
             handle = await call.client.find(ConversationId(state.conversation_id))
         except UnknownConversation:
             raise InvalidParams("`requestState` is not valid for this call") from None
         decisions = self._decisions(handle, state.turn)
-        call.shape = shape
         self.number = state.round
         for decision in decisions:
             with suppress(AgentError):  # the question stays open, and is asked again
