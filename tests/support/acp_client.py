@@ -13,17 +13,25 @@ class AcpClient(LineClient):
     """`initialize` has been answered by the time the block begins, unless that is not wanted."""
 
     def __init__(
-        self, home: Path, cwd: Path, *, arguments: tuple[str, ...] = (), env: Mapping[str, str] | None = None, greets: bool = True
+        self,
+        home: Path,
+        cwd: Path,
+        *,
+        arguments: tuple[str, ...] = (),
+        env: Mapping[str, str] | None = None,
+        greets: bool = True,
+        capabilities: Any = None,
     ) -> None:
         command = [sys.executable, "-m", "understudy", "acp", *arguments]
         super().__init__(command, cwd, CodexHome(home).environment(dict(env or {})))
         self._greets = greets
+        self._capabilities = capabilities or {}
         self.hello: Json = {}
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         if self._greets:
-            self.hello = await self.call("initialize", protocolVersion=1, clientCapabilities={})
+            self.hello = await self.call("initialize", protocolVersion=1, clientCapabilities=self._capabilities)
         return self
 
     def send(self, message: Json) -> None:

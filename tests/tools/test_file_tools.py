@@ -34,6 +34,7 @@ class Host:
             str(cwd), policy, "read-only", contained, roots, {}, NO_RULES, (), places, output_tokens=tokens
         )
         self.records: list[Record] = []
+        self.unsaved = None
 
     def record(self, *records: Record) -> None:
         self.records += records

@@ -17,6 +17,8 @@ from understudy.tools.tool import ToolContext
 class Host:
     """Reading needs nothing of a turn but its settings."""
 
+    unsaved = None
+
     def __init__(self, cwd: Path, *masked: Path) -> None:
         places = pin_places(str(cwd), (), masked=[str(path) for path in masked])
         self.settings = ToolSettings(str(cwd), "never", "workspace-write", None, (str(cwd),), {}, NO_RULES, (), places)

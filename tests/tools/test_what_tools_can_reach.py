@@ -137,6 +137,7 @@ def test_only_the_context_uses_the_acts() -> None:
 TOUCH_FILES = {
     "registry.py": "reads our own descriptions",
     "acts/files.py": "reads what `places` has opened",
+    "acts/unsaved.py": "reads what `places` has opened, and looks whether the folders on the way have changed",
     "acts/look_worker.py": "reads what `places` has opened, in a process of its own",
     "acts/looking.py": "finds the conversation's own temporary folder, and starts that process",
     "acts/ripgrep.py": "hands files that `places` has opened to ripgrep, which is looked for outside the project",

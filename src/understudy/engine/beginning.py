@@ -4,6 +4,7 @@ Whatever has to be read from the log is read before anything is appended, so tha
 """
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,6 +23,9 @@ from understudy.protocol.ops import Accepted
 from understudy.protocol.records import Overrides, Pins, TurnEnded, TurnStarted, UserMessage
 from understudy.store.log import EventLog
 from understudy.tools.host import RunsCommands
+
+if TYPE_CHECKING:
+    from understudy.tools.unsaved_texts import UnsavedTexts
 
 NOTHING_TO_COMPACT = "there is nothing to sum up: the model has said nothing since the last summary, or nothing at all"
 ENDING = "the server is ending; the message was not taken"
@@ -43,6 +47,7 @@ class Beginning:
         on_started: Callable[[], None],
         long_commands: LongCommands,
     ) -> None:
+        self.unsaved: UnsavedTexts | None = None  # of editors that have the conversation open
         self._log = log
         self._tail = tail
         self._letters = letters
@@ -178,7 +183,7 @@ class Beginning:
 
     def _start(self, turn_id: str, setup: TurnSetup, *, compacts: bool = False) -> None:
         self._approvals.begin_turn(setup.config.questions, setup.on_question)
-        shared = (self._sandbox, self._approvals, self._read_letters, self._long_commands)
+        shared = (self._sandbox, self._approvals, self._read_letters, self._long_commands, lambda: self.unsaved)
         turn = Turn(turn_id, self._tail, setup, *shared, compacts=compacts)
         if self._letters.compaction_left:
             self._letters.compaction_left = False

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from understudy.engine.conversation import Conversation
     from understudy.engine.engine import Engine
     from understudy.engine.stopping import Stopped
+    from understudy.tools.unsaved_texts import UnsavedTexts
 
 logger = logging.getLogger(__name__)
 
@@ -281,6 +282,15 @@ class Handle:
             hides_reasoning=hides_reasoning,
             may_answer=self.caller.may("approve", self._conversation.state.owner),
         )
+
+    def unsaved_texts(self) -> "UnsavedTexts":
+        """Where an editor that has the conversation open can lend the texts that it has not saved."""
+        from understudy.tools.unsaved_texts import UnsavedTexts  # no other front end has any
+
+        beginning = self._conversation.beginning
+        if beginning.unsaved is None:
+            beginning.unsaved = UnsavedTexts()
+        return beginning.unsaved
 
     def watch(self) -> None:
         """What other processes do to the conversation is to be seen here."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from understudy.tools.mcp.servers import Servers
     from understudy.tools.patch.turn_diff import TurnDiff
     from understudy.tools.session import Sessions
+    from understudy.tools.unsaved_texts import UnsavedTexts
 
 
 class HoldsRecords:
@@ -45,6 +46,10 @@ class HoldsRecords:
     @property
     def diff(self) -> "TurnDiff":
         return self._host.diff
+
+    @property
+    def unsaved(self) -> "UnsavedTexts | None":
+        return self._host.unsaved
 
     async def committed(self) -> None:
         await self._host.committed()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from understudy.tools.mcp.servers import Servers
     from understudy.tools.patch.turn_diff import TurnDiff
     from understudy.tools.session import Sessions
+    from understudy.tools.unsaved_texts import UnsavedTexts
 
 
 class TurnAborted(Exception):
@@ -50,6 +51,7 @@ class Turn:
         approvals: Approvals,
         read_letters: Callable[[], Awaitable[None]],
         long_commands: LongCommands,
+        unsaved: "Callable[[], UnsavedTexts | None]",
         *,
         compacts: bool = False,
     ) -> None:
@@ -64,6 +66,7 @@ class Turn:
         self._approvals = approvals
         self._read_letters = read_letters
         self._long_commands = long_commands
+        self._unsaved = unsaved
         self._compacts = compacts
         self._budget = TurnBudget()
         self._context = ContextKeeper(tail, setup)
@@ -262,6 +265,10 @@ class Turn:
 
             self._diff = TurnDiff()
         return self._diff
+
+    @property
+    def unsaved(self) -> "UnsavedTexts | None":
+        return self._unsaved()
 
     def record(self, *records: Record) -> None:
         self._tail.append(*records, turn=self.turn_id)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # names only: a server starts before any tool is called
     from understudy.tools.mcp.servers import Servers
     from understudy.tools.patch.turn_diff import TurnDiff
     from understudy.tools.session import Sessions
+    from understudy.tools.unsaved_texts import UnsavedTexts
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -76,6 +77,11 @@ class ToolHost(Protocol):
 
     @property
     def diff(self) -> "TurnDiff": ...
+
+    @property
+    def unsaved(self) -> "UnsavedTexts | None":
+        """What editors that have the conversation open say of its files; None: none has."""
+        ...
 
     def record(self, *records: Record) -> None:
         """Append to the log."""

@@ -29,16 +29,19 @@ class Client:
         self.caller = caller  # in whose name it speaks
         self.sink = sink
         self.initialized = False
+        self.gives_texts = False  # it has said that it answers fs/read_text_file
         self.sessions: dict[ConversationId, Session] = {}
         self._asked: dict[RequestId, Callable[[Response], None]] = {}
-        self._next_id = 0
+        self._counts: dict[str, int] = {}
 
     # -- requests of ours
 
-    def new_request(self, method: str, params: Json, on_answer: Callable[[Response], None]) -> tuple[RequestId, bytes]:
-        """A request of ours, and its id. Whoever makes it sends it."""
-        request_id = self._next_id
-        self._next_id += 1
+    def new_request(
+        self, method: str, params: Json, on_answer: Callable[[Response], None], kind: str = ""
+    ) -> tuple[RequestId, bytes]:
+        """A request of ours, and its id: a number, or of a `kind` of its own. Whoever makes it sends it."""
+        count = self._counts[kind] = self._counts.get(kind, -1) + 1
+        request_id = f"{kind}-{count}" if kind else count
         self._asked[request_id] = on_answer
         return request_id, request_line(request_id, method, params)
 

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.servers.failures import InvalidParams
 
 Json = dict[str, Any]
+LONGEST_PATH = 4096
 KINDS = ("text", "image", "resource_link", "resource")
 
 
@@ -67,6 +69,29 @@ async def _read(block: Json, where: str) -> ContentPart:
             raise InvalidParams(f"Invalid params: `{where}` has the type `{kind[:100]}`, which is none of {known}")
         case _:
             raise InvalidParams(f"Invalid params: `{where}` has no `type`")
+
+
+def pointed_at(blocks: Sequence[Json]) -> list[str]:
+    """Paths of the files that a prompt names or embeds: the editor may have them open."""
+    found: list[str] = []
+    for block in blocks:
+        match block:
+            case {"type": "resource_link", "uri": str(uri)} | {"type": "resource", "resource": {"uri": str(uri)}}:
+                path = _path_of(uri)
+                if path:
+                    found.append(path)
+            case _:
+                pass
+    return found
+
+
+def _path_of(uri: str) -> str:
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
+    path = unquote(parts.path)
+    return path if parts.scheme == "file" and path.startswith("/") and "\0" not in path and len(path) < LONGEST_PATH else ""
 
 
 def embedded(uri: str, text: str) -> str:

@@ -15,7 +15,8 @@ async def initialize(client: Client, request: Request) -> Json:
     """A client that knows a later version is answered with ours, and goes on or hangs up."""
     if client.initialized:
         raise InvalidRequest("initialize was called before; it is called once")
-    params.read(params.Initialize, request.params)
+    asked = params.read(params.Initialize, request.params)
+    client.gives_texts = _gives_texts(asked.client_capabilities)
     client.initialized = True
     return {
         "protocolVersion": VERSION,
@@ -28,6 +29,14 @@ async def initialize(client: Client, request: Request) -> Json:
         "authMethods": [],
         "agentInfo": {"name": "understudy", "title": "Understudy", "version": __version__},
     }
+
+
+def _gives_texts(capabilities: Json | None) -> bool:
+    match capabilities:
+        case {"fs": {"readTextFile": True}}:
+            return True
+        case _:
+            return False
 
 
 async def authenticate(client: Client, request: Request) -> Json:

@@ -6,7 +6,7 @@ from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
 from understudy.servers.acp import params
 from understudy.servers.acp.client import Client
-from understudy.servers.acp.content import Json, read_prompt
+from understudy.servers.acp.content import Json, pointed_at, read_prompt
 from understudy.servers.acp.prompt import Prompt
 from understudy.servers.acp.session import Session
 from understudy.servers.failures import ProtocolError
@@ -26,6 +26,8 @@ async def prompt(client: Client, request: Request) -> Json:
             content = await read_prompt(asked.prompt)
             if waiting.cancelled:
                 return CANCELLED
+            for path in pointed_at(asked.prompt) if client.gives_texts else ():
+                session.handle.unsaved_texts().note_likely(path)
             await _send(session, waiting, Message("user", content))
         if waiting.cancelled:  # while it was on its way
             await session.cancel()

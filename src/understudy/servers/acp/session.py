@@ -14,6 +14,7 @@ from understudy.protocol.ops import Cancel
 from understudy.protocol.records import OutputDelta, Overrides, Question, TurnEnded, UserMessage
 from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json
+from understudy.servers.acp.editor_texts import EditorTexts
 from understudy.servers.acp.permissions import options, read_answer
 from understudy.servers.acp.projection import Projection
 from understudy.servers.acp.prompt import Prompt
@@ -50,6 +51,8 @@ class Session:
         self._printing: dict[str, None] = {}  # calls whose output is to be shown
         self._timer: asyncio.TimerHandle | None = None
         self._mode = ""
+        self._texts: EditorTexts | None = None
+        self._take_back: Callable[[], None] = lambda: None
 
     @property
     def can_answer(self) -> bool:
@@ -67,6 +70,9 @@ class Session:
         self.following.go_live()
         self.following.put_open_questions()
         self.handle.watch()
+        if self._client.gives_texts:
+            self._texts = EditorTexts(self._client, self.handle.id, self._send)
+            self._take_back = self.handle.unsaved_texts().lend(self._texts)
 
     def release(self) -> None:
         self._holding = False
@@ -92,6 +98,9 @@ class Session:
         self.over = True
         self.following.stop()
         self._asked.withdraw_all()
+        self._take_back()
+        if self._texts is not None:
+            self._texts.stop()
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._when_shown = self._when_shown, []

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from io import FileIO
+from io import BytesIO, FileIO
 from typing import TypeVar
 
 from understudy.errors import ToolError
@@ -16,11 +16,13 @@ from understudy.tools.output import file_bytes
 from understudy.tools.tool import ReadRequest, ToolOutput
 
 T = TypeVar("T")
+NOT_SAVED = "[this is what the user has in an editor, and has not saved yet]"
 
 
 async def read_file(host: ToolHost, path: str, most: int) -> bytes:
     """The head of a regular file. Raises `ToolError` with the reason, as the model is told it."""
-    return await with_file(host, path, lambda file: head(file, most))
+    said = None if host.unsaved is None else await _unsaved(host, path)
+    return await with_file(host, path, lambda file: head(file, most)) if said is None else said.encode()[:most]
 
 
 async def read_lines(host: ToolHost, call_id: str, request: ReadRequest) -> ToolOutput:
@@ -31,7 +33,16 @@ async def read_lines(host: ToolHost, call_id: str, request: ReadRequest) -> Tool
 async def _read_lines(host: ToolHost, request: ReadRequest) -> ToolOutput:
     lines = LineRange(request.start_line or 1, request.end_line)
     room = file_bytes(host.settings.output_tokens)
+    said = None if host.unsaved is None else await _unsaved(host, request.path)
+    if said is not None:
+        return ToolOutput(f"{numbered(BytesIO(said.encode()), lines, room)}\n{NOT_SAVED}")
     return ToolOutput(await with_file(host, request.path, lambda file: numbered(file, lines, room)))
+
+
+async def _unsaved(host: ToolHost, path: str) -> str | None:
+    from understudy.tools.acts.unsaved import unsaved_text
+
+    return await unsaved_text(host, path)
 
 
 async def with_file(host: ToolHost, path: str, read: Callable[[FileIO], T]) -> T:

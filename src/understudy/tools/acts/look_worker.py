@@ -58,12 +58,19 @@ class _Look:
         self._deadline = time.monotonic() + job["seconds"]
         self._lines: list[str] = []
         self._room: int = job["bytes"]
+        self._unsaved: dict[str, str] = job.get("unsaved", {})
+        self._start = job["path"].rstrip("/")
+        self._files: list[str] = []  # that have a match
         self.notes: list[str] = []
 
     def run(self) -> dict[str, Any]:
         done = self._search if self._job["do"] == "search" else self._list
         done()
-        return {"lines": self._lines, "notes": self.notes}
+        return {
+            "lines": self._lines,
+            "notes": self.notes,
+            "files": [f"{self._start}/{path}" if path else self._start for path in self._files],
+        }
 
     def _tree(self) -> Tree:
         depth = self._job["depth"] or MOST_DEPTH
@@ -106,6 +113,8 @@ class _Look:
                         self.notes.append(f"{count} matches are shown, there are more: narrow `pattern`, `path` or `glob`")
                         return
                     count += 1
+                    if not self._files or self._files[-1] != path:
+                        self._files.append(path)
             except _TooSlow:
                 slow.append(self._shown(path))
             if len(slow) >= MOST_SLOW or self._late():
@@ -129,7 +138,7 @@ class _Look:
                 self.notes.append("there are more files than were looked at: narrow `path`")
         else:
             with open(descriptor, "rb", buffering=0) as file:
-                text = FileText.read(file, MOST_FILE_BYTES)
+                text = self._typed("") or FileText.read(file, MOST_FILE_BYTES)
             if text is None:
                 self.notes.append("it is a binary file, which is not searched")
             else:
@@ -150,10 +159,12 @@ class _Look:
                     continue
                 files = [descriptor for _, descriptor in batch]
                 wanted = files_with(program, words, files, MOST_FILE_BYTES, self._deadline) if words else frozenset(files)
+                if self._unsaved:
+                    wanted |= {descriptor for path, descriptor in batch if self._typed(path) is not None}
                 while batch:
                     path, descriptor = batch.pop(0)
                     with open(descriptor, "rb", buffering=0) as file:
-                        text = FileText.read(file, MOST_FILE_BYTES) if descriptor in wanted else None
+                        text = (self._typed(path) or FileText.read(file, MOST_FILE_BYTES)) if descriptor in wanted else None
                         if text is not None:
                             yield path, text, partial(tree.may_show, descriptor)
                     if self._late():
@@ -161,6 +172,11 @@ class _Look:
         finally:
             for _, descriptor in batch:
                 os.close(descriptor)
+
+    def _typed(self, path: str) -> FileText | None:
+        """What a user has typed in an editor and not saved, in place of what the disk has."""
+        text = self._unsaved.get(f"{self._start}/{path}" if path else self._start) if self._unsaved else None
+        return None if text is None else FileText(text.replace("\r\n", "\n"), cut=False)
 
     # -- list
 

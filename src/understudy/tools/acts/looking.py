@@ -94,12 +94,30 @@ async def _look(host: ToolHost, path: str, glob: str | None, more: dict[str, Any
         "roots": places.roots,
         "pins": {place.path: (place.device, place.inode) for place in places.pinned},
         "project": settings.roots if settings.approval_policy == "untrusted" else None,
+        "unsaved": {},
     }
     said = await _ask_worker(job)
+    if host.unsaved is not None and more["do"] == "search" and spot.base == "/" and "error" not in said:
+        said = await _search_unsaved(host, job, said)
     if "error" in said:
         raise ToolError(visible(f"{path}: {said['error']}"))
     notes = [f"[{note}]" for note in said["notes"]]
     return ToolOutput(visible("\n".join((*said["lines"], *notes))))
+
+
+async def _search_unsaved(host: ToolHost, job: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Once more, where an editor has other text of a file that was found, or that is likely to be open there."""
+    from understudy.tools.acts.unsaved import unsaved_texts
+
+    start = posixpath.normpath(job["path"])
+    likely = [] if host.unsaved is None else [Spot(host, path).path for path in reversed(host.unsaved.likely)]
+    unsaved = await unsaved_texts(host, (*(path for path in likely if _is_in(path, start)), *said["files"]))
+    if not unsaved:
+        return said
+    again = await _ask_worker({**job, "path": start, "unsaved": unsaved})
+    names = ", ".join(sorted(posixpath.basename(path) for path in unsaved))
+    again.setdefault("notes", []).append(f"of {names} the text in the user's editor was searched, which is not saved yet")
+    return again
 
 
 async def _ask_worker(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Lines of a file with their numbers, as a model reads them. A file of any size is gone through once, a piece at a time."""
 
 from collections.abc import Iterator
-from io import FileIO
+from typing import Protocol
 
 import msgspec
 
@@ -20,12 +20,16 @@ _KINDS = (
 )
 
 
+class Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes | None: ...
+
+
 class LineRange(msgspec.Struct, frozen=True):
     start: int = 1
     end: int | None = None  # included; None: as many as there is room for
 
 
-def numbered(file: FileIO, lines: LineRange, room: int) -> str:
+def numbered(file: Readable, lines: LineRange, room: int) -> str:
     """Raises ValueError, in words, for what has no lines to show."""
     head = file.read(_HEAD) or b""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # of two bytes a character: decoded whole
@@ -42,7 +46,7 @@ def _describe_binary(head: bytes) -> str:
     return "it is a binary file" + (f" ({kind})" if kind else "") + advice
 
 
-def _rest(file: FileIO, most: int) -> bytes:
+def _rest(file: Readable, most: int) -> bytes:
     pieces: list[bytes] = []
     while most > 0 and (piece := file.read(min(_PIECE, most))):
         pieces.append(piece)
@@ -50,7 +54,7 @@ def _rest(file: FileIO, most: int) -> bytes:
     return b"".join(pieces)
 
 
-def _lines_of(file: FileIO, head: bytes) -> Iterator[bytes | None]:
+def _lines_of(file: Readable, head: bytes) -> Iterator[bytes | None]:
     """The lines, each cut to more than is shown of one; None where the file goes on beyond what is gone through."""
     line = bytearray()
     size = 0

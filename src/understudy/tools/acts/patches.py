@@ -16,7 +16,7 @@ from understudy.tools.host import ToolHost
 from understudy.tools.output import model_text
 from understudy.tools.patch.door import Masked
 from understudy.tools.patch.placement import classify_targets
-from understudy.tools.patch.plan import Applied, PatchPlan, apply_plan, plan_patch, plan_replacement
+from understudy.tools.patch.plan import Applied, PatchPlan, Unsaved, apply_plan, plan_patch, plan_replacement
 from understudy.tools.patch.replacing import ReplaceOperation
 from understudy.tools.tool import ToolOutput
 
@@ -34,7 +34,12 @@ async def apply_patch(host: ToolHost, call_id: str, body: str, base: str, *, pla
     if not places_hold and (complaint := host.settings.places.complaint()) is not None:
         return ToolOutput(f"error: {complaint}", success=False)
     large = len(body) > LARGE_PATCH
-    return await _change(host, call_id, large, lambda: plan_patch(body, base, host.settings.places))
+    unsaved: Unsaved = {}
+    if host.unsaved is not None:
+        from understudy.tools.acts.unsaved import unsaved_in_patch
+
+        unsaved = await unsaved_in_patch(host, body, base)
+    return await _change(host, call_id, large, lambda: plan_patch(body, base, host.settings.places, unsaved))
 
 
 async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -> ToolOutput:
@@ -42,7 +47,12 @@ async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -
     settings = host.settings
     if (complaint := settings.places.complaint()) is not None:
         return ToolOutput(f"error: {complaint}", success=False)
-    return await _change(host, call_id, True, lambda: plan_replacement(operation, settings.cwd, settings.places))
+    unsaved: Unsaved = {}
+    if host.unsaved is not None:
+        from understudy.tools.acts.unsaved import unsaved_texts
+
+        unsaved = await unsaved_texts(host, (operation.path,))
+    return await _change(host, call_id, True, lambda: plan_replacement(operation, settings.cwd, settings.places, unsaved))
 
 
 async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[], PatchPlan]) -> ToolOutput:
@@ -93,6 +103,9 @@ def _question(call_id: str, plan: PatchPlan, places: tuple[Placement, ...], verd
 async def _apply(call_id: str, plan: PatchPlan, host: ToolHost, large: bool) -> ToolOutput:
     started = asyncio.get_running_loop().time()
     host.diff.before(plan)
+    if host.unsaved is not None:
+        for edit in plan.edits:
+            host.unsaved.note_on_disk(edit.spot.real, None if edit.before is None else edit.before.data)
     applying = asyncio.ensure_future(_off_loop(large, lambda: apply_plan(plan)))
     try:
         await asyncio.shield(applying)  # all or nothing: an interrupt waits for the end of it, and then it is on record
@@ -106,8 +119,14 @@ async def _apply(call_id: str, plan: PatchPlan, host: ToolHost, large: bool) -> 
     _record_outcome(call_id, plan, host, applying)
     seconds = asyncio.get_running_loop().time() - started
     if error is None:
-        return ToolOutput(model_text(plan.summary, 0, seconds))
+        return ToolOutput(model_text(plan.summary + _note_unsaved(plan), 0, seconds))
     return ToolOutput(model_text(f"{error}\n", 1, seconds), success=False)
+
+
+def _note_unsaved(plan: PatchPlan) -> str:
+    if not plan.unsaved:
+        return ""
+    return f"The user had not saved {', '.join(plan.unsaved)} in the editor: the file has their changes and yours now.\n"
 
 
 def _record_outcome(call_id: str, plan: PatchPlan, host: ToolHost, applying: "asyncio.Future[Applied]") -> None:

@@ -3,7 +3,7 @@
 The operations are played in order over a picture of the files they name, so the plan holds the net effect on each path.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -25,6 +25,7 @@ from .unified import unified_diff
 MAX_TOTAL_BYTES = 256 * 1024 * 1024  # of the files a patch touches, held while it waits for approval
 _MAX_SHOWN_DELETED = 1024 * 1024  # characters of a deleted file that go into the log with the change
 
+Unsaved = Mapping[str, str]  # texts that a user has in an editor and has not saved, by real path
 Deed = Literal["add", "delete", "update", "move away", "move here"]
 
 # What may follow on what for one and the same file; anything else is most likely a mistake, and is refused.
@@ -49,6 +50,7 @@ class PatchPlan(msgspec.Struct, frozen=True):
     overwrites: tuple[str, ...]  # existing files that an addition or a move replaces
     failure: str | None
     places: Places | None = None  # what it was checked against, and is written through
+    unsaved: tuple[str, ...] = ()  # files, as written, of which the changes that a user has not saved are written too
 
     @property
     def is_empty(self) -> bool:
@@ -60,26 +62,31 @@ class PatchPlan(msgspec.Struct, frozen=True):
         return tuple(edit.spot.real for edit in self.edits)
 
 
-def plan_patch(body: str, base: str, places: Places | None = None) -> PatchPlan:
+def plan_patch(body: str, base: str, places: Places | None = None, unsaved: Unsaved | None = None) -> PatchPlan:
     """Check the patch against the files as they are now. Nothing is written.
 
     Paths in it are relative to `base`. `places` are the conversation's: those may lie behind links that the user chose.
+    What is `unsaved` is what an update starts from; what the disk holds is what it changes.
     Raises `PatchError`. The deletion of a file that is not there is no error yet: applying reports it.
     """
     patch = parse_patch(body)
     if not patch.operations:
         return PatchPlan({}, (), (), "", (), None)
-    return _plan(patch.operations, base, places)
+    return _plan(patch.operations, base, places, unsaved)
 
 
-def plan_replacement(operation: ReplaceOperation, base: str, places: Places | None = None) -> PatchPlan:
+def plan_replacement(
+    operation: ReplaceOperation, base: str, places: Places | None = None, unsaved: Unsaved | None = None
+) -> PatchPlan:
     """The same for a change by exact text. Raises `PatchError`."""
-    return _plan((operation,), base, places)
+    return _plan((operation,), base, places, unsaved)
 
 
-def _plan(operations: Sequence[Operation | ReplaceOperation], base: str, places: Places | None) -> PatchPlan:
+def _plan(
+    operations: Sequence[Operation | ReplaceOperation], base: str, places: Places | None, unsaved: Unsaved | None
+) -> PatchPlan:
     with Door(places) as door:
-        picture = _Picture(door, resolve_base(base, places), places)
+        picture = _Picture(door, resolve_base(base, places), places, unsaved or {})
         for operation in operations:
             picture.play(operation)
     return picture.plan()
@@ -111,13 +118,15 @@ class _Entry(msgspec.Struct):
     deeds: list[Deed] = msgspec.field(default_factory=list["Deed"])
     moved_to: "_Entry | None" = None
     moved_from: "_Entry | None" = None
+    unsaved: bool = False
 
 
 class _Picture:
-    def __init__(self, door: Door, base: Base, places: Places | None) -> None:
+    def __init__(self, door: Door, base: Base, places: Places | None, unsaved: Unsaved) -> None:
         self._door = door
         self._base = base
         self._places = places
+        self._unsaved = unsaved
         self._entries: dict[str, _Entry] = {}
         self._read_bytes = 0
         self._failure: str | None = None
@@ -143,6 +152,7 @@ class _Picture:
             overwrites=tuple(entry.spot.shown for entry in entries if entry.before and entry.deeds[0] in ("add", "move here")),
             failure=self._failure,
             places=self._places,
+            unsaved=tuple(entry.spot.written for entry in entries if entry.unsaved),
         )
 
     def _spot(self, written: str) -> Spot:
@@ -198,6 +208,8 @@ class _Picture:
         if entry is None:
             before = self._look(spot, deed, failure)
             entry = _Entry(spot, before, before.data if before else None, like=spot.real if before else None)
+            if before is not None and deed in ("update", "move away") and spot.real in self._unsaved:
+                entry.data, entry.unsaved = self._unsaved[spot.real].encode(), True
             self._entries[spot.real] = entry
         elif (entry.deeds[-1], deed) not in _SEQUENCES:
             raise PatchError(
