@@ -1,0 +1,122 @@
+// The list of conversations, live. Those that wait for the person come first.
+
+import { get, query } from "../net/api.js";
+import { Observed } from "./observed.js";
+import { followChanges } from "./shared_changes.js";
+import { secondsOf } from "../text/format.js";
+
+const PAGE = 60;
+const PAUSE = 250; // between a letter in the search field and the search
+
+export class ConversationList extends Observed {
+  constructor() {
+    super();
+    this.filter = { search: "", state: "", folder: "", archived: false };
+    /** @type {Map<string, any>} */
+    this._rows = new Map();
+    this.nextCursor = null;
+    this.loaded = false;
+    this.connection = "connecting";
+    this.folders = new Set();
+    this._asked = 0;
+    this._timer = 0;
+  }
+
+  start() {
+    this.load();
+    followChanges((row) => this.take(row), (state) => this._connected(state));
+  }
+
+  get rows() {
+    return [...this._rows.values()].filter((row) => this._fits(row)).sort(byUrgency);
+  }
+
+  /** Of all that are known, whatever the filter says. */
+  get waiting() {
+    return [...this._rows.values()].filter((row) => row.state === "waiting" && !row.archived);
+  }
+
+  row(id) {
+    return this._rows.get(id);
+  }
+
+  choose(changes) {
+    this.filter = { ...this.filter, ...changes };
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => this.load(), "search" in changes ? PAUSE : 0);
+    this.changed();
+  }
+
+  async load() {
+    const asked = (this._asked += 1);
+    try {
+      const page = await get(`v1/conversations${query({ ...this.filter, limit: PAGE })}`);
+      if (asked !== this._asked) return; // the filter has changed since
+      this._rows = new Map(page.conversations.map((row) => [row.id, row]));
+      this._found = this.filter.search ? new Set(this._rows.keys()) : null;
+      this._note(page);
+      this.failure = null;
+    } catch (error) {
+      this.failure = error;
+    }
+    this.loaded = true;
+    this.changed();
+  }
+
+  async loadMore() {
+    if (!this.nextCursor) return;
+    const asked = this._asked;
+    const page = await get(`v1/conversations${query({ ...this.filter, limit: PAGE, cursor: this.nextCursor })}`);
+    if (asked !== this._asked) return;
+    for (const row of page.conversations) {
+      this._rows.set(row.id, row);
+      this._found?.add(row.id);
+    }
+    this._note(page);
+    this.changed();
+  }
+
+  _note(page) {
+    this.nextCursor = page.next_cursor ?? null;
+    for (const row of page.conversations) if (row.folder) this.folders.add(row.folder);
+  }
+
+  _connected(state) {
+    if (state === "live" && this.connection !== "live" && this.loaded) this.load(); // changes may have been missed
+    this.connection = state === "connecting" ? "lost" : state;
+    this.changed();
+  }
+
+  forget(id) {
+    this._rows.delete(id);
+    this.changed();
+  }
+
+  /** A row that has changed, or is new. */
+  take(row) {
+    if (!row?.id) return;
+    if (row.deleted) this._rows.delete(row.id);
+    else {
+      if (row.folder) this.folders.add(row.folder);
+      this._rows.set(row.id, { ...this._rows.get(row.id), ...row });
+      if (this._found && !this._found.has(row.id)) this._searchAgain();
+    }
+    this.changed();
+  }
+
+  _searchAgain() {
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => this.load(), 1000);
+  }
+
+  _fits(row) {
+    const { state, folder, archived } = this.filter;
+    if (this._found && !this._found.has(row.id)) return false;
+    return Boolean(row.archived) === archived && (!state || row.state === state) && (!folder || row.folder === folder);
+  }
+}
+
+function byUrgency(one, other) {
+  const waiting = Number(other.state === "waiting") - Number(one.state === "waiting");
+  return waiting || secondsOf(other.updated) - secondsOf(one.updated) || (one.id < other.id ? 1 : -1);
+}

@@ -1,0 +1,49 @@
+// Markdown that is still being said. What is complete stays as it is; only the last block is parsed again as it grows.
+
+import { blocksOf, showBlock } from "./markdown.js";
+
+const SHORTEST_PAUSE = 60; // milliseconds between two looks at the open block
+const SHARE = 5; // parsing takes at most one part in so many of the time
+
+/** Shows a growing text in an element of the page. */
+export class GrowingMarkdown {
+  /** @param {HTMLElement} element */
+  constructor(element) {
+    this._element = element;
+    this._open = document.createElement("div");
+    element.replaceChildren(this._open);
+    this._text = "";
+    this._closed = 0; // so many characters are shown for good
+    this._next = 0; // when the open block may be parsed again
+    this._timer = 0;
+  }
+
+  /** @param {string} text all of it so far; it begins with what was given before, or is another text */
+  show(text) {
+    if (!text.startsWith(this._text)) {
+      this._closed = 0;
+      this._element.replaceChildren(this._open);
+    }
+    this._text = text;
+    const wait = this._next - performance.now();
+    if (wait <= 0) this._parse();
+    else if (!this._timer) this._timer = setTimeout(() => this._parse(), wait);
+  }
+
+  stop() {
+    clearTimeout(this._timer);
+  }
+
+  _parse() {
+    clearTimeout(this._timer);
+    this._timer = 0;
+    const began = performance.now();
+    const blocks = blocksOf(this._text.slice(this._closed));
+    for (const block of blocks.slice(0, -1)) {
+      this._open.before(showBlock(block));
+      this._closed += block.raw.length;
+    }
+    this._open.replaceChildren(showBlock(blocks.at(-1) ?? { raw: "", isCode: false }));
+    this._next = performance.now() + Math.max(SHORTEST_PAUSE, (performance.now() - began) * SHARE);
+  }
+}

@@ -1,0 +1,62 @@
+// Getting the person's attention where a conversation waits for them: the title of the tab, and a notification if they allow it.
+
+import { html, useEffect, useRef, useState } from "../preact.js";
+import { useObserved } from "../state/observed.js";
+import { oneLine } from "../text/visible.js";
+import { conversationPath, go } from "./route.js";
+
+const NAME = "Understudy";
+
+export function Attention({ list }) {
+  useObserved(list);
+  const { waiting } = list;
+  const known = useRef(null);
+  useEffect(() => {
+    const ids = new Set(waiting.map(questionKey));
+    if (known.current) for (const row of waiting) if (!known.current.has(questionKey(row))) notify(row);
+    if (list.loaded) known.current = ids;
+  });
+  return html`
+    <footer class="sidebar-foot">
+      <${Connection} state=${list.connection} />
+      <${AllowNotifications} />
+    </footer>`;
+}
+
+const questionKey = (row) => `${row.id} ${(row.waiting ?? []).map((question) => question.call_id).join(" ")}`;
+
+/** The title of the tab says how many wait, then what is open. */
+export function useTitle(list, title) {
+  useEffect(() => {
+    const number = list.waiting.length;
+    document.title = [number ? `(${number}) waiting` : "", oneLine(title || ""), NAME].filter(Boolean).join(" · ");
+  });
+}
+
+function Connection({ state }) {
+  if (state === "live") return html`<span class="connection live">Connected</span>`;
+  if (state === "signed-out") return html`<span class="connection lost">Signed out. Run <code>understudy open</code>.</span>`;
+  return html`<span class="connection lost" role="status">${state === "lost" ? "Connection lost; trying again …" : "Connecting …"}</span>`;
+}
+
+function AllowNotifications() {
+  const offered = typeof Notification !== "undefined";
+  const [permission, setPermission] = useState(offered ? Notification.permission : "denied");
+  if (permission !== "default") return null;
+  return html`<button type="button" class="link-button" onClick=${async () => setPermission(await Notification.requestPermission())}>Notify me</button>`;
+}
+
+function notify(row) {
+  if (typeof Notification === "undefined" || Notification.permission !== "granted") return;
+  if (document.visibilityState === "visible" && document.hasFocus()) return;
+  try {
+    const notification = new Notification(`${NAME} waits for you`, { body: oneLine(row.title || "A conversation asks for your decision"), tag: row.id, icon: "page/icon-192.png" });
+    notification.onclick = () => {
+      window.focus();
+      go(conversationPath(row.id));
+      notification.close();
+    };
+  } catch {
+    // Phones only show notifications of service workers; there the title has to do.
+  }
+}
