@@ -102,9 +102,21 @@ async def show_what_becomes_of_turns(folder: Path) -> None:
         assert (await running.messages())[-1]["result"]["error"] == "Turn interrupted"
 
 
+async def show_what_those_who_run_it_are_told(folder: Path) -> None:
+    """`metrics` and `log_format`."""
+    given = settings(metrics="open", log_format="json", port=0)
+    async with HttpServer(made(folder), None, config=given, port_flag=False) as server:
+        assert (await HttpClient(server.port, None).request("GET", path="/metrics")).status == 200
+        (server.home.path / "understudy" / "tokens.toml").write_text("no token")  # a file of others could read it: an error is told
+        async with asyncio.timeout(WAIT_SECONDS):
+            while '"level":"error"' not in server.stderr:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
 SHOWN = {
     show_who_may_come_in: ("host", "port", "token_file", "public_url", "allow_host", "allow_origin", "max_body_mb"),
     show_tls_and_no_token: ("tls_cert", "tls_key", "no_auth"),
     show_limits_of_a_named_token: ("rate", "concurrency"),
+    show_what_those_who_run_it_are_told: ("metrics", "log_format"),
     show_what_becomes_of_turns: ("on_disconnect", "drain_seconds"),
 }

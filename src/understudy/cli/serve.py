@@ -11,7 +11,7 @@ from understudy.config.home import find_home
 from understudy.config.serve import ServeSettings, read_serve
 from understudy.errors import ConfigError
 
-_FLAGS = ("host", "port", "token_file", "tls_cert", "tls_key", "public_url", "allow_host", "allow_origin", "no_auth")
+_FLAGS = ("host", "port", "token_file", "tls_cert", "tls_key", "public_url", "allow_host", "allow_origin", "no_auth", "log_format")
 _PATHS = ("token_file", "tls_cert", "tls_key")
 
 

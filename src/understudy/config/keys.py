@@ -59,7 +59,7 @@ _TABLES: Tree = {
         "mcp": _names("sandboxed wait_seconds"),
         "serve": _names("""
             host port token_file tls_cert tls_key public_url allow_host allow_origin no_auth on_disconnect
-            max_body_mb rate concurrency drain_seconds
+            max_body_mb rate concurrency drain_seconds metrics log_format
         """),
         "sandbox": {
             **_names("network unix_sockets mask protect"),

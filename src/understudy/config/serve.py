@@ -16,6 +16,10 @@ from understudy.errors import ConfigError
 DEFAULT_PORT = 8722
 OnDisconnect = Literal["interrupt", "keep"]
 _ON_DISCONNECT = ("interrupt", "keep")
+MetricsDoor = Literal["token", "open", "off"]
+_METRICS = ("token", "open", "off")
+LogFormat = Literal["text", "json"]
+_LOG_FORMATS = ("text", "json")
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +38,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     rate: int = 100  # requests a second for each named token; 0: any number
     concurrency: int = 100  # open requests of each named token; 0: any number
     drain_seconds: float = 5.0  # that running turns get when the server is told to end
+    metrics: MetricsDoor = "token"  # who may read /metrics: whoever has a token, anybody, or nobody
+    log_format: LogFormat = "text"
 
 
 def read_serve(home: Path, cli: Sequence[tuple[str, Any]], flags: Mapping[str, Any], env: Mapping[str, str]) -> ServeSettings:
@@ -86,6 +92,8 @@ def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSet
         rate=number("rate", 100),
         concurrency=number("concurrency", 100),
         drain_seconds=5.0 if drain is None else drain,
+        metrics=cast(MetricsDoor, read.choice(key("metrics"), _METRICS) or "token"),
+        log_format=cast(LogFormat, read.choice(key("log_format"), _LOG_FORMATS) or "text"),
     )
     if settings.public_url is not None and not _is_address(settings.public_url):
         raise read.mismatch(key("public_url"), "invalid value: it is no address", "an address such as https://agents.example.org")

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -34,6 +34,9 @@ from understudy.protocol.records import Overrides
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import GoingOn, Listed, Page, Status, Store
 from understudy.store.opening import open_store
+
+if TYPE_CHECKING:
+    from understudy.engine.observing import InHand, Observer
 
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
@@ -65,6 +68,7 @@ class Engine:
         self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
         self._watch = Watch(self._logs.store, self._conversations)
         self._listing = Listing(self._logs, self._conversations)
+        self.observer: Observer | None = None  # set before there are conversations
 
     def _find_home(self) -> Path:
         """Raises `ConfigError` where there is none: each call is told, and the server lives on."""
@@ -238,7 +242,9 @@ class Engine:
     def _make(self, conversation_id: ConversationId, *, kept: bool) -> Conversation:
         log = self._logs.of(kept=kept)
         shared = (self._commands, self._preparing.prepare, self._loop, self.tasks, self._commit_delay, self._watch.wake)
-        return Conversation(conversation_id, log, *shared)
+        conversation = Conversation(conversation_id, log, *shared)
+        conversation.tail.observer = self.observer
+        return conversation
 
     def _remember(self, conversation: Conversation) -> None:
         self._conversations[conversation.id] = conversation
@@ -247,6 +253,17 @@ class Engine:
                 if other.is_quiet:
                     other.forget()
                     del self._conversations[conversation_id]
+
+    def in_hand(self) -> "InHand":
+        from understudy.engine.observing import InHand  # asked for where somebody observes
+
+        known = [conversation for conversation in self._conversations.values() if conversation.loaded]
+        return InHand(
+            sum(bool(conversation.running) for conversation in known),
+            sum(len(conversation.state.questions) for conversation in known),
+            sum(len(conversation.tail.broadcast.followers) for conversation in known),
+            len(known),
+        )
 
     # -- ending
 

@@ -136,6 +136,8 @@ class Handle:
         self._conversation = conversation
         if not caller.may("read", conversation.state.owner):
             raise UnknownConversation(f"no conversation {conversation.id}")
+        if engine.observer is not None:
+            engine.observer.reached(conversation.id)
 
     # -- ops
 
@@ -165,6 +167,8 @@ class Handle:
         is durable.
         """
         told = None if kept is None else kept.tell
+        if self._engine.observer is not None and isinstance(op, Send):
+            self._engine.observer.sent(self.id, op.message.message_id)
         return await self._engine.submit(self._conversation, self._checked(op), following, told)
 
     def _checked(self, op: Op) -> Op:

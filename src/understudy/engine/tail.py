@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from understudy.engine.broadcast import Broadcast, LiveDelta
 from understudy.engine.commit_delay import CommitDelay
@@ -18,6 +19,9 @@ from understudy.protocol.encodable import encode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import CommandEnded, Delta, Entry, ItemReceived, Record, TurnEnded
 from understudy.store.log import Batch, EventLog
+
+if TYPE_CHECKING:
+    from understudy.engine.observing import Observer
 
 Told = Callable[[AgentError | None], None]
 
@@ -53,6 +57,7 @@ class Tail:
         self.failure: AgentError | None = None
         self.on_failure: Callable[[], None] | None = None
         self.on_all_written: Callable[[], None] | None = None  # called before anyone is shown the last of it
+        self.observer: Observer | None = None
 
     # -- where the log stands
 
@@ -104,6 +109,8 @@ class Tail:
             self._unwritten.append(entry)
             self._encoded.append(data)
             self.broadcast.add(entry)
+            if self.observer is not None:
+                self.observer.recorded(self.conversation_id, entry)
         if not self._held:
             self._held = True
             self._commit_delay.hold(self.flush)

@@ -29,6 +29,7 @@ from understudy.protocol.records import BudgetAsked, Delta, Noticed, Question, R
 from understudy.tools.host import Answer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
+    from understudy.engine.observing import ModelTiming, Observer
     from understudy.engine.other_servers import ConversationServers
     from understudy.engine.turn_tools import TurnTools
     from understudy.tools.mcp.servers import Servers
@@ -69,6 +70,7 @@ class Turn:
         self._unsaved = unsaved
         self._compacts = compacts
         self._budget = TurnBudget()
+        self._timing: ModelTiming | None = None  # of the request under way, where somebody observes
         self._context = ContextKeeper(tail, setup)
         self._tools = None if setup.servers is None else _tools_of(setup, setup.servers, self.record)
         self.calls = ToolCalls(turn_id, tail, setup.find_tool if self._tools is None else self._tools.find)
@@ -211,18 +213,46 @@ class Turn:
         schema = None if work is None else work.schema
         setup, asked = self._setup, history.requests - 1
         prompt = Prompt(setup.instructions, items, setup.offered, self._tail.conversation_id, asked, output_schema=schema)
+        if (observer := self._tail.observer) is not None:
+            await self._read_timed(prompt, observer)
+            return
         async with setup.model.stream(prompt) as answer:
-            try:
-                await self._incoming.read(answer, self)
-            except ModelError:  # calls before the break are part of what is sent next
-                await self.calls.finish_reads()
-                raise
+            await self._read(answer)
+
+    async def _read(self, answer: ModelAnswer) -> None:
+        try:
+            await self._incoming.read(answer, self)
+        except ModelError:  # calls before the break are part of what is sent next
+            await self.calls.finish_reads()
+            raise
+
+    async def _read_timed(self, prompt: Prompt, observer: "Observer") -> None:
+        from understudy.engine.observing import ModelTiming  # few processes are observed
+
+        config = self._setup.config
+        timing = self._timing = ModelTiming(config.model, config.model_provider)
+        observer.model_asked(self._tail.conversation_id, self.turn_id, timing)
+        try:
+            async with self._setup.model.stream(prompt) as answer:
+                await self._read(answer)
+        except BaseException as error:
+            timing.fail(error)
+            raise
+        finally:
+            timing.end()
+            self._timing = None
+            observer.model_answered(self._tail.conversation_id, self.turn_id, timing)
 
     async def listen(self, answer: ModelAnswer) -> list[ModelEvent]:
         self.listens = not self.calls.under_way
         left = self._budget.seconds_left()
+        if self._timing is not None:
+            self._timing.listen()
         try:
-            return await (answer.batch() if left is None else listen_within(left, answer))
+            heard = await (answer.batch() if left is None else listen_within(left, answer))
+            if self._timing is not None:
+                self._timing.hear()
+            return heard
         finally:
             self.listens = False
             if self.closed:

@@ -31,9 +31,9 @@ class Ending:
         return await self._code
 
 
-def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]]) -> int:
+def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]], log_format: str = "") -> int:
     """Run `serve`, which is to end soon after `Ending` says so. Returns the exit code."""
-    log_to_stderr()
+    log_to_stderr(log_format=log_format)
     logger.info("understudy %s serves %s, process %d", __version__, what, os.getpid())
     with asyncio.Runner(loop_factory=new_loop) as runner:
         ending = _ended_by_signals(runner.get_loop())
@@ -52,12 +52,17 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def log_to_stderr(default: str = "warning") -> None:
+def log_to_stderr(default: str = "warning", log_format: str = "") -> None:
+    """`log_format` is of the configuration; without it, that of the environment holds."""
     level = os.environ.get("UNDERSTUDY_LOG") or default
     known = level.lower() in LOG_LEVELS
     logging.basicConfig(
         stream=sys.stderr, level=level.upper() if known else "WARNING", format="understudy: %(levelname)s: %(message)s"
     )
+    if (log_format or os.environ.get("UNDERSTUDY_LOG_FORMAT")) == "json":
+        from understudy.servers.json_log import JsonLines  # few servers write them
+
+        logging.getLogger().handlers[0].setFormatter(JsonLines())
     if not known:
         logger.warning("UNDERSTUDY_LOG is %r; it can be %s", level, ", ".join(LOG_LEVELS))
 

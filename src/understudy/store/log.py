@@ -340,6 +340,10 @@ class Store(EventLog, Protocol):
         """Seal it as it is. The caller holds its claim."""
         ...
 
+    def time_commits(self, told: Callable[[float], None]) -> None:
+        """Tell how many seconds each commit took; on whatever thread commits."""
+        ...
+
     async def backup(self, target: Path) -> None:
         """A whole, consistent copy, while others write, into a new file or an empty one."""
         ...

@@ -337,6 +337,9 @@ class SqliteLog:
         sealed = self._seals.make(conversation_id, last_seq, digest)
         self._submit(conversation_id, lambda number: writing.seal(number, last_seq, digest, sealed), done)
 
+    def time_commits(self, told: Callable[[float], None]) -> None:
+        self._writer.timed = told
+
     async def backup(self, target: Path) -> None:
         with self._explained():
             self._queries.copy_to(str(target))

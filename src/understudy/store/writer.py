@@ -6,6 +6,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -47,6 +48,7 @@ class Writer:
         not_written: Callable[[], None],
     ) -> None:
         self._connection = connection
+        self.timed: Callable[[float], None] | None = None  # told how many seconds each commit took
         self._was_asked = False  # to write anything: many processes only read
         self._wal_is_short = True
         self._ended = False
@@ -144,7 +146,10 @@ class Writer:
             self._was_asked = True
             rows = [row for job in group for row in job.rows()]
             self._ring()  # before, in case we crash in it; and after, for those who look meanwhile
+            began = 0.0 if self.timed is None else time.perf_counter()
             write(self._connection, rows)
+            if self.timed is not None:
+                self.timed(time.perf_counter() - began)
             self._ring()
             gone = self._find_gone()
         except Exception as error:

@@ -18,6 +18,7 @@ def add_http(commands: Commands) -> None:
     serve.add_argument("--allow-host", action="append", metavar="NAME", help="another Host to answer to; may be given again")
     serve.add_argument("--allow-origin", action="append", metavar="URL", help="pages that may call the server; may be given again")
     serve.add_argument("--no-auth", action="store_true", help="ask for no token: any program on this machine may call")
+    serve.add_argument("--log-format", metavar="FORMAT", help="lines of the log: text or json (default: text)")
     add_overrides(serve)
 
     token = commands.add_parser("token", help="say who may call a server", description="Say who may call a server over HTTP.")

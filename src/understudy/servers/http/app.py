@@ -15,6 +15,7 @@ from understudy.servers.http.guards import Guards, accepts, is_json
 from understudy.servers.http.legacy import Legacy
 from understudy.servers.http.limiting import Limiter
 from understudy.servers.http.modern import Modern
+from understudy.servers.http.operations import Operations
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.http.session_ids import SessionIds
 from understudy.servers.mcp.handshake import MODERN, VERSIONS
@@ -40,6 +41,7 @@ class App:
         self.legacy = Legacy(engine, SessionIds(settings.state_dir), offer)
         self.modern = Modern(engine, settings.on_disconnect, offer)
         self.draining = False
+        self.operations: Operations | None = None
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -64,6 +66,9 @@ class App:
         if asked.path == "/readyz" and asked.method in ("GET", "HEAD"):
             ready = not self.draining and await self._can_read()
             await send_answer(send, 200 if ready else 503, encode({"status": "ok" if ready else "not ready"}))
+            return
+        if asked.path == "/metrics" and self.operations is not None:
+            await self.operations.show_metrics(asked, self._principals, self._limiter, send)
             return
         if asked.path != ENDPOINT:
             raise Refusal(404, f"nothing is here; MCP is at {ENDPOINT}")

@@ -13,6 +13,7 @@ from understudy.config.tokens import NamedToken, first_token, hash_of, read_toke
 from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL, Caller
 from understudy.servers.mcp.caller_limits import CallerLimits
+from understudy.servers.request_scope import note_caller
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ class Principals:
                 found = _principal_of(named)
                 if named.has_expired(datetime.now(UTC)):
                     found = None
+        if found is not None:
+            note_caller(found.name)
         return found
 
     def current(self, name: str) -> Principal | None:

@@ -16,6 +16,7 @@ from understudy.engine.engine import Engine
 from understudy.errors import ConfigError
 from understudy.servers.http.app import App
 from understudy.servers.http.guards import Guards, is_loopback
+from understudy.servers.http.operations import Operations
 from understudy.servers.http.principals import Principals
 from understudy.servers.mcp.tool_table import OFFER, Offer
 from understudy.servers.process import Ending, run_server
@@ -34,7 +35,7 @@ Announce = Callable[[str], None]
 def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, offer: Offer = OFFER) -> int:
     """Serve until a signal comes. `announce` is given the address once it is served. Raises `ConfigError`."""
     check_exposure(settings)
-    return run_server("MCP over HTTP", partial(_serve, settings, cli, announce, offer))
+    return run_server("MCP over HTTP", partial(_serve, settings, cli, announce, offer), settings.log_format)
 
 
 def check_exposure(settings: ServeSettings) -> None:
@@ -64,13 +65,15 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     principals = Principals(settings)
     context = _tls_context(settings)
     engine = Engine(cli=cli)
+    operations = Operations(engine, settings)
     _ = engine.log  # a store that cannot be opened is told now
     known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]
     guards = Guards(settings.host, settings.port, known_hosts, settings.allow_origin, open_to_all=settings.no_auth)
     app = App(engine, settings, principals, guards, offer)
+    app.operations = operations
     principals.when_changed = app.principals_changed
     config = Config(
-        app,  # pyright: ignore[reportArgumentType]
+        operations.around(app, lambda: app.open_calls),  # pyright: ignore[reportArgumentType]
         ws="none",
         lifespan="off",
         log_config=None,
@@ -100,6 +103,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     await _drain(app, settings.drain_seconds)
     looking.cancel()
     await engine.close()
+    operations.close()
     app.close()
     for connection in tuple(state.connections):
         connection.shutdown()

@@ -159,6 +159,8 @@ class Dispatcher:
         before = self._cancellable.get(request.id)
         if before is not None and before.answered:
             del self._cancellable[request.id]  # from here on the id means the new request
+        if (observer := self._client.engine.observer) is not None:
+            observer.called(request.method, bytes(request.params or b""))
         if not self._modern or self._peer.initialized or not is_modern(request.method, request.params):
             call = Call(request.id, request.params, sink, self._client)
             self._tasks.run(self._serve(call, request.method))

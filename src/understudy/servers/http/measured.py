@@ -1,0 +1,77 @@
+"""Around the application: each request has a scope by which log lines name it, is counted, and told in the log."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
+from typing import Any, Protocol
+
+from understudy.servers.http.answers import Message, Receive, Send
+from understudy.servers.http.metrics import Metrics
+from understudy.servers.request_scope import REQUEST, RequestScope
+
+logger = logging.getLogger("understudy.requests")
+
+Application = Callable[[Mapping[str, Any], Receive, Send], Awaitable[None]]
+
+
+class TracesRequests(Protocol):
+    def begin(self, request: RequestScope) -> None: ...
+
+    def end(self, request: RequestScope, status: int | None) -> None: ...
+
+
+class Measured:
+    def __init__(self, app: Application, metrics: Metrics, traces: TracesRequests | None = None) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._traces = traces
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = RequestScope(scope["method"], scope["path"], scope["headers"])
+        REQUEST.set(request)
+        answer = _Counted(send, self._metrics)
+        began = perf_counter()
+        if self._traces is not None:
+            self._traces.begin(request)
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            answer.leave()
+            status = answer.status
+            self._metrics.count_request(request.method, 499 if status is None else status)  # 499: the client has left before
+            if self._traces is not None:
+                self._traces.end(request, status)
+            if logger.isEnabledFor(logging.INFO):
+                _tell(request, status, perf_counter() - began)
+
+
+class _Counted:
+    """`send` of one request. After the head of the answer it only passes on."""
+
+    __slots__ = ("_metrics", "_send", "_streams", "status")
+
+    def __init__(self, send: Send, metrics: Metrics) -> None:
+        self._send = send
+        self._metrics = metrics
+        self._streams = False
+        self.status: int | None = None
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        if self.status is None and message["type"] == "http.response.start":
+            self.status = message["status"]
+            if any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in message["headers"]):
+                self._streams = True
+                self._metrics.streams.value = (self._metrics.streams.value or 0) + 1
+        return self._send(message)
+
+    def leave(self) -> None:
+        if self._streams:
+            self._metrics.streams.value = (self._metrics.streams.value or 1) - 1
+
+
+def _tell(request: RequestScope, status: int | None, seconds: float) -> None:
+    told = "left" if status is None else str(status)
+    fields = {"method": request.method, "path": request.path, "status": status, "seconds": round(seconds, 6)}
+    logger.info("%s %.200r: %s in %.3f s", request.method, request.path, told, seconds, extra={"fields": fields})

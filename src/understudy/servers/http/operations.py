@@ -1,0 +1,62 @@
+"""What those who run a server need besides its work: numbers, traces, and log lines that name their request."""
+
+import logging
+from collections.abc import Callable
+
+from understudy.config.serve import ServeSettings
+from understudy.engine.engine import Engine
+from understudy.servers.http.answers import Refusal, Send
+from understudy.servers.http.asked import Asked
+from understudy.servers.http.limiting import Limiter
+from understudy.servers.http.measured import Application, Measured
+from understudy.servers.http.metric_families import CONTENT_TYPE
+from understudy.servers.http.metrics import CountsLines, Metrics
+from understudy.servers.http.principals import Principals
+from understudy.servers.observers import NotesRequests, Observers
+
+
+class Operations:
+    def __init__(self, engine: Engine, settings: ServeSettings) -> None:
+        """Before the engine has conversations: it is observed from here on."""
+        self._metrics = Metrics(engine)
+        self._open_to = settings.metrics
+        self._lines = CountsLines(self._metrics.log_lines)
+        logging.getLogger().addHandler(self._lines)
+        engine.observer = Observers((self._metrics, NotesRequests()))
+        engine.log.time_commits(self._metrics.commits.observe)
+
+    def around(self, app: Application, calls_running: Callable[[], int]) -> Measured:
+        """The application as it is served."""
+        self._metrics.calls_running = calls_running
+        return Measured(app, self._metrics)
+
+    async def show_metrics(self, asked: Asked, principals: Principals, limiter: Limiter, send: Send) -> None:
+        """Numbers tell nobody's secrets, so any token will do: one without rights is enough for whoever collects them."""
+        if self._open_to == "off":
+            raise Refusal(404, "there are no metrics here: `understudy.serve.metrics` is `off`")
+        if asked.method not in ("GET", "HEAD"):
+            raise Refusal(405, "metrics are read with GET", headers=((b"allow", b"GET, HEAD"),))
+        name = None
+        if self._open_to == "token":
+            principal = principals.find(asked.header(b"authorization"))
+            if principal is None:
+                reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
+                raise Refusal(401, reason, headers=((b"www-authenticate", b'Bearer realm="understudy"'),))
+            name = principal.name
+            if (wait := limiter.enter(name)) is not None:
+                raise Refusal(429, "too many requests with this token at once", headers=((b"retry-after", str(wait).encode()),))
+        try:
+            body = await self._metrics.collect()
+            headers = [
+                (b"content-type", CONTENT_TYPE),
+                (b"content-length", str(len(body)).encode()),
+                (b"cache-control", b"no-store"),
+            ]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"" if asked.method == "HEAD" else body})
+        finally:
+            if name is not None:
+                limiter.leave(name)
+
+    def close(self) -> None:
+        logging.getLogger().removeHandler(self._lines)

@@ -1,0 +1,59 @@
+"""The HTTP request that the task at hand works for: what log lines and traces say about it.
+
+Tasks that a request starts inherit its scope.
+"""
+
+import os
+import re
+from contextvars import ContextVar
+from hashlib import sha256
+
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_TRACE_PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+
+
+class RequestScope:
+    __slots__ = ("_id", "_session", "caller", "conversation", "method", "path", "span", "traceparent", "tracestate")
+
+    def __init__(self, method: str, path: str, headers: list[tuple[bytes, bytes]]) -> None:
+        self.method = method
+        self.path = path  # without what follows a `?`
+        self.caller: str | None = None
+        self.conversation: str | None = None
+        self.span: object | None = None  # of a trace, where traces are made
+        self.traceparent = self.tracestate = ""
+        self._id = self._session = ""
+        for name, value in headers:
+            if name == b"x-request-id":
+                self._id = value.decode("latin-1")
+            elif name == b"mcp-session-id":
+                self._session = value.decode("latin-1")
+            elif name == b"traceparent":
+                self.traceparent = value.decode("latin-1")
+            elif name == b"tracestate":
+                self.tracestate = value.decode("latin-1")
+
+    @property
+    def id(self) -> str:
+        """As the client or a proxy before us calls it, or a name of our own."""
+        if not _NAME.fullmatch(self._id):
+            self._id = os.urandom(8).hex()
+        return self._id
+
+    @property
+    def session(self) -> str | None:
+        """By which lines of one session are found. Not the id itself, with which a client comes back."""
+        return sha256(self._session.encode()).hexdigest()[:16] if self._session else None
+
+    @property
+    def trace_id(self) -> str | None:
+        found = _TRACE_PARENT.fullmatch(self.traceparent)
+        return None if found is None or not found[1].strip("0") else found[1]
+
+
+REQUEST: ContextVar[RequestScope | None] = ContextVar("understudy_request", default=None)
+
+
+def note_caller(name: str) -> None:
+    if (request := REQUEST.get()) is not None:
+        request.caller = name
