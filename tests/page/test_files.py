@@ -58,7 +58,7 @@ def test_only_the_web_addresses_of_standards_are_named() -> None:
 
 def test_every_module_that_is_imported_is_there() -> None:
     for path in OURS:
-        for named in re.findall(r'from "(\.[^"]+)"', path.read_text()):
+        for named in re.findall(r'^(?:import|export|}).* from "([^"]+)";', path.read_text(), re.MULTILINE):
             assert (path.parent / named).is_file(), f"{path.name}: {named}"
     for page in PAGES:
         for named in re.findall(r'(?:src|href)="page/([^"]+)"', page.read_text()):
