@@ -1,13 +1,12 @@
 """A thread of the app server is a conversation like all others: other doors watch, approve and continue it, and it theirs."""
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.test_app_server import scene
 from tests.support.app_client import AppClient
+from tests.support.pausing import go_on, pause
 from understudy.testing import HOLD, McpProcess, ScriptedModel, call, deltas, hang, say, text_of
 
 ASKING: dict[str, Any] = {"approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
@@ -203,11 +202,11 @@ async def test_a_turn_is_told_to_be_over_although_another_server_was_quicker(tmp
     async with scene(script, tmp_path) as (model, client, work), AppClient(tmp_path / "home" / ".codex", work) as other:
         thread = await client.start_thread(work)
         await other.call("thread/resume", threadId=thread)
-        os.kill(other.pid, signal.SIGSTOP)
+        await pause(other.pid, tmp_path / "home" / ".codex")
         late = other.ask("turn/start", threadId=thread, input=[{"type": "text", "text": "mine"}])  # it looks idle from there
         first = await client.start_turn(thread, "first")
         await model.next_request(1)
-        os.kill(other.pid, signal.SIGCONT)
+        go_on(other.pid)
         second = (await other.answer(late))["turn"]["id"]
         model.release()
         assert (await client.turn_over(thread, first))["status"] == "completed"

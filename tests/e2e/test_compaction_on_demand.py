@@ -1,7 +1,5 @@
 """`conversationCompact`: a summary when somebody wants one, whatever the conversation is doing."""
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ import pytest
 from tests.e2e.contexts import begins_like, shown, texts
 from tests.e2e.scenes import kinds, scene, text_of, thread_of
 from tests.e2e.talking import Stream, create, listed, send, structured
+from tests.support.pausing import pause
 from understudy.testing import HOLD, McpProcess, ScriptedModel, call, deltas, say, status
 
 ASK = "Sum it up."
@@ -149,7 +148,7 @@ async def test_a_summary_asked_of_a_process_that_is_killed_before_it_reads_that_
             conversation = thread_of(await first.call_tool("codex", prompt="first"))
             turn = first.call_tool("codex-reply", threadId=conversation, prompt="second")
             await first.event("agent_message_delta", turn)
-            os.kill(first.process.pid, signal.SIGSTOP)
+            await pause(first.process.pid, first.home)
             assert (await compact(second, conversation))["status"] == "requested"
             await first.kill()
         assert text_of(await second.call_tool("codex-reply", threadId=conversation, prompt="third")) == "three"

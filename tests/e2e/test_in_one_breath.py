@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from tests.e2e.talking import Stream, create, send
 from tests.soak.truth import check_log
 from tests.support.answered import answered
 from tests.support.obliging_model import ObligingModel
+from tests.support.pausing import go_on, pause
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, RequestSent, TurnEnded, TurnStarted, UserMessage
 from understudy.store.sqlite import SqliteLog
@@ -283,11 +282,11 @@ async def test_an_interrupt_of_a_turn_whose_process_does_not_move_names_that_pro
     async with stage(tmp_path) as on:
         scene = Scene(on, "run")
         await scene.set_up()
-        os.kill(on.here.process.pid, signal.SIGSTOP)
+        await pause(on.here.process.pid, on.here.home)
         try:
             stopped = await on.there.call_tool("conversationInterrupt", conversation_id=scene.conversation)
         finally:
-            os.kill(on.here.process.pid, signal.SIGCONT)
+            go_on(on.here.process.pid)
         result = stopped["structuredContent"]
         assert (result["status"], result["interrupted"]) == ("requested", False)
         assert result["held_by"] in (f"process {on.here.process.pid}", "another process")

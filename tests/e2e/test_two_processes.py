@@ -1,7 +1,5 @@
 """Two servers on one store: what one runs, the other streams, sends to, interrupts, approves and takes over."""
 
-import os
-import signal
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
@@ -15,6 +13,7 @@ from tests.e2e.talking import Stream, create, listed, send, structured
 from tests.store.records import position_of
 from tests.support.answered import answered as store_answered
 from tests.support.obliging_model import ObligingModel
+from tests.support.pausing import go_on, pause
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.chain import Heads
@@ -171,12 +170,12 @@ async def test_of_two_answers_that_the_other_has_not_read_yet_the_first_counts_a
         conversation = await create(here, prompt="1")
         stream = Stream(there, conversation)
         await there.next_request("elicitation/create")
-        os.kill(here.process.pid, signal.SIGSTOP)
+        await pause(here.process.pid, here.home)
         arguments = {"conversation_id": conversation, "call_id": "call1"}
         first, second = (there.call_tool("conversationApprove", arguments, decision=one) for one in ("approved", "denied"))
         await stream.cancel()
         assert not first.done
-        os.kill(here.process.pid, signal.SIGCONT)
+        go_on(here.process.pid)
         assert structured(await first) == {"status": "ok"}
         refused = structured(await second)
         assert refused["status"] == "error"
@@ -191,10 +190,10 @@ async def test_an_answer_that_the_other_does_not_read_is_only_requested(tmp_path
         conversation = await create(here, prompt="1")
         stream = Stream(there, conversation)
         await there.next_request("elicitation/create")
-        os.kill(here.process.pid, signal.SIGSTOP)
+        await pause(here.process.pid, here.home)
         arguments = {"conversation_id": conversation, "call_id": "call1", "decision": "approved"}
         assert structured(await there.call_tool("conversationApprove", arguments))["status"] == "requested"
-        os.kill(here.process.pid, signal.SIGCONT)
+        go_on(here.process.pid)
         await stream.until("task_complete")
         assert (tmp_path / "made").exists()
 
@@ -256,7 +255,7 @@ async def test_a_letter_that_a_dead_process_never_read_is_read_by_its_sender(tmp
         one = here.call_tool("codex", prompt="1")
         await here.event("exec_command_begin", one)
         thread = str((await here.event("session_configured", one))["session_id"])
-        os.kill(here.process.pid, signal.SIGSTOP)  # it neither reads nor lets go
+        await pause(here.process.pid, here.home)  # it neither reads nor lets go
         two = there.call_tool("codex-reply", threadId=thread, prompt="2")
         assert await there.request("ping") == {}
         assert not two.done
@@ -272,7 +271,7 @@ async def test_an_answer_that_a_dead_process_never_read_counts_where_the_turn_go
         one = here.call_tool("codex", prompt="1")
         await here.next_request("elicitation/create")
         thread = str((await here.event("session_configured", one))["session_id"])
-        os.kill(here.process.pid, signal.SIGSTOP)  # it neither reads nor lets go
+        await pause(here.process.pid, here.home)  # it neither reads nor lets go
         arguments = {"conversation_id": thread, "call_id": "call1", "decision": "approved"}
         approved = there.call_tool("conversationApprove", arguments)
         two = there.call_tool("codex-reply", threadId=thread, prompt="2")
@@ -297,7 +296,7 @@ async def _letter_in_the_box(model: ObligingModel, here: McpProcess, there: McpP
         one = here.call_tool("codex", prompt="run")
         await here.event("exec_command_begin", one)
         thread = str((await here.event("session_configured", one))["session_id"])
-        os.kill(here.process.pid, signal.SIGSTOP)
+        await pause(here.process.pid, here.home)
         assert structured(await send(there, thread, "2")) == {"status": "ok"}
         settings = there.home / "config.toml"
         good = settings.read_text()

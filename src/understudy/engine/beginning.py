@@ -143,7 +143,9 @@ class Beginning:
         return self._tail.state.turn is not None and recovery.can_go_on(self._tail.state)
 
     async def settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
-        """After a crash: a turn that waits for an answer goes on (its id is returned), any other is closed as interrupted."""
+        """After a crash: a turn that waits for an answer goes on (its id is returned), unless it was to be interrupted. Any other
+        is closed as interrupted.
+        """
         tail = self._tail
         if tail.state.sessions.running:
             for turn, ended in recovery.lost_sessions(tail.state, self._long_commands.alive):
@@ -154,12 +156,14 @@ class Beginning:
             settle_cut_undo(tail)
         turn_id = tail.state.turn
         if turn_id is None:
+            self._letters.forget_ends()
             return None
-        if may_resume and self._goes_on:
+        if may_resume and self._goes_on and not await self._letters.end_was_asked_of(turn_id):
             return turn_id
         unfinished = await recovery.unfinished_text(self._log, tail.conversation_id)
         self._check_that_all_is_well()
         self._running.close(turn_id, TurnEnded("interrupted", recovery.INTERRUPTED, unfinished, cut_at=tail.state.last_at))
+        self._letters.forget_ends()
         return None
 
     async def _fork(self, parent_message_id: str) -> None:
