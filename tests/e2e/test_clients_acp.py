@@ -1,14 +1,16 @@
-"""The official client of ACP, as editors in Python have it, offline: it checks every message of ours by the protocol's schema."""
+"""Clients of ACP as people have them, offline: a command line, and the official packages, which check every message of ours by the
+protocol's schema."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.real_clients import run_python_client, server_task
+from tests.e2e.real_clients import CLIENTS, run_client, run_python_client, server_task
 from tests.e2e.test_clients_exec import nothing_sleeps
-from tests.support.environments import python_with
+from tests.support.environments import node_with, python_with
 from understudy.testing import ScriptedModel, call, say
 from understudy.testing.model import ReceivedRequest
 from understudy.testing.script import Entry
@@ -39,17 +41,38 @@ class Model:
 @pytest.mark.parametrize("package", ["agent-client-protocol==0.12.1", "agent-client-protocol==1.0.0rc3"])
 async def test_the_python_package_drives_a_permission_a_diff_a_cancel_and_a_load_after_a_kill(package: str, tmp_path: Path) -> None:
     async with ScriptedModel(Model()) as model:
-        task = server_task(tmp_path, model.url, sandbox_mode="workspace-write")
-        task |= {"command": sys.executable, "args": ["-m", "understudy", "acp"], "seconds": 10 * WAIT_SECONDS}
+        task = acp_task(tmp_path, model.url)
         work = Path(task["cwd"])
-        (work / "a.txt").write_text("a\n")
         seen = await run_python_client(python_with(package), "acp_client.py", task)
+    await assert_did_it(seen, work)
+
+
+async def test_the_typescript_package_does_the_same_and_is_asked_for_what_is_not_saved(tmp_path: Path) -> None:
+    folder = node_with("@agentclientprotocol/sdk@2.4.0")
+    async with ScriptedModel(Model()) as model:
+        task = acp_task(tmp_path, model.url) | {"unsaved": "typed\na\n"}
+        work = Path(task["cwd"])
+        seen = await run_client(["node", CLIENTS / "acp_client.mjs", json.dumps(task), folder])
+    assert seen["read"] == [str(work / "a.txt")]
+    assert seen["wrote"] == 0
+    await assert_did_it(seen, work, typed="typed\n")
+
+
+def acp_task(tmp_path: Path, url: str) -> dict[str, Any]:
+    task = server_task(tmp_path, url, sandbox_mode="workspace-write")
+    task |= {"command": sys.executable, "args": ["-m", "understudy", "acp"], "seconds": 10 * WAIT_SECONDS}
+    Path(task["cwd"], "a.txt").write_text("a\n")
+    return task
+
+
+async def assert_did_it(seen: dict[str, Any], work: Path, typed: str = "") -> None:
+    """A permission, a diff, a cancel, and all of it again after a kill, where the question that was open is asked once more."""
     assert seen["version"] == 1
     assert seen["modes"] == ["untrusted", "on-failure", "on-request", "never", "full-access"]
     assert (seen["first"], seen["second"], seen["third"]) == ("end_turn", "cancelled", "end_turn")
     assert {"allow_once", "allow_always", "reject_once"} == set(seen["asked"][0])
-    assert (work / "a.txt").read_text() == "b\n"
-    diff = {"type": "diff", "path": str(work / "a.txt"), "oldText": "a\n", "newText": "b\n"}
+    assert (work / "a.txt").read_text() == f"{typed}b\n"
+    diff = {"type": "diff", "path": str(work / "a.txt"), "oldText": "a\n", "newText": f"{typed}b\n"}
     assert diff in contents(seen["before"])
     assert "plan" in kinds(seen["before"])
     await nothing_sleeps(SLEEP)

@@ -25,7 +25,7 @@ class AcpClient(LineClient):
         command = [sys.executable, "-m", "understudy", "acp", *arguments]
         super().__init__(command, cwd, CodexHome(home).environment(dict(env or {})))
         self._greets = greets
-        self._capabilities = capabilities or {}
+        self._capabilities: Any = {} if capabilities is None else capabilities
         self.hello: Json = {}
 
     async def __aenter__(self) -> Self:
