@@ -113,11 +113,11 @@ def _last_user(request: Any) -> list[Any]:
 async def nothing_sleeps(seconds: str) -> None:
     """Within the usual bound: whoever aborts does not wait for it."""
     async with asyncio.timeout(2 * WAIT_SECONDS):
-        while any(_sleeps(process, seconds) for process in Path("/proc").iterdir() if process.name.isdecimal()):  # noqa: ASYNC110
+        while any(is_sleep(process, seconds) for process in Path("/proc").iterdir() if process.name.isdecimal()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-def _sleeps(process: Path, seconds: str) -> bool:
+def is_sleep(process: Path, seconds: str) -> bool:
     try:
         return (process / "cmdline").read_bytes() == f"sleep\0{seconds}\0".encode()
     except OSError:
