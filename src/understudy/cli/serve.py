@@ -31,6 +31,7 @@ def run(options: Namespace) -> int:
 
 def _announce(settings: ServeSettings, address: str) -> None:
     from understudy.servers.http.guards import is_loopback
+    from understudy.servers.page.links import LIFETIME_SECONDS, Links
 
     print(f"understudy serves MCP at {address}")
     if settings.no_auth:
@@ -41,6 +42,13 @@ def _announce(settings: ServeSettings, address: str) -> None:
             f'  claude mcp add --transport http understudy {address} --header "Authorization: Bearer $(cat {settings.token_file})"'
         )
         print("`understudy token add NAME` makes another one, with rights of its own.")
+    page = address.removesuffix("/mcp")
+    if settings.no_auth:
+        print(f"The page is at {page}/", file=sys.stderr)
+    else:
+        minutes = LIFETIME_SECONDS // 60
+        print(f"To watch and approve in a browser, open this link: it works once, within {minutes} minutes.", file=sys.stderr)
+        print(f"  {page}/login?code={Links(settings.state_dir).make()}", file=sys.stderr)
     if settings.tls_cert is None and not is_loopback(settings.host):
         print(
             "WITHOUT TLS tokens and conversations can be read on the way: give --tls-cert and --tls-key, or put a proxy before it.",

@@ -235,6 +235,16 @@ class Engine:
         """Its turn, and its commands that outlive their turns, if they run now."""
         return await self._listing.going_on_in(listed)
 
+    async def listed(self, conversation_id: ConversationId) -> Listed | None:
+        """As a list has it. For those who may read it."""
+        return await self._listing.find(conversation_id)
+
+    def viewers_of(self, conversation_id: ConversationId) -> tuple[str, ...]:
+        """Names of the callers who watch it in this process, one for each viewer."""
+        known = self._conversations.get(conversation_id)
+        followers = () if known is None else known.tail.broadcast.followers
+        return tuple(follower.name for follower in followers if isinstance(follower, Following) and follower.name)
+
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
         return self._preparing.configure(overrides)

@@ -66,8 +66,10 @@ class Following:
         only_its_turn: bool = False,
         hides_reasoning: bool = False,
         may_answer: bool = True,
+        name: str = "",
     ) -> None:
         """`after`: the record after which it begins; what has been shown so far is left out unless it is given."""
+        self.name = name  # of whoever watches, for the others who do
         self.cursor = conversation.tail.broadcast.published if after is None else after
         self.turn: str | None = None  # the turn whose end is waited for, once it is known
         self.leads = False  # that turn was begun by the viewer's message, or was taken over here for it
@@ -126,6 +128,17 @@ class Following:
         self.wait()
         self._shown_to = None
         if not self._behind:
+            self._show_missing()
+
+    def rejoin(self, given: Mapping[str, int]) -> None:
+        """Like `go_live`, for a viewer that only watches and comes back: of the texts that were not finished at its cursor it has
+        been given what `given` says (`given_marks`), and is given the rest.
+        """
+        self._given.restore(given, self._conversation.tail.broadcast.text)
+        self._shown_to = self.cursor
+        self.go_live()
+        if not self._behind:
+            self._shown_to = None
             self._show_missing()
 
     @property
@@ -233,7 +246,7 @@ class Following:
         self.cursor = entry.seq
         kind = type(entry.record)
         if kind in MAY_FINISH_TEXT:
-            if kind is TurnEnded if self._shown_to is None else entry.seq > self._shown_to:
+            if self._lacks_text(entry):
                 self._show_rest(entry)
             self._given.finish(entry.record)
             if self._hides_reasoning and is_reasoning(entry.record):
@@ -245,6 +258,14 @@ class Following:
         self._viewer.entry(live)
         if kind in _ACTED_UPON:
             self._act_upon(entry)
+
+    def _lacks_text(self, entry: Entry) -> bool:
+        """Whether some of the text that the record ends may not have been shown."""
+        if self._shown_to is None:
+            return type(entry.record) is TurnEnded
+        if not self.message_id:  # it only watches: where it was given nothing of a text, the record says it all
+            return type(entry.record) is TurnEnded or self._given.length(TEXT) > 0
+        return entry.seq > self._shown_to
 
     def _show_rest(self, entry: Entry) -> None:
         """Of a text that is over, to a viewer that was behind: of an answer that was cut off only the end of the turn has it."""
@@ -336,6 +357,8 @@ class Following:
                 self._outlet.drained(self._catch_up)
                 return
         self._behind = False
+        if not self.message_id:
+            self._shown_to = None
         self._show_missing()
 
     def _show_missing(self) -> None:

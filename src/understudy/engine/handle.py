@@ -285,6 +285,7 @@ class Handle:
             only_its_turn=only_its_turn,
             hides_reasoning=hides_reasoning,
             may_answer=self.caller.may("approve", self._conversation.state.owner),
+            name=self.caller.name,
         )
 
     def unsaved_texts(self) -> "UnsavedTexts":
@@ -377,6 +378,11 @@ class Handle:
     def setup(self) -> TurnSetup:
         """What the next turn would run with. Raises `ConfigError`."""
         return self._conversation.setup()
+
+    @property
+    def published(self) -> int:
+        """The last record that may be shown."""
+        return self._conversation.tail.broadcast.published
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that may be shown, from the store."""

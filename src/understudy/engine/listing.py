@@ -38,6 +38,9 @@ class Listing:
             cursor = page.next_cursor
         return False
 
+    async def find(self, conversation_id: ConversationId) -> Listed | None:
+        return await self._logs.of(kept=self._logs.is_kept(conversation_id)).find(conversation_id)
+
     async def status_of(self, listed: Listed) -> Status:
         """What holds now: after a crash a turn is not running, whatever its last record says."""
         status = listed.summary.status

@@ -151,12 +151,12 @@ class ModernCodec:
                 message = {"type": "apply_patch_approval_request", "call_id": asked.call_id, "turn_id": turn}
                 return [
                     message
-                    | {"changes": _changes(asked.changes)}
+                    | {"changes": changes_on_wire(asked.changes)}
                     | ({"reason": shown_reason(asked.reason)} if asked.reason else {})
                 ]
             case PatchStarted() as started:
                 message = {"type": "patch_apply_begin", "call_id": started.call_id, "turn_id": turn}
-                return [message | {"auto_approved": started.auto_approved, "changes": _changes(started.changes)}]
+                return [message | {"auto_approved": started.auto_approved, "changes": changes_on_wire(started.changes)}]
             case PatchEnded() as ended:
                 return [self._patch_end(ended, entry)]
             case Renamed(title=title):
@@ -198,7 +198,7 @@ class ModernCodec:
             "stdout": ended.stdout,
             "stderr": ended.stderr,
             "success": ended.success,
-            "changes": _changes(begun.changes) if isinstance(begun, PatchStarted) else {},
+            "changes": changes_on_wire(begun.changes) if isinstance(begun, PatchStarted) else {},
             "status": "completed" if ended.success else "failed",
         }
 
@@ -277,7 +277,7 @@ def _file_url(path: str) -> str:
     return "file://" + quote(path)
 
 
-def _changes(changes: dict[str, FileChange]) -> dict[str, Any]:
+def changes_on_wire(changes: dict[str, FileChange]) -> dict[str, Any]:
     return {path: _change(change) for path, change in changes.items()}
 
 

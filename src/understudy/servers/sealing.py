@@ -25,7 +25,10 @@ class Seal:
         self._purpose = purpose
 
     def close(self, body: bytes) -> str:
-        return urlsafe_b64encode(body + self._digest(body)).decode().rstrip("=")
+        return urlsafe_b64encode(self.close_bytes(body)).decode().rstrip("=")
+
+    def close_bytes(self, body: bytes) -> bytes:
+        return body + self._digest(body)
 
     def open(self, text: str) -> bytes | None:
         """None for what was not sealed by us. There is one spelling of each."""
@@ -33,9 +36,13 @@ class Seal:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except ValueError:
             return None
+        body = self.open_bytes(raw)
+        return body if urlsafe_b64encode(raw).decode().rstrip("=") == text else None
+
+    def open_bytes(self, raw: bytes) -> bytes | None:
+        """None for what was not sealed by us."""
         body, seal = raw[:-_SEAL_BYTES], raw[-_SEAL_BYTES:]
-        genuine = compare_digest(seal, self._digest(body)) and urlsafe_b64encode(raw).decode().rstrip("=") == text
-        return body if genuine else None
+        return body if compare_digest(seal, self._digest(body)) else None
 
     def _digest(self, body: bytes) -> bytes:
         return hmac_digest(self._key, self._purpose + b"\0" + body, sha256)[:_SEAL_BYTES]

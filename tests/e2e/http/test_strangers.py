@@ -80,7 +80,7 @@ async def test_without_a_valid_token_nothing_is_answered_and_the_token_is_never_
         assert (server.home.path / "understudy" / "token").stat().st_mode & 0o777 == 0o600
         health = await by_address.request("GET", path="/healthz")
         assert (health.status, await health.json()) == (200, {"status": "ok"})
-        assert (await by_address.request("GET", path="/")).status == 404
+        assert (await by_address.request("GET", path="/other")).status == 404
         await server.stop()
         assert token not in server.stderr
         assert server.stderr.count("us_") == 0

@@ -1,4 +1,4 @@
-"""The server as an ASGI application: who may come in, and which era a request is of; `legacy.py` and `modern.py` do the rest."""
+"""The server as an ASGI application: who may come in, and who serves them: an era of MCP, REST, or the page."""
 
 import asyncio
 import logging
@@ -20,6 +20,10 @@ from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.http.session_ids import SessionIds
 from understudy.servers.mcp.handshake import MODERN, VERSIONS
 from understudy.servers.mcp.tool_table import OFFER, Offer
+from understudy.servers.page.browsers import Visitor
+from understudy.servers.page.door import PageDoor
+from understudy.servers.rest.door import RestDoor
+from understudy.servers.rest.failures import body_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +44,9 @@ class App:
         self._realm = b'Bearer realm="understudy"'
         self.legacy = Legacy(engine, SessionIds(settings.state_dir), offer)
         self.modern = Modern(engine, settings.on_disconnect, offer)
+        self.page = PageDoor(settings, principals)
+        self.rest = RestDoor(engine, self._most)
+        self.page.when_logged_out = self.rest.logged_out
         self.draining = False
         self.operations: Operations | None = None
 
@@ -53,11 +60,13 @@ class App:
         except ClientLeft:
             pass
         except Refusal as refusal:
-            await send_answer(answering, refusal.status, refusal.body.rstrip(b"\n"), refusal.headers)
+            body = refusal.body.rstrip(b"\n") if asked.path == ENDPOINT else body_of(refusal)
+            await send_answer(answering, refusal.status, body, refusal.headers)
         except Exception as error:
             reason = report_bug(logger, error, "in serving %s %s", asked.method, asked.path)
             if not answering.begun:
-                await send_answer(answering, 500, Refusal(500, reason, code=-32603).body)
+                refusal = Refusal(500, reason, code=-32603)
+                await send_answer(answering, 500, refusal.body if asked.path == ENDPOINT else body_of(refusal))
 
     async def _serve(self, asked: Asked, send: Send) -> None:
         if asked.path == "/healthz" and asked.method in ("GET", "HEAD"):
@@ -70,18 +79,20 @@ class App:
         if asked.path == "/metrics" and self.operations is not None:
             await self.operations.show_metrics(asked, self._principals, self._limiter, send)
             return
-        if asked.path != ENDPOINT:
-            raise Refusal(404, f"nothing is here; MCP is at {ENDPOINT}")
         self._check_place(asked)
+        if self.page.serves(asked.path):
+            await self.page.serve(asked, send)
+            return
+        methods = _METHODS if asked.path == ENDPOINT else self.rest.methods(asked.path)
+        if not methods:
+            raise Refusal(404, f"nothing is here; MCP is at {ENDPOINT}, and /openapi.json says what else there is")
         if asked.method == "OPTIONS" and self._is_allowed_origin(asked):
             await self._allow_origin(send)
             return
-        if asked.method not in _METHODS:
-            raise Refusal(405, f"{asked.method} is not for this address", headers=((b"allow", ", ".join(_METHODS).encode()),))
-        principal = self._principals.find(asked.header(b"authorization"))
-        if principal is None:
-            reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
-            raise Refusal(401, reason, headers=((b"www-authenticate", self._realm),))
+        if asked.method not in methods:
+            raise Refusal(405, f"{asked.method} is not for this address", headers=((b"allow", ", ".join(methods).encode()),))
+        visitor = self._find_visitor(asked)
+        principal = visitor.principal
         if asked.twice is not None and asked.twice not in ROUTING:
             raise Refusal(400, f"the header {asked.twice.decode()} is sent twice")
         if self.draining:
@@ -90,9 +101,24 @@ class App:
         if wait is not None:
             raise Refusal(429, "too many requests with this token at once", headers=((b"retry-after", str(wait).encode()),))
         try:
-            await self._dispatch(asked, principal, send)
+            if asked.path == ENDPOINT:
+                await self._dispatch(asked, principal, send)
+            else:
+                await self.rest.serve(asked, visitor, send)
         finally:
             self._limiter.leave(principal.name)
+
+    def _find_visitor(self, asked: Asked) -> Visitor:
+        """By their token; for what the page uses also by its cookie. Raises `Refusal`."""
+        authorization = asked.header(b"authorization")
+        if (principal := self._principals.find(authorization)) is not None:
+            if asked.path != ENDPOINT and authorization is None:  # no token is asked for here
+                self.page.browsers.check_site(asked)
+            return Visitor(principal)
+        if asked.path != ENDPOINT and authorization is None and (visitor := self.page.browsers.find(asked)) is not None:
+            return visitor
+        reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
+        raise Refusal(401, reason, headers=((b"www-authenticate", self._realm),))
 
     async def _can_read(self) -> bool:
         try:
@@ -153,9 +179,15 @@ class App:
 
     # -- the server
 
+    def look_after(self) -> None:
+        """To be called every second or so."""
+        self.legacy.look_after()
+        self.page.browsers.logins.reload()
+
     def principals_changed(self) -> None:
         self.legacy.principals_changed(self._principals)
         self.modern.principals_changed(self._principals)
+        self.rest.principals_changed(self._principals)
 
     @property
     def open_calls(self) -> int:
@@ -165,6 +197,7 @@ class App:
         """Whoever still waits is told that the server ends."""
         self.legacy.close()
         self.modern.close()
+        self.rest.close()
 
 
 class _Answering:

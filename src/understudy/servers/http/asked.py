@@ -30,6 +30,7 @@ class Asked:
     def __init__(self, scope: Mapping[str, Any], receive: Receive) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.query: bytes = scope.get("query_string", b"")
         self.receive = receive
         self._headers: dict[bytes, str] = {}
         self.twice: bytes | None = None  # a header that may be sent only once

@@ -95,6 +95,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
         raise ConfigError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
     port = server.sockets[0].getsockname()[1]
     guards.note_port(port)
+    app.page.browsers.note_port(port)
     looking = loop.create_task(_look_after(app, principals))
     announce(_address(settings, port))
     code = await ending.wait()
@@ -119,7 +120,7 @@ async def _look_after(app: App, principals: Principals) -> None:
         await asyncio.sleep(LOOK_SECONDS)
         try:
             principals.reload()
-            app.legacy.look_after()
+            app.look_after()
         except Exception:
             logger.exception("bug in looking after callers")
 

@@ -4,18 +4,15 @@ No official client recovers from a session that its server has forgotten, so a r
 ended: the ids are kept in a file for as long as they would be valid.
 """
 
-import logging
-import os
 import secrets
 import time
 from pathlib import Path
 
 import msgspec
 
+from understudy.servers.ended_ids import EndedIds
 from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.sealing import Seal
-
-logger = logging.getLogger(__name__)
 
 LIFETIME_SECONDS = 30 * 24 * 3600
 LONGEST_NAME = 100
@@ -42,10 +39,7 @@ _decode = msgspec.msgpack.Decoder(SealedSession).decode
 class SessionIds:
     def __init__(self, state_dir: Path) -> None:
         self._seal = Seal(state_dir, b"mcp session")
-        self._ended_path = state_dir / "ended_sessions"
-        self._stamp: object = None
-        self._ended: dict[str, int] = {}
-        self.reload()
+        self._ended = EndedIds(state_dir / "ended_sessions", LIFETIME_SECONDS)
 
     def make(self, principal: str, handshake: Handshake, version: str) -> str:
         sealed = SealedSession(
@@ -74,44 +68,8 @@ class SessionIds:
 
     def end(self, session: SealedSession) -> None:
         """From now on, also after a restart."""
-        self._ended[session.nonce.hex()] = session.created
-        line = f"{session.nonce.hex()} {session.created}\n".encode()
-        try:
-            descriptor = os.open(self._ended_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                os.write(descriptor, line)
-            finally:
-                os.close(descriptor)
-        except OSError as error:  # it is over here, at least
-            logger.error("%s cannot be written, so a session that was ended comes back by a restart: %s", self._ended_path, error)
+        self._ended.add(session.nonce.hex(), session.created)
 
     def reload(self) -> None:
         """Know of what another server of this home has ended; to be called every second or so."""
-        stamp = self._look()
-        if stamp != self._stamp:
-            self._ended |= self._read_ended()
-            self._stamp = stamp
-
-    def _look(self) -> object:
-        try:
-            status = os.stat(self._ended_path)
-        except FileNotFoundError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
-
-    def _read_ended(self) -> dict[str, int]:
-        """Also takes out what would not be valid any more."""
-        try:
-            lines = self._ended_path.read_text(encoding="ascii", errors="replace").splitlines()
-        except FileNotFoundError:
-            return {}
-        found: dict[str, int] = {}
-        for line in lines:
-            nonce, _, created = line.partition(" ")
-            if created.isdecimal() and time.time() - int(created) < LIFETIME_SECONDS:
-                found[nonce] = int(created)
-        if len(found) < len(lines) // 2:
-            beside = self._ended_path.with_name(f".ended_sessions.{os.getpid()}")
-            beside.write_text("".join(f"{nonce} {created}\n" for nonce, created in found.items()), encoding="ascii")
-            os.replace(beside, self._ended_path)
-        return found
+        self._ended.reload()

@@ -1,0 +1,74 @@
+"""Links that log a browser in: each works once, for a few minutes, at any server of this home.
+
+A link carries a code that is sealed with the home's key, so `understudy open` can make one without asking the server. That it was
+used is a file of its own, which only one process can make: so it works once, also where several servers run or one was restarted.
+"""
+
+import os
+import secrets
+import time
+from base64 import b32decode, b32encode
+from binascii import Error
+from pathlib import Path
+
+import msgspec
+
+from understudy.servers.sealing import Seal
+
+LIFETIME_SECONDS = 10 * 60
+_PURPOSE = b"page link"
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Code(msgspec.Struct, frozen=True, array_like=True):
+    nonce: bytes
+    created: int
+
+
+_decode = msgspec.msgpack.Decoder(_Code).decode
+
+
+class Links:
+    def __init__(self, state_dir: Path) -> None:
+        self._seal = Seal(state_dir, _PURPOSE)
+        self._used = state_dir / "used_links"
+
+    def make(self) -> str:
+        """A code. Of capital letters and digits, so that it survives being read aloud or copied by hand."""
+        sealed = self._seal.close_bytes(_encode(_Code(secrets.token_bytes(12), int(time.time()))))
+        return b32encode(sealed).decode().rstrip("=")
+
+    def use(self, code: str) -> bool:
+        """Whether it is good, which it is once. Raises `OSError` where that cannot be written down; then it is not used."""
+        body = None if len(code) > 200 else self._open(code)
+        if body is None:
+            return False
+        try:
+            found = _decode(body)
+        except msgspec.MsgspecError:
+            return False
+        if not -60 <= time.time() - found.created < LIFETIME_SECONDS:
+            return False
+        self._used.mkdir(mode=0o700, exist_ok=True)
+        self._forget_old()
+        try:
+            os.close(os.open(self._used / found.nonce.hex(), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+    def _open(self, code: str) -> bytes | None:
+        try:
+            sealed = b32decode(code + "=" * (-len(code) % 8))
+        except (Error, ValueError):
+            return None
+        return self._seal.open_bytes(sealed)
+
+    def _forget_old(self) -> None:
+        """Of links that would not be valid any more."""
+        for entry in os.scandir(self._used):
+            try:
+                if time.time() - entry.stat().st_mtime > 2 * LIFETIME_SECONDS:
+                    os.unlink(entry.path)
+            except OSError:  # another server is as tidy
+                continue

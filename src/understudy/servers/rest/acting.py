@@ -1,0 +1,176 @@
+"""Handlers that do something: begin a conversation, send to it, answer its questions, stop it."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from understudy.engine.approvals import CLIENT
+from understudy.engine.handle import Handle, Kept
+from understudy.errors import InvalidArguments
+from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
+from understudy.protocol.items import ContentPart, InputText, Message
+from understudy.protocol.ops import Decide
+from understudy.protocol.records import ApprovalDecided, Overrides, Terms
+from understudy.servers.rest.failures import Conflict, NotThere
+from understudy.servers.rest.reading import told_of
+from understudy.servers.rest.shapes import Accepted, Decided, Stopped
+from understudy.servers.rest.times import rfc3339
+from understudy.servers.rest.visits import Answer, Visit
+
+READ_BACK = 512  # records, at once, in search of who has answered a question
+MOST_READ_BACK = 50_000
+MOST_IMAGES = 16
+
+_Images = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_IMAGES, description="`data:` URLs, or paths on the server")]
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What holds from here on."""
+
+    model: str | None = None
+    profile: str | None = None
+    folder: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxMode | None = None
+    config: dict[str, Any] | None = None
+    base_instructions: str | None = None
+    developer_instructions: str | None = None
+    images: _Images = ()
+    output_schema: dict[str, Any] | None = None
+    budget: dict[str, Any] | None = None
+
+    def overrides(self) -> Overrides | None:
+        chosen = Overrides(
+            model=self.model,
+            profile=self.profile,
+            cwd=self.folder,
+            approval_policy=self.approval_policy,
+            sandbox=self.sandbox,
+            config=self.config,
+            base_instructions=self.base_instructions,
+            developer_instructions=self.developer_instructions,
+        )
+        return None if chosen == Overrides() else chosen
+
+
+class NewConversation(Chosen, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A conversation, and what it is to begin with."""
+
+    prompt: str = ""
+
+
+class NewMessage(Chosen, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Modes: `send` is to the turn that runs, or for a new one; `steer` only to the turn that runs; `queue` for a turn of its own,
+    after the one that runs.
+    """
+
+    text: str = ""
+    mode: Literal["send", "steer", "queue"] = "send"
+    parent_message_id: str | None = None
+
+
+class NewDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    call_id: str
+    decision: Decision
+    message: Annotated[str, msgspec.Meta(max_length=10_000, description="a word to the model, with a no")] = ""
+    mark: Annotated[float, msgspec.Meta(description="of the question that was seen; see `OpenQuestion`")] | None = None
+
+
+async def create(visit: Visit, new: NewConversation) -> Answer:
+    terms = await _terms(new)
+    if (terms is not None or new.images) and not new.prompt:
+        raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
+    chosen = new.overrides() or Overrides()
+    visit.check_new(chosen)
+    visit.check_images(list(new.images))
+    content = await _content(new.prompt, new.images, chosen.cwd or "")
+    handle = await visit.engine.create(visit.caller, chosen)
+    if content:
+        await handle.submit(handle.message(Message("user", content), terms=terms))
+    await handle.kept()
+    location = f"/v1/conversations/{handle.id}"
+    return Answer(await told_of(visit, handle), 201, ((b"location", location.encode()),))
+
+
+async def send_message(visit: Visit, new: NewMessage) -> Answer:
+    terms = await _terms(new)
+    if not new.text and not new.images:
+        raise InvalidArguments("a message needs a `text`, or `images`")
+    handle = await visit.find()
+    chosen = new.overrides()
+    handle.check_right("run")
+    visit.check_message(handle, chosen)
+    visit.check_images(list(new.images))
+    content = await _content(new.text, new.images, handle.facts.cwd)
+    if new.mode == "steer" and handle.running_turn is None:
+        raise Conflict("no turn is running that could be steered; `mode`: `send` begins one", "no_turn")
+    kept = Kept()
+    op = handle.message(Message("user", content), chosen, new.parent_message_id, terms, own_turn=new.mode == "queue")
+    sent = await handle.submit(op, kept=kept)
+    await kept
+    taken = Accepted(message_id=sent.message_id, turn=sent.turn or None, joined=sent.joined, queued=sent.queued or sent.held)
+    return Answer(taken, 202)
+
+
+async def decide(visit: Visit, new: NewDecision) -> Decided:
+    handle = await visit.find()
+    handle.check_right("approve")
+    kept = Kept()
+    outcome = "closed"
+    if handle.open_question(new.call_id) is not None:
+        word = new.message if new.decision in ("denied", "abort") else ""
+        op = Decide(new.call_id, new.decision, CLIENT, word=word, asked_at=new.mark or 0.0)
+        outcome = await handle.decide(op, kept)
+    if outcome == "closed":
+        raise await _closed(handle, new.call_id)
+    await kept
+    return Decided(call_id=new.call_id, decision=new.decision, status="ok" if outcome == "counts" else "requested")
+
+
+async def _closed(handle: Handle, call_id: str) -> Exception:
+    """Why an answer does not count: who was first, where somebody was."""
+    before = handle.published
+    looked_at = 0
+    while before > 0 and looked_at < MOST_READ_BACK:
+        after = max(0, before - READ_BACK)
+        for entry in reversed(await handle.read(after, before - after)):
+            decided = entry.record
+            if isinstance(decided, ApprovalDecided) and decided.call_id == call_id and decided.effective:
+                who = decided.by if decided.source == CLIENT else f"a rule ({decided.source})"
+                message = f"the question was answered already: {decided.decision}, by {who}"
+                details = {"by": decided.by, "decision": decided.decision, "decided_at": rfc3339(entry.at)}
+                return Conflict(message, "already_decided", **details)
+        looked_at += before - after
+        before = after
+    return NotThere(f"no question `{call_id}` is open here; open ones: {', '.join(handle.facts.questions) or 'none'}")
+
+
+async def interrupt(visit: Visit) -> Stopped:
+    """Answered when the turn is over."""
+    handle = await visit.find()
+    stopped = await handle.interrupt()
+    if stopped.status != "requested":
+        return Stopped(status="ok", interrupted=stopped.status == "over")
+    holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
+    message = f"the turn runs in {holder}, which was told to end it and has not done so yet"
+    return Stopped(status="requested", interrupted=False, message=message)
+
+
+async def _content(text: str, images: tuple[str, ...], cwd: str) -> tuple[ContentPart, ...]:
+    parts: tuple[ContentPart, ...] = (InputText(text),) if text else ()
+    if not images:
+        return parts
+    from understudy.servers.mcp.image_arguments import read_images  # few messages have any
+
+    return (*parts, *await read_images(images, cwd))
+
+
+async def _terms(new: Chosen) -> Terms | None:
+    if new.output_schema is None and new.budget is None:
+        return None
+    from understudy.servers.mcp.terms import check_budget, check_schema, read_terms  # few messages have any
+
+    for name, value, check in (("output_schema", new.output_schema, check_schema), ("budget", new.budget, check_budget)):
+        if value is not None and (problem := check(value)) is not None:
+            raise InvalidArguments(f"{problem}\nin `{name}`")
+    return await read_terms({"output_schema": new.output_schema, "budget": new.budget})

@@ -1,0 +1,117 @@
+"""REST on the server: a request finds its route, is read strictly, and is answered by its handler, or by what that raises."""
+
+import logging
+
+import msgspec
+
+from understudy.engine.engine import Engine
+from understudy.servers.http import sse
+from understudy.servers.http.answers import Headers, Refusal, Send
+from understudy.servers.http.asked import Asked, ClientLeft
+from understudy.servers.http.guards import is_json
+from understudy.servers.http.principals import Principals
+from understudy.servers.http.streaming import send_stream
+from understudy.servers.page.browsers import Visitor
+from understudy.servers.page.logins import Login
+from understudy.servers.rest.bodies import read_body, read_query
+from understudy.servers.rest.event_stream import EventStream
+from understudy.servers.rest.failures import to_refusal
+from understudy.servers.rest.routes import Route, Routes
+from understudy.servers.rest.visits import Answer, Visit
+
+logger = logging.getLogger(__name__)
+
+GUARDING: Headers = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class RestDoor:
+    def __init__(self, engine: Engine, most_bytes: int) -> None:
+        self._engine = engine
+        self._most = most_bytes
+        self._routes = Routes()
+        self._streams: dict[EventStream, Visitor] = {}
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        """Of a path; none where nothing is there."""
+        return tuple(self._routes.find(path))
+
+    async def serve(self, asked: Asked, visitor: Visitor, send: Send) -> None:
+        """Raises `Refusal`. Whoever asks may come in; what they may do is for the handlers."""
+        found = self._routes.find(asked.path).get(asked.method)
+        if found is None:
+            raise Refusal(404, "nothing is here; /openapi.json says what there is")
+        route, named = found
+        try:
+            given = await self._read(asked, route)
+            answer = await route.handler(Visit(self._engine, visitor, asked, send, named), *given)
+        except (ClientLeft, Refusal):
+            raise
+        except Exception as error:
+            raise to_refusal(error) from error
+        if isinstance(answer, EventStream):
+            await self._stream(answer, visitor, asked, send)
+        else:
+            whole = answer if isinstance(answer, Answer) else Answer(answer, route.status)
+            await _send(send, whole)
+
+    async def _read(self, asked: Asked, route: Route) -> list[object]:
+        given: list[object] = []
+        if route.query is not None:
+            given.append(read_query(asked.query, route.query))
+        elif asked.query:
+            raise Refusal(400, "nothing is asked for by the query of this address")
+        if route.method != "GET":
+            body = await asked.body(self._most)
+            if route.body is not None:
+                if not is_json(asked.header(b"content-type")):
+                    raise Refusal(415, "the content type should be application/json")
+                given.append(read_body(body, route.body))
+            elif body.strip() not in (b"", b"{}"):
+                raise Refusal(400, "nothing is read from the body here: leave it empty")
+        return given
+
+    async def _stream(self, stream: EventStream, visitor: Visitor, asked: Asked, send: Send) -> None:
+        self._streams[stream] = visitor
+        try:
+            await send_stream(stream.sink, asked.receive, send, GUARDING_STREAM)
+        finally:
+            self._streams.pop(stream, None)
+            stream.stop()
+            stream.sink.close()
+
+    # -- the server
+
+    def principals_changed(self, principals: Principals) -> None:
+        """Whoever has other rights now, or none, is shown nothing more on the connections they have."""
+        for stream, visitor in tuple(self._streams.items()):
+            if principals.current(visitor.principal.name) != visitor.principal:
+                stream.sink.end()
+
+    def logged_out(self, login: Login) -> None:
+        for stream, visitor in tuple(self._streams.items()):
+            if visitor.login == login:
+                stream.sink.end()
+
+    def close(self) -> None:
+        """The server ends: streams do, and those who watch come back to the next one."""
+        for stream in tuple(self._streams):
+            stream.sink.end()
+
+
+GUARDING_STREAM: Headers = tuple(header for header in GUARDING if header[0] not in dict(sse.HEADERS))
+
+
+async def _send(send: Send, answer: Answer) -> None:
+    body = b"" if answer.body is None else answer.body if isinstance(answer.body, bytes) else msgspec.json.encode(answer.body)
+    headers = dict(GUARDING) | {b"content-length": str(len(body)).encode()}
+    if body:
+        headers[b"content-type"] = b"application/json"
+    headers |= dict(answer.headers)
+    await send({"type": "http.response.start", "status": answer.status, "headers": list(headers.items())})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,93 @@
+"""`…/events` as a stream: everything after a place in the log, then what happens, from one cursor."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError
+from understudy.protocol.records import Entry, Question, TurnEnded, TurnStarted
+from understudy.servers.http.stream_sink import StreamSink
+from understudy.servers.rest.events import RestCodec
+from understudy.servers.rest.positions import Position, write_position
+
+READ_BACK = 256  # records, at once, in search of the beginning of a turn
+MOST_READ_BACK = 1024
+_encode = msgspec.json.Encoder().encode
+
+
+async def codec_at(handle: Handle, after: int) -> RestCodec:
+    """One that knows what came before in the turn in whose middle it begins, unless that is too long ago."""
+    codec = RestCodec(handle.id, handle.facts.cwd)
+    past: list[Entry] = []
+    before = after
+    while before > 0 and len(past) < MOST_READ_BACK and not any(isinstance(entry.record, TurnStarted) for entry in past):
+        begin = max(0, before - READ_BACK)
+        past[:0] = await handle.read(begin, before - begin)
+        before = begin
+    for entry in past:
+        codec.note(entry)
+    return codec
+
+
+class EventStream:
+    """A viewer whose events one connection takes."""
+
+    def __init__(
+        self, handle: Handle, sink: StreamSink, codec: RestCodec, after: int, *, answers: bool, hides_reasoning: bool
+    ) -> None:
+        self.handle = handle
+        self.sink = sink
+        self.can_answer = answers
+        self._codec = codec
+        self._record = after
+        self._events = 0  # of that record
+        self._id = b""
+        self.following = handle.follow(self, after=after, outlet=sink, hides_reasoning=hides_reasoning)
+        sink.mark = lambda: self._id or None
+
+    def begin(self, position: Position, rest: Sequence[bytes]) -> None:
+        """`rest`: events of the record at which it begins that the client does not have."""
+        self._events = position.events or 0
+        for line in rest:
+            self._events += 1
+            self._send(line)
+        self.following.rejoin(position.given)
+        self.handle.watch()
+
+    def stop(self) -> None:
+        self.following.stop()
+
+    def tell(self, msg: object) -> None:
+        """Something that is no record: it has no id, and is not told again."""
+        self._id = b""
+        self.sink.send(_encode({"msg": msg}), None)
+
+    # -- called by the following
+
+    def entry(self, live: LiveEntry) -> None:
+        self._record, self._events = live.entry.seq, 0
+        for line in self._codec.lines(live):
+            self._events += 1
+            self._send(line)
+
+    def delta(self, live: LiveDelta) -> None:
+        self._send(self._codec.delta(live))
+
+    def question(self, question: Question, turn: str) -> None:
+        """It is an event like the others."""
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        """So is its answer."""
+
+    def ended(self, ended: TurnEnded) -> None:
+        """A stream goes on after every turn."""
+
+    def failed(self, error: AgentError) -> None:
+        self.tell({"type": "stream_ended", "reason": str(error)})
+        self.sink.end()
+
+    def _send(self, line: bytes) -> None:
+        self._id = write_position(self._record, self._events, self.following.given_marks)
+        self.sink.send(line, None)

@@ -1,0 +1,152 @@
+"""Events as REST shows them: those of the modern codec, with what a person at a page needs besides."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.protocol.items import InputImage
+from understudy.protocol.records import (
+    ApprovalDecided,
+    BudgetAsked,
+    CommandApprovalAsked,
+    CompactionStarted,
+    Entry,
+    Opened,
+    PatchApprovalAsked,
+    Renamed,
+    TokensCounted,
+    ToolAnswered,
+    ToolApprovalAsked,
+    TurnDropped,
+    TurnEnded,
+    TurnQueued,
+    UndoStarted,
+    UserMessage,
+)
+from understudy.servers.modern_events import ModernCodec
+from understudy.servers.rest.questions import shown_question
+from understudy.servers.rest.times import rfc3339
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An event, as `Event` in `shapes.py` has it, without its id."""
+
+    msg: bytes
+    by: str | None = None
+
+
+class RestCodec:
+    """For one viewer of a conversation. `codec` has to know the entries of a turn in order; see there."""
+
+    def __init__(self, conversation_id: str, cwd: str) -> None:
+        self._id = conversation_id
+        self._cwd = cwd
+        self.codec = ModernCodec(conversation_id)
+
+    def note(self, entry: Entry) -> None:
+        self.codec.note(entry)
+
+    def events(self, live: LiveEntry) -> tuple[Told, ...]:
+        """Of an entry. The same for all who watch, so it is kept with the entry."""
+        found = live.encoded.get(RestCodec)
+        if found is None:
+            found = live.encoded[RestCodec] = tuple(self._project(live))
+        else:
+            self.codec.note(live.entry)
+        return found
+
+    def lines(self, live: LiveEntry) -> tuple[bytes, ...]:
+        """The events in JSON, as pages and streams have them."""
+        entry = live.entry
+        return tuple(
+            _line(f"{entry.seq}.{number}", entry.seq, entry.at, entry.turn, told.by, told.msg)
+            for number, told in enumerate(self.events(live), start=1)
+        )
+
+    def delta(self, live: LiveDelta) -> bytes:
+        """A piece of text or output, which has no time and no place of its own: it follows record `seq`."""
+        line = live.encoded.get(RestCodec)
+        if line is None:
+            msg = self.codec.delta(live).msg
+            line = live.encoded[RestCodec] = b'{"seq":%d,"turn":%b,"msg":%b}' % (live.after, _encode(live.turn), msg)
+        return line
+
+    def _project(self, live: LiveEntry) -> list[Told]:
+        entry = live.entry
+        record = entry.record
+        match record:
+            case UserMessage():
+                return [_told(self._message(record, entry.seq))]
+            case TurnQueued(message=message):
+                return [_told({**self._message(message, entry.seq), "type": "message_queued"})]
+            case TurnDropped(message_id=message_id, reason=reason):
+                return [_told({"type": "message_dropped", "message_id": message_id, "reason": reason})]
+            case ApprovalDecided() as decided:
+                msg = {
+                    "type": "approval_decided",
+                    "call_id": decided.call_id,
+                    "decision": decided.decision,
+                    "effective": decided.effective,
+                    "source": decided.source,
+                    "by": decided.by,
+                    "message": decided.word,
+                }
+                return [_told(msg, decided.by)]
+            case ToolAnswered(output=output) if output.images:
+                images = self._images(output.images, entry.seq)
+                return [_told({"type": "tool_images", "call_id": output.call_id, "images": images})]
+            case CompactionStarted():
+                return [_told({"type": "compaction_started"})]
+            case _:
+                found = [Told(event.msg) for event in self.codec.events(live)]
+        match record:
+            case Opened() as opened:
+                more = {"owner": opened.owner, "sandbox": opened.overrides.sandbox}
+                return [_with(event, more) for event in found]
+            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
+                shown = shown_question(question, entry.turn, entry.at, self._cwd)
+                return [_with(event, {"question": shown}) for event in found]
+            case TokensCounted(cost_usd=cost):
+                return [_with(event, {"cost_usd": cost}) for event in found]
+            case TurnEnded(unfinished=str(text)) if text:
+                return [_told({"type": "agent_message_cut", "message": text}), *found]
+            case Renamed(by=by) | UndoStarted(by=by):
+                return [Told(event.msg, by) for event in found]
+            case _:
+                return found
+
+    def _message(self, message: UserMessage, seq: int) -> dict[str, Any]:
+        urls = [part.image_url for part in message.message.content if isinstance(part, InputImage)]
+        return {
+            "type": "user_message",
+            "message": message.message.text(),
+            "message_id": message.message_id,
+            "parent_message_id": message.parent_message_id,
+            "images": self._images(urls, seq),
+        }
+
+    def _images(self, urls: "tuple[str, ...] | list[str]", seq: int) -> list[dict[str, str | None]]:
+        """Where each can be had from us. One that is elsewhere is only named: nothing is fetched from there for a viewer."""
+        return [
+            {"url": f"/v1/conversations/{self._id}/images/{seq}/{number}", "elsewhere": None}
+            if url.startswith("data:")
+            else {"url": None, "elsewhere": url}
+            for number, url in enumerate(urls)
+        ]
+
+
+def _told(msg: Mapping[str, Any], by: str | None = None) -> Told:
+    return Told(_encode(msg), by)
+
+
+def _with(event: Told, more: Mapping[str, Any]) -> Told:
+    return Told(event.msg[:-1] + b"," + _encode(more)[1:], event.by)
+
+
+def _line(name: str, seq: int, at: float, turn: str, by: str | None, msg: bytes) -> bytes:
+    head = _encode({"id": name, "seq": seq, "at": rfc3339(at), "turn": turn, "by": by})
+    return head[:-1] + b',"msg":' + msg + b"}"

@@ -1,0 +1,136 @@
+"""Handlers that only read: who asks, the list, one conversation, its events as a page or as a stream."""
+
+import asyncio
+from typing import Annotated, get_args
+
+import msgspec
+
+from understudy import __version__
+from understudy.config.tokens import MODES, RIGHTS
+from understudy.engine.broadcast import LiveEntry
+from understudy.engine.following import is_reasoning
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError, UnknownConversation
+from understudy.protocol.choices import ApprovalPolicy
+from understudy.protocol.records import Overrides
+from understudy.servers.http.answers import Refusal
+from understudy.servers.http.guards import accepts
+from understudy.servers.http.stream_sink import StreamSink
+from understudy.servers.mcp.presentation import presentation_of
+from understudy.servers.rest.event_stream import EventStream, codec_at
+from understudy.servers.rest.listing import Wanted, list_rows
+from understudy.servers.rest.positions import Position, read_position
+from understudy.servers.rest.rows import conversation_of, row_of
+from understudy.servers.rest.shapes import Conversation, Me, Rows
+from understudy.servers.rest.visits import Answer, Visit
+
+LATELY = 50  # conversations, in search of folders and models
+
+_Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+
+
+class EventsWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events. Without `after` and `before`: a page has the last ones, a stream begins at the beginning."""
+
+    after: Annotated[_Seq, msgspec.Meta(description="those of records after this one")] | None = None
+    before: Annotated[_Seq, msgspec.Meta(description="those of records before this one, the last ones of them")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000, description="records on a page")] = 200
+    stream: Annotated[bool, msgspec.Meta(description="as server-sent events, and on as they happen")] | None = None
+    answers: Annotated[
+        bool, msgspec.Meta(description="whether somebody watches this stream who can be relied upon to answer questions")
+    ] = True
+
+
+async def me(visit: Visit) -> Me:
+    principal, caller = visit.visitor.principal, visit.caller
+    limits = principal.limits
+    page = await visit.engine.list(caller, LATELY)
+    try:
+        default = [visit.engine.configure(Overrides()).model]
+    except AgentError:  # the configuration is wrong, which is told where it matters
+        default = []
+    models = dict.fromkeys([*default, *(each.summary.model for each in page.rows)])
+    return Me(
+        name=caller.name,
+        rights=tuple(right for right in RIGHTS if right in caller.rights),
+        others=tuple(right for right in RIGHTS if right in caller.others),
+        roots=None if limits is None else limits.roots,
+        sandbox_modes=tuple(mode for mode in MODES if limits is None or mode in limits.modes),
+        models=tuple(model for model in models if model),
+        approval_policies=get_args(ApprovalPolicy),
+        folders=tuple(dict.fromkeys(each.summary.cwd for each in page.rows if each.summary.cwd)),
+        version=__version__,
+    )
+
+
+async def conversations(visit: Visit, wanted: Wanted) -> Rows:
+    return await list_rows(visit.engine, visit.caller, wanted)
+
+
+async def conversation(visit: Visit) -> Conversation:
+    return await told_of(visit, await visit.find())
+
+
+async def told_of(visit: Visit, handle: Handle) -> Conversation:
+    listed = await visit.engine.listed(handle.id)
+    if listed is None:
+        raise UnknownConversation("deleted meanwhile")
+    return conversation_of(handle, await row_of(visit.engine, visit.caller, listed))
+
+
+async def events(visit: Visit, wanted: EventsWanted) -> Answer | EventStream:
+    handle = await visit.find()
+    accept = visit.asked.header(b"accept")
+    if wanted.stream or (wanted.stream is None and accept is not None and "text/event-stream" in accept.lower()):
+        return await _stream(visit, handle, wanted)
+    if not accepts(accept, "application/json"):
+        raise Refusal(406, "events are application/json or text/event-stream, and the request accepts neither")
+    return Answer(await _page(handle, wanted))
+
+
+async def _page(handle: Handle, wanted: EventsWanted) -> msgspec.Raw:
+    """As `Events` in `shapes.py`: put together from what the codec has written."""
+    end = handle.published
+    hidden = presentation_of(handle).hides_reasoning
+    if wanted.after is not None:
+        first = min(wanted.after, end) + 1
+        last = min(end, first + wanted.limit - 1)
+        if wanted.before is not None:
+            last = min(last, wanted.before - 1)
+    else:
+        last = end if wanted.before is None else max(0, min(end, wanted.before - 1))
+        first = max(1, last - wanted.limit + 1)
+    codec = await codec_at(handle, first - 1)
+    lines: list[bytes] = []
+    entries = await handle.read(first - 1, last - first + 1) if last >= first else ()
+    for entry in entries:
+        written = codec.lines(LiveEntry(entry))
+        if not (hidden and is_reasoning(entry.record)):
+            lines += written
+    more = last < end if wanted.after is not None else first > 1
+    facts = b'"first":%d,"last":%d,"end":%d,"more":%b' % (first, last, end, b"true" if more else b"false")
+    return msgspec.Raw(b'{"events":[' + b",".join(lines) + b"]," + facts + b"}")
+
+
+async def _stream(visit: Visit, handle: Handle, wanted: EventsWanted) -> EventStream:
+    if wanted.before is not None:
+        raise Refusal(400, "a stream goes on as things happen: `before` is for pages")
+    position = Position(wanted.after or 0)
+    if (last := visit.asked.header(b"last-event-id")) is not None:
+        found = read_position(last)
+        if found is None:
+            raise Refusal(400, "Last-Event-ID is none of this conversation's events")
+        position = found
+    end = handle.published
+    if position.record > end:  # the log never had that number: there is nothing after it but what comes
+        position = Position(end)
+    codec = await codec_at(handle, position.record)
+    rest: list[bytes] = []
+    if position.events is not None and position.record:
+        for entry in await handle.read(position.record - 1, 1):
+            rest += codec.lines(LiveEntry(entry))[position.events :]
+    sink = StreamSink(asyncio.get_running_loop())
+    hides = presentation_of(handle).hides_reasoning
+    stream = EventStream(handle, sink, codec, position.record, answers=wanted.answers, hides_reasoning=hides)
+    stream.begin(position, rest)
+    return stream

@@ -1,0 +1,105 @@
+"""Every address of REST: by this table requests are served, and of it the OpenAPI document is made."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.servers.rest import acting, reading, shapes
+from understudy.servers.rest.listing import Wanted
+
+Method = Literal["GET", "POST", "DELETE"]
+Handler = Callable[..., Awaitable[Any]]
+
+
+class Route(msgspec.Struct, frozen=True):
+    method: Method
+    path: str
+    handler: Handler
+    summary: str
+    answer: type[Any] | None = None
+    query: type[Any] | None = None
+    body: type[Any] | None = None
+    status: int = 200
+    may_conflict: bool = False
+    streams: bool = False
+
+
+ONE = "/v1/conversations/{id}"
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/v1/me", reading.me, "Who the request speaks for, and what they may do", shapes.Me),
+    Route(
+        "GET",
+        "/v1/conversations",
+        reading.conversations,
+        "Conversations: what waits for a person first, then the last active ones",
+        shapes.Rows,
+        query=Wanted,
+    ),
+    Route(
+        "POST",
+        "/v1/conversations",
+        acting.create,
+        "Begin a conversation; its first turn runs in the background",
+        shapes.Conversation,
+        body=acting.NewConversation,
+        status=201,
+    ),
+    Route("GET", ONE, reading.conversation, "One conversation, with its open questions", shapes.Conversation),
+    Route(
+        "GET",
+        ONE + "/events",
+        reading.events,
+        "What happened: a page of it, or a stream that goes on",
+        shapes.Events,
+        query=reading.EventsWanted,
+        streams=True,
+    ),
+    Route(
+        "POST",
+        ONE + "/messages",
+        acting.send_message,
+        "Send a message",
+        shapes.Accepted,
+        body=acting.NewMessage,
+        status=202,
+        may_conflict=True,
+    ),
+    Route(
+        "POST",
+        ONE + "/decisions",
+        acting.decide,
+        "Answer a question; the first answer counts",
+        shapes.Decided,
+        body=acting.NewDecision,
+        may_conflict=True,
+    ),
+    Route("POST", ONE + "/interrupt", acting.interrupt, "End the turn that runs", shapes.Stopped),
+)
+
+
+class Routes:
+    """Finds the route of a request."""
+
+    def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
+        self._by_parts = [(tuple(route.path.split("/")), route) for route in routes]
+
+    def find(self, path: str) -> dict[str, tuple[Route, dict[str, str]]]:
+        """The routes of a path, by their methods, with the parts that the path names."""
+        parts = tuple(path.split("/"))
+        found: dict[str, tuple[Route, dict[str, str]]] = {}
+        for wanted, route in self._by_parts:
+            if len(wanted) == len(parts) and (named := _match(wanted, parts)) is not None:
+                found[route.method] = route, named
+        return found
+
+
+def _match(wanted: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
+    named: dict[str, str] = {}
+    for want, part in zip(wanted, parts, strict=True):
+        if want.startswith("{"):
+            named[want[1:-1]] = part
+        elif want != part:
+            return None
+    return named

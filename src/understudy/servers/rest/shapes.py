@@ -1,0 +1,145 @@
+"""What REST answers with. The OpenAPI document is made of these, so what is described is what is sent."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.policy.question_text import Kind
+from understudy.protocol.callers import Right
+from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
+
+State = Literal["idle", "working", "waiting", "failed", "interrupted"]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer, or a part of it."""
+
+
+class Me(Shape, frozen=True, kw_only=True):
+    """Who the request speaks for, and what they may do."""
+
+    name: str
+    rights: tuple[Right, ...]  # on their own conversations
+    others: tuple[Right, ...]  # on everybody else's
+    roots: tuple[str, ...] | None  # folders to work in; null: anywhere
+    sandbox_modes: tuple[SandboxMode, ...]
+    models: tuple[str, ...]  # some that can be chosen; the first is the default
+    approval_policies: tuple[ApprovalPolicy, ...]
+    folders: tuple[str, ...]  # that conversations have worked in lately
+    version: str
+
+
+class Choice(Shape, frozen=True, kw_only=True):
+    """One way to answer a question."""
+
+    decision: Decision
+    label: str
+
+
+class OpenQuestion(Shape, frozen=True, kw_only=True):
+    """What waits for a person: exactly what, why, and what a yes lifts."""
+
+    call_id: str
+    kind: Kind
+    turn: str
+    asked_at: str
+    mark: float  # send it with the decision, so that it is not taken for one on a later question with the same id
+    expires_at: str | None  # when it is answered by a no
+    text: str
+    why: str
+    lifts: str
+    choices: tuple[Choice, ...]
+    command: tuple[str, ...] | None = None
+    command_line: str | None = None
+    folder: str | None = None  # of the command
+    changes: dict[str, Any] | None = None  # of a patch, by path, as in the event `apply_patch_approval_request`
+    server: str | None = None  # of a tool
+    tool: str | None = None
+    arguments: dict[str, Any] | None = None
+    limit: str | None = None  # of a budget
+    used: float | None = None
+    allowed: float | None = None
+    raised_to: float | None = None
+
+
+class Row(Shape, frozen=True, kw_only=True):
+    """A conversation in the list."""
+
+    id: str
+    title: str
+    folder: str
+    model: str
+    standing: State = msgspec.field(name="state")
+    waiting: tuple[OpenQuestion, ...]
+    created: str
+    updated: str
+    owner: str
+    messages: int
+    tokens: int | None
+    cost_usd: float | None
+    archived: bool
+    viewers: tuple[str, ...]  # names of those who watch it by this server
+
+
+class Rows(Shape, frozen=True, kw_only=True):
+    conversations: tuple[Row, ...]
+    next_cursor: str | None
+
+
+class Conversation(Row, frozen=True, kw_only=True):
+    """A conversation, and what a person needs to go on with it."""
+
+    questions: tuple[OpenQuestion, ...]
+    turn: str | None  # that runs
+    approval_policy: ApprovalPolicy | None
+    sandbox: SandboxMode | None
+    last_seq: int
+    queued: int  # messages that wait for turns of their own
+    may: tuple[Right, ...]  # what whoever asks may do with it
+
+
+class Event(Shape, frozen=True, kw_only=True):
+    """Something that happened. `msg.type` says what; the other members of `msg` depend on it."""
+
+    id: str
+    seq: int
+    at: str
+    turn: str
+    by: str | None = None
+    msg: dict[str, Any]
+
+
+class Events(Shape, frozen=True, kw_only=True):
+    """Events of the records `first` to `last`."""
+
+    events: tuple[Event, ...]
+    first: int
+    last: int
+    end: int  # the last record that there is
+    more: bool  # in the direction in which was read
+
+
+class Accepted(Shape, frozen=True, kw_only=True):
+    """A message was taken. What it causes comes as events."""
+
+    message_id: str
+    turn: str | None  # that reads it, where that is known
+    joined: bool  # it is for a turn that was running
+    queued: bool  # it waits for a turn of its own
+
+
+class Decided(Shape, frozen=True, kw_only=True):
+    call_id: str
+    decision: Decision
+    status: Literal["ok", "requested"]  # requested: the turn runs in another process, which has not taken the answer yet
+
+
+class Stopped(Shape, frozen=True, kw_only=True):
+    status: Literal["ok", "requested"]
+    interrupted: bool
+    message: str | None = None
+
+
+class Done(Shape, frozen=True, kw_only=True):
+    status: Literal["ok", "requested"]
+    message: str | None = None
