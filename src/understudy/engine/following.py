@@ -108,8 +108,9 @@ class Following:
         self.go_live()
 
     async def resume(self, message_id: str, *, leads: bool, shown_to: int, given: Mapping[str, int]) -> None:
-        """Follow a message that was sent earlier, by a viewer that is gone. It had been shown everything up to record `shown_to`,
-        and of unfinished text what `given` says (`given_marks`). It begins after the cursor; the viewer leaves out what was shown.
+        """Follow a message that was sent earlier, by a viewer that is gone; or, where none is named, everything. It had been shown
+        all up to record `shown_to`, and of unfinished text what `given` says (`given_marks`). It begins after the cursor; the
+        viewer leaves out what was shown.
         """
         self.message_id, self.leads, self._shown_to = message_id, leads, shown_to
         text = self._conversation.tail.broadcast.text
@@ -125,7 +126,8 @@ class Following:
                 if entry.seq == shown_to:
                     self._given.restore(given, text)
         self.go_live()
-        self.wait()
+        if message_id:
+            self.wait()
         self._shown_to = None
         if not self._behind:
             self._show_missing()

@@ -15,6 +15,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 
 from tests.e2e.scenes import FORBIDDING
 from tests.support.http_server import HttpServer, serving
+from tests.support.relay import Relay
 from understudy.testing import HOLD, ScriptedModel, call, deltas, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -23,12 +24,12 @@ EACH_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 @asynccontextmanager
-async def connected(server: HttpServer, mode: Mode, **options: Any) -> AsyncGenerator[Client]:
+async def connected(server: HttpServer, mode: Mode, url: str | None = None, **options: Any) -> AsyncGenerator[Client]:
     headers = {"Authorization": f"Bearer {server.token}"}
     timeout = httpx2.Timeout(30, read=WAIT_SECONDS)
     async with (
         httpx2.AsyncClient(headers=headers, timeout=timeout) as http,
-        Client(streamable_http_client(server.url, http_client=http), mode=mode, **options) as client,
+        Client(streamable_http_client(url or server.url, http_client=http), mode=mode, **options) as client,
     ):
         yield client
 
@@ -73,8 +74,9 @@ async def test_a_call_that_is_cancelled_ends_its_turn(tmp_path: Path, mode: Mode
 
 async def test_a_server_killed_in_the_middle_of_a_call_is_not_noticed_by_the_program(tmp_path: Path) -> None:
     """The SDK comes back by itself with the id of the last event; the session holds."""
-    async with ScriptedModel([deltas(["a", HOLD, "b"]), say("again")]) as model, serving(tmp_path, model) as (server, _):
-        async with connected(server, "legacy") as client:
+    script = [deltas(["a", HOLD, "b"]), say("again")]
+    async with ScriptedModel(script) as model, serving(tmp_path, model) as (server, _), Relay(server.port) as relay:
+        async with connected(server, "legacy", relay.url) as client:
             seen = asyncio.Event()
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -82,8 +84,10 @@ async def test_a_server_killed_in_the_middle_of_a_call_is_not_noticed_by_the_pro
 
             running = asyncio.create_task(client.call_tool("codex", {"prompt": "x"}, progress_callback=on_progress))
             await asyncio.wait_for(seen.wait(), WAIT_SECONDS)
+            relay.hold()
             await server.kill()
             await server.start()
+            relay.release()
             result = await asyncio.wait_for(running, WAIT_SECONDS)
             assert result.is_error
             content: dict[str, Any] = result.structured_content or {}

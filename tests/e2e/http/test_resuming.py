@@ -1,5 +1,6 @@
 """A stream that breaks is resumed by the id of its last event, from the log: exactly the rest, whoever serves it then."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from tests.e2e.scenes import FORBIDDING, answered
 from tests.support.http_server import HttpClient, Response, serving
 from understudy.testing import HOLD, ScriptedModel, call, deltas, reasoning, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 Json = dict[str, Any]
 
@@ -181,3 +183,23 @@ async def test_a_call_that_was_resumed_can_be_cancelled_and_is_answered_by_a_res
         got += [event async for event in again.events()]
         assert got[-1]["data"]["id"] == "mine"
         assert got[-1]["data"]["result"]["error"] == "Turn interrupted"
+
+
+async def test_a_question_put_while_nobody_was_there_is_put_again(tmp_path: Path) -> None:
+    script = [deltas(["wait ", HOLD]) + call("shell", command=["touch", "made.txt"]), say("done")]
+    async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
+        await client.initialize()
+        response = await client.call("codex", {"prompt": "make it"})
+        got = await take_until_text(response, "wait ")
+        response.close()
+        model.release()
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not (await client.result("conversationsList", {}))["structuredContent"]["conversations"][0]["pending"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        again = await client.listen(got[-1]["id"])
+        async for event in again.events():
+            got.append(event)
+            if event.get("data") and event["data"].get("method") == "elicitation/create":
+                await client.send({"jsonrpc": "2.0", "id": event["data"]["id"], "result": {"action": "accept"}})
+        assert got[-1]["data"]["result"]["structuredContent"]["content"] == "done"
+        assert (server.cwd / "made.txt").exists()

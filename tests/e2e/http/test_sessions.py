@@ -25,7 +25,7 @@ async def test_a_call_streams_its_events_with_ids_and_ends_with_its_answer(tmp_p
     assert last["data"]["result"] == answered("hello", thread)
     assert all("id" in event for event in before)
     assert "id" not in last
-    assert events[0]["retry"] == "500"
+    assert events[0]["retry"] == "2000"
     shown = [e["data"]["params"]["msg"]["type"] for e in before if e["data"] and e["data"]["method"] == "codex/event"]
     assert shown == ["session_configured", "task_started", "agent_message_delta", "agent_message", "task_complete"]
     counted = [e["data"]["params"]["progress"] for e in before if e["data"] and e["data"]["method"] == "notifications/progress"]

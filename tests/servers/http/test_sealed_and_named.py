@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from understudy.config.tokens import NamedToken, hash_of, read_tokens, write_tokens
 from understudy.errors import ConfigError
 from understudy.protocol.ids import ConversationId
-from understudy.servers.http.event_ids import CallStream, Position, read_event_id, write_event_id
+from understudy.servers.http.event_ids import (
+    CallStream,
+    Position,
+    StreamName,
+    StreamPlace,
+    read_event_id,
+    read_stream_places,
+    write_event_id,
+    write_stream_place,
+)
 from understudy.servers.http.guards import Guards, accepts, is_json, split_host
 from understudy.servers.mcp.question_names import read_question_name
 from understudy.servers.sealing import Seal
@@ -53,6 +62,33 @@ def test_an_event_id_says_what_it_was_made_of(
     assert written.isascii()
     assert written.isprintable()
     assert read_event_id(written) == (stream, position)
+
+
+POSITIONS = st.builds(
+    Position,
+    record=st.integers(0, 10**9),
+    messages=st.integers(0, 10**8),
+    given=st.dictionaries(MARKS, st.integers(0, 10**14), max_size=3),
+    asked=st.frozensets(st.integers(0, 2**32 - 1).map(lambda n: f"{n:08x}"), max_size=3),
+)
+STREAMS = st.builds(StreamName, IDS, UUIDS.map(ConversationId), st.none() | IDS, st.none() | st.integers(0, 10**9))
+
+
+@given(st.lists(st.builds(StreamPlace, STREAMS, st.none() | POSITIONS), min_size=1, max_size=4))
+def test_an_event_id_of_a_listener_says_where_each_conversation_stands(places: list[StreamPlace]) -> None:
+    written = ""
+    for place in places:
+        name = place.stream.encode()
+        written += "~" + (name if place.seen is None else write_stream_place(name, place.seen).decode())
+    assert written.isascii()
+    assert written.isprintable()
+    assert read_stream_places(written) == places
+
+
+@given(st.one_of(HEADERS, st.from_regex(r"(~[A-Za-z0-9_-]{1,60}(\.\d{1,5}\.\d{1,3}(\.[a-z0-9-]{1,30})?)?){1,3}", fullmatch=True)))
+def test_a_forged_event_id_of_a_listener_is_none_or_names_conversations(text: str) -> None:
+    for place in read_stream_places(text) or ():
+        assert str(UUID(place.stream.conversation_id)) == place.stream.conversation_id
 
 
 @given(st.one_of(HEADERS, st.from_regex(r"[A-Za-z0-9_-]{1,60}\.\d{1,5}\.\d{1,3}\.\d{1,3}(\.[a-z0-9-]{1,30})?", fullmatch=True)))

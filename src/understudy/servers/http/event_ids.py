@@ -1,12 +1,14 @@
 """Ids of events: they say by themselves where a stream stands, so that it can be resumed from the log by any process.
 
 An id names the stream (a call: its request, its conversation and its message), the record that was shown last and how many messages
-of it, and how much of unfinished text was given. Whoever resumes is held to the rights they have: an id opens nothing by itself.
+of it, and how much of unfinished text was given. On the stream that belongs to no call it says this of each conversation that the
+session watches. Whoever resumes is held to the rights they have: an id opens nothing by itself.
 """
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
@@ -17,6 +19,11 @@ from understudy.protocol.jsonrpc import RequestId
 _encode = msgspec.msgpack.Encoder().encode
 _FORM = re.compile(r"([A-Za-z0-9_-]{1,2000})\.(\d{1,18})\.(\d{1,9})\.(\d{1,18})(?:\.([a-z0-9-]{1,4000}))?")
 _GIVEN = re.compile(r"([trw]|o[0-9a-f]{8})-(\d{1,15})")
+_ASKED = re.compile(r"q([0-9a-f]{8})")
+_PLACE = re.compile(r"([A-Za-z0-9_-]{1,2000})(?:\.(\d{1,18})\.(\d{1,9})(?:\.([a-z0-9-]{1,4000}))?)?")
+BEGINNING = "~"  # of an id that says where the conversations of a session stand
+MOST_STREAMS = 32  # in one id
+ALL = 999_999_999  # messages of a record
 
 
 class CallStream(msgspec.Struct, frozen=True):
@@ -52,9 +59,38 @@ class Position(msgspec.Struct, frozen=True):
     messages: int = 0  # of that record
     progress: int = 0  # how far the call's progress had counted
     given: Mapping[str, int] = {}  # of unfinished texts
+    asked: frozenset[str] = frozenset()  # questions that were put, and are open; only where they are not counted as messages
+
+
+class StreamName(msgspec.Struct, frozen=True):
+    """A conversation that a session watches by `conversationStream`."""
+
+    request_id: RequestId
+    conversation_id: ConversationId
+    call: RequestId | None  # the request that made the conversation
+    after: int | None  # as the client asked for it
+
+    def encode(self) -> str:
+        packed = _PackedStream(self.request_id, UUID(self.conversation_id).bytes, self.call, self.after)
+        return urlsafe_b64encode(_encode(packed)).decode().rstrip("=")
+
+
+class _PackedStream(msgspec.Struct, frozen=True, array_like=True):
+    request_id: RequestId
+    conversation_id: bytes
+    call: RequestId | None
+    after: Annotated[int, msgspec.Meta(ge=0)] | None
+
+
+class StreamPlace(msgspec.Struct, frozen=True):
+    """None: not even its snapshot was sent."""
+
+    stream: StreamName
+    seen: Position | None
 
 
 _decode = msgspec.msgpack.Decoder(_Packed).decode
+_decode_stream = msgspec.msgpack.Decoder(_PackedStream).decode
 
 
 def write_event_id(stream: str, position: Position) -> bytes:
@@ -78,10 +114,50 @@ def read_event_id(text: str) -> tuple[CallStream, Position] | None:
     if not 0 <= packed.begin <= int(found[2]):
         return None
     stream = CallStream(packed.request_id, packed.progress_token, conversation_id, message_id, packed.begin)
+    given = _read_given((found[5] or "").split("--") if found[5] else ())
+    return None if given is None else (stream, Position(int(found[2]), int(found[3]), int(found[4]), given))
+
+
+def _read_given(parts: Iterable[str]) -> dict[str, int] | None:
     given: dict[str, int] = {}
-    for part in (found[5] or "").split("--") if found[5] else ():
+    for part in parts:
         mark = _GIVEN.fullmatch(part)
         if mark is None:
             return None
         given[mark[1]] = int(mark[2])
-    return stream, Position(int(found[2]), int(found[3]), int(found[4]), given)
+    return given
+
+
+def write_stream_place(name: str, position: Position) -> bytes:
+    """Of one conversation; an id joins those of all that a session watches, each behind `BEGINNING`."""
+    marks = [f"{mark}-{length}" for mark, length in position.given.items()]
+    marks += [f"q{digest}" for digest in sorted(position.asked)]
+    text = f"{name}.{position.record}.{position.messages}"
+    return (f"{text}.{'--'.join(marks)}" if marks else text).encode()
+
+
+def read_stream_places(text: str) -> list[StreamPlace] | None:
+    """None for what is none of ours."""
+    parts = text.split(BEGINNING)
+    if parts[0] or not 1 < len(parts) <= MOST_STREAMS + 1:
+        return None
+    places = [_read_stream_place(part) for part in parts[1:]]
+    return None if None in places else [place for place in places if place is not None]
+
+
+def _read_stream_place(text: str) -> StreamPlace | None:
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        packed = _decode_stream(urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)))
+        conversation_id = ConversationId(str(UUID(bytes=packed.conversation_id)))
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    stream = StreamName(packed.request_id, conversation_id, packed.call, packed.after)
+    if found[2] is None:
+        return StreamPlace(stream, None)
+    marks = found[4].split("--") if found[4] else []
+    asked = frozenset(name[1] for mark in marks if (name := _ASKED.fullmatch(mark)) is not None)
+    given = _read_given(mark for mark in marks if not _ASKED.fullmatch(mark))
+    return None if given is None else StreamPlace(stream, Position(int(found[2]), int(found[3]), 0, given, asked))

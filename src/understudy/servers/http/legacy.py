@@ -8,7 +8,7 @@ from understudy.errors import AgentError
 from understudy.protocol.jsonrpc import Incoming, Malformed, Request
 from understudy.servers.http.answers import Refusal, Send, send_answer
 from understudy.servers.http.asked import Asked
-from understudy.servers.http.event_ids import read_event_id
+from understudy.servers.http.event_ids import BEGINNING, read_event_id, read_stream_places
 from understudy.servers.http.guards import accepts
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.http.session import Session
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 MOST_SESSIONS = 10_000  # in memory; the others are made again from their ids
 IDLE_SECONDS = 30 * 60.0
+CROWDED_SECONDS = 5.0  # likewise, where there are so many
 
 
 class Legacy:
@@ -67,8 +68,11 @@ class Legacy:
         session_id, session = self._named(asked, principal)
         headers = ((b"mcp-session-id", session_id.encode()),)
         last = asked.header(b"last-event-id")
-        if last is None:
-            stream = session.standalone.attach()
+        if last is None or last.startswith(BEGINNING):
+            places = [] if last is None else read_stream_places(last)
+            if places is None:
+                raise Refusal(400, "Last-Event-ID names no stream that can be resumed")
+            stream = await session.listen_again(places) if places else session.listen()
             try:
                 await send_stream(stream, asked.receive, send, headers)
             finally:
@@ -146,9 +150,9 @@ class Legacy:
             raise Refusal(400, f"Unsupported protocol version; this session speaks one of {', '.join(VERSIONS)}")
 
     def _remember(self, session_id: str, session: Session) -> None:
+        if len(self._sessions) >= MOST_SESSIONS:
+            self.forget_idle(CROWDED_SECONDS)
         self._sessions[session_id] = session
-        if len(self._sessions) > MOST_SESSIONS:
-            self.forget_idle(0)
 
     def look_after(self) -> None:
         """To be called every second or so."""
@@ -161,6 +165,7 @@ class Legacy:
         for session_id, session in tuple(self._sessions.items()):
             if not session.busy and now - session.used >= seconds:
                 del self._sessions[session_id]
+                session.leave_memory()
 
     # -- the server
 
@@ -170,6 +175,11 @@ class Legacy:
             if principals.current(session.principal.name) != session.principal:
                 session.end()
                 del self._sessions[session_id]
+
+    @property
+    def in_memory(self) -> int:
+        """How many sessions are."""
+        return len(self._sessions)
 
     @property
     def open_calls(self) -> int:

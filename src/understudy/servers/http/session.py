@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
@@ -9,21 +11,24 @@ from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import Incoming, Request, RequestId, Response
 from understudy.protocol.ops import Decide
-from understudy.servers.http.event_ids import CallStream, Position
+from understudy.servers.http.event_ids import CallStream, Position, StreamPlace
 from understudy.servers.http.principals import Principal
 from understudy.servers.http.session_ids import SealedSession
 from understudy.servers.http.standalone import StandaloneSink
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.http.watched_call import WatchedCall
+from understudy.servers.http.watched_stream import WatchedStream
 from understudy.servers.mcp.asking import read_answer
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
+from understudy.servers.mcp.peer import FIRST_WITH_FORMS
 from understudy.servers.mcp.presentation import Presentation, presentation_of
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.question_names import read_question_name
 from understudy.servers.mcp.results import SESSION
+from understudy.servers.mcp.stream_viewer import Snapshots
 from understudy.servers.mcp.tool_table import Offer
 
 logger = logging.getLogger(__name__)
@@ -36,10 +41,11 @@ class Session:
         """`sealed`: of a session that was begun earlier, perhaps in another process."""
         self._engine = engine
         self._loop = asyncio.get_running_loop()
-        self.standalone = StandaloneSink(self._loop)
+        self.standalone = StandaloneSink(self._loop, self._streams)
         handshake: Handshake | None = None if sealed is None else sealed.handshake()
         self.dispatcher = Dispatcher(engine, principal.caller, self.standalone, handshake, offer)
         self.dispatcher.client.call_viewer = self._watch
+        self.dispatcher.client.stream_viewer = WatchedStream
         self.dispatcher.peer.names_questions = True
         self.principal = principal
         self.sealed = sealed
@@ -50,7 +56,7 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        return bool(self.dispatcher.open_calls) or self.standalone.attached or bool(self.dispatcher.client.streams)
+        return bool(self.dispatcher.open_calls) or self.standalone.attached
 
     def speak_for(self, principal: Principal) -> None:
         self.used = self._loop.time()
@@ -144,6 +150,7 @@ class Session:
         if before is not None:
             before.when_lost = None
             before.close()
+            self.dispatcher.peer.forget_asked(handle.id, before)
         known = self.dispatcher.find_open(stream.request_id)
         call = known or Call(stream.request_id, None, sink, client)
         call.sink, call.shape, call.progress_token = sink, SESSION, stream.progress_token
@@ -160,7 +167,60 @@ class Session:
         await viewer.resume(stream, known_here=known is not None)
         return sink
 
+    # -- what belongs to no request
+
+    def _streams(self) -> Iterable[WatchedStream]:
+        return cast(Mapping[ConversationId, WatchedStream], self.dispatcher.client.streams).values()
+
+    def listen(self) -> StreamSink:
+        self.standalone.primes = self.dispatcher.peer.version >= FIRST_WITH_FORMS
+        return self.standalone.attach()
+
+    async def listen_again(self, places: Iterable[StreamPlace]) -> StreamSink:
+        """Likewise, with the conversations that were watched before, from where the client has seen them. One that is gone, or that
+        the caller may not read, is left out; so is one that the client has begun to watch anew.
+        """
+        client, viewers = self.dispatcher.client, list[WatchedStream]()
+        for place in places:
+            stream, seen = place.stream, place.seen
+            try:
+                handle = await self._engine.find(self.principal.caller, stream.conversation_id)
+            except AgentError:
+                continue
+            before = client.streams.get(handle.id)
+            if before is not None and before.request_id != stream.request_id:
+                continue
+            if seen is not None and seen.record > handle.facts.last_seq:
+                continue  # the log never had that record
+            if before is not None:
+                before.stop()
+            presentation = presentation_of(handle)
+            viewer = WatchedStream(
+                client.peer, self.standalone, handle, stream.request_id, stream.call, presentation, stream.after, seen
+            )
+            client.streams[handle.id] = viewer
+            handle.watch()
+            viewers.append(viewer)
+        sink = self.listen()
+        for viewer in viewers:
+            if viewer.snapshot_sent:
+                try:
+                    await viewer.resume()
+                except AgentError as error:
+                    viewer.disconnect(str(error))
+            else:
+                snapshots = client.snapshots = client.snapshots or Snapshots(self.standalone, self._engine.tasks)
+                snapshots.add(viewer)
+        return sink
+
     # -- ending
+
+    def leave_memory(self) -> None:
+        """Nobody has come for a long time. A client that does finds what it watched by the id of the last event it has."""
+        for stream in self.dispatcher.client.streams.values():
+            stream.stop()
+        self.dispatcher.client.streams.clear()
+        self.standalone.close()
 
     def cut(self) -> None:
         """End every connection; clients that still may can come back."""
@@ -173,7 +233,4 @@ class Session:
         for sink in tuple(self._sinks.values()):
             sink.close()
         self._sinks.clear()
-        for stream in self.dispatcher.client.streams.values():
-            stream.stop()
-        self.dispatcher.client.streams.clear()
-        self.standalone.close()
+        self.leave_memory()

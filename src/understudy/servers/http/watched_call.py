@@ -10,6 +10,7 @@ from understudy.protocol.items import Message
 from understudy.protocol.ops import Resume
 from understudy.protocol.records import Question, Terms
 from understudy.servers.http.event_ids import CallStream, Position, write_event_id
+from understudy.servers.http.standalone import RETRY_MS
 from understudy.servers.http.stream_sink import SKIP, Skip, StreamSink
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.call_viewer import CallViewer
@@ -19,7 +20,6 @@ from understudy.servers.mcp.presentation import Presentation
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
 
-RETRY_MS = 500
 CLIENT_GONE = "the client has left and nobody else can be asked for approval"
 NOT_RECORDED = "the server ended before it had recorded the message; send it again, with codex-reply"
 NOT_READ = "the server ended before the model had read the message; it is read with the next one: continue with codex-reply"

@@ -83,6 +83,7 @@ class ClientContext:
         self.peer = peer
         self.sink = sink  # for what belongs to several requests
         self.call_viewer: MakeViewer | None = None  # where a transport needs more of it than the plain one
+        self.stream_viewer: Callable[..., StreamViewer] | None = None  # likewise
         self.streams_answer_at_end = False  # the era has no way to a client beside its open requests
         self.capabilities: Mapping[str, Any] = {}  # what a client of that era declared with its request
         self.asked: AskedAgain | None = None  # what a call of a tool said there of rounds before it

@@ -82,7 +82,7 @@ async def stream(call: Call) -> Later:
         before.disconnect("New stream() took over")
     if not client.streams_answer_at_end:
         call.answer({})
-    viewer = StreamViewer(
+    viewer = (client.stream_viewer or StreamViewer)(
         client.peer,
         client.sink,  # it goes on after the answer
         handle,

@@ -102,6 +102,13 @@ class Peer:
         if asked is not None:
             self.withdraw(asked.request_id, "the question is no longer open")
 
+    def forget_asked(self, conversation_id: str, sink: Sink) -> None:
+        """Questions that went out by a way that is lost can be put again, where they have names of their own."""
+        for key, asked in tuple(self.asked.items()):
+            request = self._open.get(asked.request_id)
+            if key[0] == conversation_id and request is not None and request.sink is sink:
+                del self.asked[key]
+
     def answer_unreadable(self, request_id: RequestId) -> bool:
         """Something came as the answer to a request that cannot be read. False when none of ours has that id."""
         if request_id not in self._open:

@@ -141,13 +141,17 @@ class StreamViewer:
     # -- called by the following
 
     def entry(self, live: LiveEntry) -> None:
+        if lines := self._lines(live):
+            self._sink.send(lines, self.request_id)
+
+    def _lines(self, live: LiveEntry) -> bytes:
+        """Its events, a line each."""
         entry = live.entry
         lines = live.encoded.get(self._framing)
         if lines is None:
             framed = [self._frame(event, entry.seq, entry.turn) for event in self._events(live)]
             lines = live.encoded[self._framing] = b"".join(framed)
-        if lines:
-            self._sink.send(lines, self.request_id)
+        return lines
 
     def delta(self, live: LiveDelta) -> None:
         line = live.encoded.get(self._framing)  # the same for all who watch in this way
