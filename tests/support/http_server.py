@@ -34,8 +34,10 @@ class HttpServer:
         args: Sequence[str] = (),
         config: Mapping[str, Any] | None = None,
         port_flag: bool = True,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self._port_flag = port_flag
+        self._env = env
         self.home = CodexHome(tmp_path / "user" / ".codex", model, config=config)
         self.cwd = tmp_path / "work"
         self.cwd.mkdir(exist_ok=True)
@@ -65,7 +67,7 @@ class HttpServer:
         self._process = await asyncio.create_subprocess_exec(
             *command,
             cwd=self.cwd,
-            env=self.home.environment(),
+            env=self.home.environment(self._env),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -29,6 +29,7 @@ DEFAULT_EXCLUDES = (
     "*_DSN",
     "*JWT*",
     "*BEARER*",
+    "OTEL_EXPORTER_*HEADERS",  # the key of a collector
     "*WEBHOOK*",  # whoever has the address may post there
     "*_CREDS",
     "*CONNECTION_STRING*",

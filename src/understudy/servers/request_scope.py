@@ -7,20 +7,37 @@ import os
 import re
 from contextvars import ContextVar
 from hashlib import sha256
+from time import time_ns
 
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _TRACE_PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
 
 class RequestScope:
-    __slots__ = ("_id", "_session", "caller", "conversation", "method", "path", "span", "traceparent", "tracestate")
+    __slots__ = (
+        "_id",
+        "_session",
+        "began_ns",
+        "caller",
+        "conversation",
+        "method",
+        "operation",
+        "own_trace_id",
+        "path",
+        "span",
+        "traceparent",
+        "tracestate",
+    )
 
     def __init__(self, method: str, path: str, headers: list[tuple[bytes, bytes]]) -> None:
         self.method = method
         self.path = path  # without what follows a `?`
         self.caller: str | None = None
         self.conversation: str | None = None
+        self.began_ns = time_ns()
+        self.operation = ""  # what is asked for, in the protocol that is spoken
         self.span: object | None = None  # of a trace, where traces are made
+        self.own_trace_id: str | None = None  # and its trace, which the client may not have named
         self.traceparent = self.tracestate = ""
         self._id = self._session = ""
         for name, value in headers:
@@ -47,6 +64,8 @@ class RequestScope:
 
     @property
     def trace_id(self) -> str | None:
+        if self.own_trace_id is not None:
+            return self.own_trace_id
         found = _TRACE_PARENT.fullmatch(self.traceparent)
         return None if found is None or not found[1].strip("0") else found[1]
 

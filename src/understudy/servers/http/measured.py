@@ -15,9 +15,7 @@ Application = Callable[[Mapping[str, Any], Receive, Send], Awaitable[None]]
 
 
 class TracesRequests(Protocol):
-    def begin(self, request: RequestScope) -> None: ...
-
-    def end(self, request: RequestScope, status: int | None) -> None: ...
+    def end(self, request: RequestScope, status: int | None, seconds: float) -> None: ...
 
 
 class Measured:
@@ -33,18 +31,17 @@ class Measured:
         REQUEST.set(request)
         answer = _Counted(send, self._metrics)
         began = perf_counter()
-        if self._traces is not None:
-            self._traces.begin(request)
         try:
             await self._app(scope, receive, answer)
         finally:
             answer.leave()
             status = answer.status
             self._metrics.count_request(request.method, 499 if status is None else status)  # 499: the client has left before
+            seconds = perf_counter() - began
             if self._traces is not None:
-                self._traces.end(request, status)
+                self._traces.end(request, status, seconds)
             if logger.isEnabledFor(logging.INFO):
-                _tell(request, status, perf_counter() - began)
+                _tell(request, status, seconds)
 
 
 class _Counted:

@@ -1,10 +1,12 @@
 """What those who run a server need besides its work: numbers, traces, and log lines that name their request."""
 
 import logging
+import os
 from collections.abc import Callable
 
 from understudy.config.serve import ServeSettings
 from understudy.engine.engine import Engine
+from understudy.engine.observing import Observer
 from understudy.servers.http.answers import Refusal, Send
 from understudy.servers.http.asked import Asked
 from understudy.servers.http.limiting import Limiter
@@ -13,6 +15,7 @@ from understudy.servers.http.metric_families import CONTENT_TYPE
 from understudy.servers.http.metrics import CountsLines, Metrics
 from understudy.servers.http.principals import Principals
 from understudy.servers.observers import NotesRequests, Observers
+from understudy.servers.telemetry_export import start_telemetry
 
 
 class Operations:
@@ -22,13 +25,15 @@ class Operations:
         self._open_to = settings.metrics
         self._lines = CountsLines(self._metrics.log_lines)
         logging.getLogger().addHandler(self._lines)
-        engine.observer = Observers((self._metrics, NotesRequests()))
+        self._telemetry = start_telemetry(os.environ)
+        observers: tuple[Observer, ...] = (self._metrics, NotesRequests())
+        engine.observer = Observers(observers if self._telemetry is None else (*observers, self._telemetry.observer))
         engine.log.time_commits(self._metrics.commits.observe)
 
     def around(self, app: Application, calls_running: Callable[[], int]) -> Measured:
         """The application as it is served."""
         self._metrics.calls_running = calls_running
-        return Measured(app, self._metrics)
+        return Measured(app, self._metrics, None if self._telemetry is None else self._telemetry.observer)
 
     async def show_metrics(self, asked: Asked, principals: Principals, limiter: Limiter, send: Send) -> None:
         """Numbers tell nobody's secrets, so any token will do: one without rights is enough for whoever collects them."""
@@ -60,3 +65,5 @@ class Operations:
 
     def close(self) -> None:
         logging.getLogger().removeHandler(self._lines)
+        if self._telemetry is not None:
+            self._telemetry.close()
