@@ -48,8 +48,6 @@ _LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent})
 _ACTED_UPON = frozenset(
     {CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded}
 )
-
-
 _NOBODY = QuietViewer()
 
 
