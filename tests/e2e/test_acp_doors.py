@@ -79,3 +79,23 @@ async def test_an_answer_comes_behind_all_updates_also_for_a_client_that_did_not
         await client.answer(loading)
         assert client.messages[-1]["id"] == loading
         assert client.said(after=before) == long * 300
+
+
+async def test_an_answer_to_a_question_that_was_closed_does_not_hit_a_later_one_that_looks_the_same(tmp_path: Path) -> None:
+    """The second editor is held up while the first one answers, and the model asks for the same again under the same id."""
+    again = call("shell", call_id="c1", command=["bash", "-c", "echo ran >> log.txt"])
+    async with scene([again, again, say("done")], tmp_path, config=ASKS) as (_, client, work):
+        session = await client.new_session(work)
+        number = client.ask_prompt(session, "go")
+        first = await client.question(0)
+        async with AcpClient(tmp_path / "home" / ".codex", work) as second:
+            await second.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+            seen = await second.question(0)
+            second.pause()
+            client.choose(first, "approved")
+            await client.question(1)
+            second.choose(seen, "approved")  # of the first question, which is all that its user has seen
+            second.go_on()
+            second.choose(await second.question(1), "denied")
+            assert await client.answer(number) == {"stopReason": "end_turn"}
+    assert (work / "log.txt").read_text() == "ran\n"

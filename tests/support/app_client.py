@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -118,6 +119,13 @@ class LineClient:
 
     def methods(self, after: int = 0) -> list[str]:
         return [message["method"] for message in self.messages[after:] if "method" in message]
+
+    def pause(self) -> None:
+        """The server does nothing until `go_on`."""
+        self._child.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._child.process.send_signal(signal.SIGCONT)
 
     async def kill(self) -> None:
         await self._child.kill()

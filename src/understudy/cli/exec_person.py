@@ -164,13 +164,14 @@ class PersonViewer(ExecViewer):
         if not any(question is told for told in self._told_questions):
             self._safely(lambda: self._records.tell(question))
         if not self.exit_code.done():
-            self._safely(lambda: self._asking.ask(question, self.console))
+            asked_at = self.handle.asked_at(question.call_id)
+            self._safely(lambda: self._asking.ask(question, self.console, asked_at))
 
     def question_closed(self, call_id: str, turn: str) -> None:
         self._asking.withdraw(call_id)
 
-    def _answer(self, call_id: str, decision: Decision) -> None:
-        self.handle.submit_soon(Decide(call_id, decision, CLIENT))
+    def _answer(self, call_id: str, decision: Decision, asked_at: float) -> None:
+        self.handle.submit_soon(Decide(call_id, decision, CLIENT, asked_at=asked_at))
 
     def _leave(self) -> None:
         """The end of input is nobody's yes, and no denial either: the question stays open."""

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from rich.console import Console
 
@@ -75,7 +77,8 @@ class Viewer:
         if self.exit_code.done():
             return
         if self.can_answer:
-            self._tell_safely(lambda: self._asking.ask(question, self.terminal))
+            asked_at = self.handle.asked_at(question.call_id)
+            self._tell_safely(lambda: self._asking.ask(question, self.terminal, asked_at))
         elif self.handle.facts.runs_here:  # another process may have somebody to ask
             if self.handle.questions_wait:
                 say_that_it_waits(question.call_id)
@@ -118,8 +121,8 @@ class Viewer:
         except OSError as error:  # whoever reads us has gone, or the disk that we print to is full
             self.failed(error)
 
-    def _answer(self, call_id: str, decision: Decision) -> None:
-        self.handle.submit_soon(Decide(call_id, decision, CLIENT))
+    def _answer(self, call_id: str, decision: Decision, asked_at: float) -> None:
+        self.handle.submit_soon(Decide(call_id, decision, CLIENT, asked_at=asked_at))
 
     def _leave(self) -> None:
         """The end of input is nobody's yes, and no denial either: the question stays open."""
@@ -193,13 +196,14 @@ class JsonViewer(Viewer):
 class Asking:
     """Reads a person's answers from the terminal without keeping the event loop from anything. One question at a time."""
 
-    def __init__(self, answer: Callable[[str, Decision], None], leave: Callable[[], None]) -> None:
+    def __init__(self, answer: Callable[[str, Decision, float], None], leave: Callable[[], None]) -> None:
+        """`answer` is told the call, the decision, and when the question was put that the person has seen."""
         self._answer = answer
         self._leave = leave
-        self._open: dict[str, Console] = {}
+        self._open: dict[str, tuple[Console, float]] = {}
 
-    def ask(self, question: Question, console: Console) -> None:
-        self._open[question.call_id] = console
+    def ask(self, question: Question, console: Console, asked_at: float) -> None:
+        self._open[question.call_id] = console, asked_at
         if len(self._open) == 1:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._heard)
             _print_prompt(console)
@@ -217,7 +221,7 @@ class Asking:
         if not self._open:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         elif (first := next(iter(self._open))) != before:
-            _print_prompt(self._open[first])
+            _print_prompt(self._open[first][0])
 
     def _heard(self) -> None:
         try:
@@ -227,15 +231,18 @@ class Asking:
         if not line:
             self._leave()
             return
-        call_id, console = next(iter(self._open.items()))
+        call_id, (console, asked_at) = next(iter(self._open.items()))
         decision = read_answer(line)
         if decision is None:
             console.print(HINT)
             _print_prompt(console)
         else:
-            self._answer(call_id, decision)
+            self._answer(call_id, decision, asked_at)
 
 
 def _print_prompt(console: Console) -> None:
+    """What was typed before is no answer to this: the question before it may have been answered elsewhere in that moment."""
+    with suppress(OSError, termios.error):  # no terminal
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     console.print(prompt(console.width), end="", soft_wrap=True)
     console.file.flush()

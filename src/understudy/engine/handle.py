@@ -335,6 +335,10 @@ class Handle:
     def open_question(self, call_id: str) -> Question | None:
         return self._conversation.state.questions.get(call_id)
 
+    def asked_at(self, call_id: str) -> float:
+        """When the open question was put, as `Decide.asked_at` has it: an answer names it, so that it hits no later question."""
+        return self._conversation.state.asked_at.get(call_id, 0.0)
+
     @property
     def questions_wait(self) -> bool:
         """Whether a question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""

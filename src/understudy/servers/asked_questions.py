@@ -37,7 +37,8 @@ class AskedQuestions:
             return
         if before is not None:
             self.withdraw(question.call_id, turn)  # what would be approved has changed
-        self._asked[key] = send(lambda response: self._take(key, question, response)), question
+        asked_at = self._handle.asked_at(question.call_id)
+        self._asked[key] = send(lambda response: self._take(key, question, asked_at, response)), question
 
     def withdraw(self, call_id: str, turn: str) -> None:
         """It was answered elsewhere, or does not matter any more."""
@@ -49,7 +50,7 @@ class AskedQuestions:
         for turn, call_id in tuple(self._asked):
             self.withdraw(call_id, turn)
 
-    def _take(self, key: tuple[str, str], question: Question, response: Response) -> None:
+    def _take(self, key: tuple[str, str], question: Question, asked_at: float, response: Response) -> None:
         asked = self._asked.pop(key, None)
         if asked is not None:
             self._tell_answered(asked[0])
@@ -57,4 +58,4 @@ class AskedQuestions:
             logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
             return
         decision, source = self._read_answer(response)
-        self._handle.submit_soon(Decide(question.call_id, decision, source, key[0]))
+        self._handle.submit_soon(Decide(question.call_id, decision, source, key[0], asked_at=asked_at))

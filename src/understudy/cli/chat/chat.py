@@ -195,7 +195,7 @@ class Chat:
         try:
             if word.strip():
                 await self.send(word)
-            await self.handle.submit(Decide(call_id, decision, CLIENT, asked.turn))
+            await self.handle.submit(Decide(call_id, decision, CLIENT, asked.turn, asked_at=asked.asked_at))
         except AgentError:
             asked.answered = False
             raise

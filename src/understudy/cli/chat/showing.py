@@ -54,10 +54,11 @@ class Face(Protocol):
 
 
 class OpenQuestion:
-    def __init__(self, question: Question, turn: str, *, folded: bool = False) -> None:
+    def __init__(self, question: Question, turn: str, asked_at: float, *, folded: bool = False) -> None:
         self.question = question
         self.folded = folded  # not all that it is about was shown
         self.turn = turn
+        self.asked_at = asked_at  # an answer names it, so that it hits no later question
         self.answered = False  # here; whether that counts, the log says
 
 
@@ -115,7 +116,8 @@ class Showing:
         self._tell_question(question)
         known = self.questions.get(question.call_id)
         if known is None or known.answered or known.question != question:  # the answer may have gone to a process that has died
-            self.questions[question.call_id] = OpenQuestion(question, turn, folded=question.call_id in self._folded_questions)
+            asked_at, folded = self.handle.asked_at(question.call_id), question.call_id in self._folded_questions
+            self.questions[question.call_id] = OpenQuestion(question, turn, asked_at, folded=folded)
         self._face.changed()
 
     def question_closed(self, call_id: str, turn: str) -> None:

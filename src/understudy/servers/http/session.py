@@ -91,7 +91,8 @@ class Session:
                 logger.info("the answer to %.100r is to a question that is not open any more", name.call_id)
                 return
             decision, source = read_answer(response)
-            await handle.submit(Decide(name.call_id, decision, source, name.turn))
+            op = Decide(name.call_id, decision, source, name.turn, asked_at=handle.asked_at(name.call_id))
+            await handle.submit(op)
         except AgentError as error:
             logger.info("an answer to %.100r was not taken: %s", name.call_id, error)
 

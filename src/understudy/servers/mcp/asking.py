@@ -88,13 +88,15 @@ def ask_peer(
     if before is not None:
         peer.withdraw_question(*key)  # what would be approved has changed
 
+    asked_at = handle.asked_at(question.call_id)
+
     def on_answer(response: Response) -> None:
         peer.asked.pop(key, None)
         if handle.open_question(question.call_id) not in (None, question):
             logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
             return
         decision, source = read_answer(response)
-        handle.submit_soon(Decide(question.call_id, decision, source, turn))
+        handle.submit_soon(Decide(question.call_id, decision, source, turn, asked_at=asked_at))
 
     params = question_params(question, peer, handle) | {
         "codex_mcp_tool_call_id": str(related_to if named_call is None else named_call),

@@ -158,7 +158,8 @@ async def approve(call: Call) -> OnceKept:
     kept = Kept()
     outcome = "closed"
     if handle.open_question(call_id) is not None:
-        outcome = await handle.decide(Decide(call_id, read_decision(values["decision"]), CLIENT), kept)
+        op = Decide(call_id, read_decision(values["decision"]), CLIENT, asked_at=handle.asked_at(call_id))
+        outcome = await handle.decide(op, kept)
     if outcome == "closed":
         pending = ", ".join(handle.facts.questions) or "none"
         raise InvalidArguments(f"no open question with call_id `{call_id}`; open ones: {pending}")

@@ -143,7 +143,7 @@ class Rounds:
                 continue  # answered elsewhere meanwhile, or never asked
             check_answer(answer)
             decision, source = read_answer(Response(key, answer))
-            decisions.append(Decide(name.call_id, decision, source, turn))
+            decisions.append(Decide(name.call_id, decision, source, turn, asked_at=handle.asked_at(name.call_id)))
         return decisions
 
     def _read(self, text: str) -> _State:

@@ -172,7 +172,7 @@ class ProtoSession:
         call_id = named if named in questions else next(iter(questions), None) if self._following.is_running(named) else None
         if call_id is None:
             raise BadRequest(f"no open question {named}; open ones: {', '.join(questions) or 'none'}")
-        await handle.submit(ops.Decide(call_id, read_decision(decision), CLIENT))
+        await handle.submit(ops.Decide(call_id, read_decision(decision), CLIENT, asked_at=handle.asked_at(call_id)))
 
 
 class _Viewer(QuietViewer):
