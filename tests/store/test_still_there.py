@@ -55,3 +55,16 @@ def test_a_folder_that_is_moved_away_is_missed_at_once(tmp_path: Path) -> None:
     assert there.find_gone() is None
     folder.rename(tmp_path / "elsewhere")
     assert there.find_gone() is not None
+
+
+@pytest.mark.parametrize("milliseconds", range(0, 110, 10))
+def test_a_file_that_goes_soon_after_the_folder_changed_is_missed_at_once(tmp_path: Path, milliseconds: int) -> None:
+    """However long ago that was: clocks of file systems are coarse, and two changes may have the same time."""
+    for each in ("store.db", "store.db-wal"):
+        (tmp_path / each).touch()
+    there = StillThere(tmp_path / "store.db")
+    until = time.monotonic() + milliseconds / 1000
+    while time.monotonic() < until:
+        assert there.find_gone() is None
+    (tmp_path / "store.db").unlink()
+    assert there.find_gone() is not None

@@ -40,6 +40,7 @@ def refuse_network_file_system(folder: Path, mountinfo: Path = Path("/proc/self/
 
 
 _COARSE = 2_000_000_000  # nanoseconds; no file system in use counts by more
+_FINE = 50_000_000  # where fractions of a second are counted: the clock behind them ticks every ten milliseconds, or more often
 
 
 class FolderTime:
@@ -54,7 +55,8 @@ class FolderTime:
             found = os.stat(self._folder)
         except OSError:
             return None
-        if abs(time.time_ns() - found.st_ctime_ns) < _COARSE:
+        grain = _FINE if found.st_ctime_ns % 1_000_000_000 else _COARSE
+        if abs(time.time_ns() - found.st_ctime_ns) < grain:
             return None
         return found.st_dev, found.st_ino, found.st_ctime_ns  # not of its content: that time can be set back
 
