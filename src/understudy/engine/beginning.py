@@ -101,13 +101,12 @@ class Beginning:
             resumed = await self.settle_cut_turn()
             self._check_that_all_is_well()
             turn_id = str(tail.state.submissions + len(before) + 1) if resumed is None else resumed
-            tail.append(*before, record, turn=turn_id)
+            started = () if resumed is not None else (TurnStarted(turn_id, window=setup.limits.window),)
+            tail.append(*before, record, *started, turn=turn_id)
         except BaseException:
             tail.state = before_fork
             self._letters.put_back()
             raise
-        if resumed is None:
-            tail.append(TurnStarted(turn_id, window=setup.limits.window), turn=turn_id)
         self.use_setup(setup, tail.state.overrides)
         self._start(turn_id, setup)
         return Accepted(record.message_id, turn_id)

@@ -62,8 +62,6 @@ from understudy.store.log import Status, Summary
 
 MOST_FILES = 200  # changed files that are remembered, the last ones
 
-_COUNTED_BY = Ledger.APPLIED_BY
-
 TRY_AGAIN = (
     "Your answer does not have the form that was asked for: {problem}\n"
     "Answer again with one JSON value that fits the schema, and nothing before or after it."
@@ -128,11 +126,10 @@ class State(msgspec.Struct, eq=False):
             self.last_seq = seq
         self.last_at = entry.at
         record = entry.record
-        kind = type(record)
-        count = _COUNTED_BY.get(kind)
+        count, apply = _STEPS[type(record)]
         if count is not None:
             count(self.ledger, entry, record)
-        self.APPLIED_BY[kind](self, entry, record)
+        apply(self, entry, record)
 
     def _item_received(self, entry: Entry, record: ItemReceived) -> None:
         item = record.item
@@ -380,3 +377,6 @@ class State(msgspec.Struct, eq=False):
         self.message_ends = dict(whole.message_ends)
         self.turn_messages = dict(whole.turn_messages)
         self._messages_of_turn = list(whole._messages_of_turn)
+
+
+_STEPS = {kind: (Ledger.APPLIED_BY.get(kind), apply) for kind, apply in State.APPLIED_BY.items()}

@@ -137,6 +137,8 @@ class IncomingAnswer:
 
     def _withdraw_unfinished(self) -> None:
         """A complete answer that lacks what was shown of it before: a retry left it out."""
+        if self._text.untouched and self._reasoning.untouched and self._raw_reasoning.untouched:
+            return
         if self._text.shown or self._reasoning.shown or self._raw_reasoning.shown:
             self._record(Noticed("the model took back what it had begun to say", withdraws=True))
         for text in (self._text, self._reasoning, self._raw_reasoning):

@@ -25,6 +25,11 @@ class ShownText:
         return "" if self._strayed else self._so_far()
 
     @property
+    def untouched(self) -> bool:
+        """Nothing has come since the last item was complete, and nothing is expected."""
+        return self._shown is None and not self._expected
+
+    @property
     def falls_short(self) -> bool:
         """If it ended here, viewers would have been shown more than was said."""
         return bool(self._expected) and not self._strayed

@@ -102,15 +102,16 @@ class Tail:
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
         now = time.time()
-        state = self.state
+        state, entries = self.state, self._unwritten
+        known = len(entries)
         for record, data in tuple(map(encode, records)):
             entry = Entry(state.last_seq + 1, state.head, turn, now, record)
             state.apply(entry)
-            self._unwritten.append(entry)
+            entries.append(entry)
             self._encoded.append(data)
-            self.broadcast.add(entry)
             if self.observer is not None:
                 self.observer.recorded(self.conversation_id, entry)
+        self.broadcast.add(entries[known:])
         if not self._held:
             self._held = True
             self._commit_delay.hold(self.flush)

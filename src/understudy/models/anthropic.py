@@ -63,7 +63,7 @@ class AnthropicWire:
         parts = [encode(head)[:-1], *self._system(prompt.instructions, leading)]
         if prompt.tools:
             parts += [b',"tools":', self._tools.encode(prompt.tools)]
-        return [*parts, b',"messages":[', history[0][1:], *history[1:], b"]}"]
+        return [*parts, b',"messages":[', history[1:], b"]}"]
 
     def decoder(self) -> AnthropicDecoder:
         return AnthropicDecoder()

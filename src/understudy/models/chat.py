@@ -59,8 +59,8 @@ class ChatWire:
         history = HISTORIES.encode(name, prompt.conversation_id, outputs_after_calls(prompt.items), spelling.encode)
         form = None if prompt.output_schema is None else form_for(self._place, prompt.output_schema)
         if form == "words":
-            history = [*history, b"," + encode({"role": "system", "content": in_words(prompt.output_schema or {})})]
-        parts = [b'{"model":', encode(self._settings.model), b',"messages":[', *system, *history, b'],"stream":true']
+            history += b"," + encode({"role": "system", "content": in_words(prompt.output_schema or {})})
+        parts = [b'{"model":', encode(self._settings.model), b',"messages":[', *system, history, b'],"stream":true']
         if form in ("strict", "lenient"):
             wanted = {"name": NAME, "strict": form == "strict", "schema": prompt.output_schema}
             parts += [b',"response_format":', encode({"type": "json_schema", "json_schema": wanted})]

@@ -34,26 +34,31 @@ class EncodedHistory:
 
     def __init__(self) -> None:
         self._items: list[object] = []
-        self._parts: list[bytes] = []
-        self.size = 0
+        self._ends: list[int] = []  # of each item, where it ends in `_encoded`
+        self._encoded = b""
 
-    def encode(self, items: Sequence[object], encoder: ItemEncoder) -> list[bytes]:
-        """The items, each with a comma before it. Not to be changed by the caller."""
+    @property
+    def size(self) -> int:
+        return len(self._encoded)
+
+    def encode(self, items: Sequence[object], encoder: ItemEncoder) -> bytes:
+        """The items, each with a comma before it."""
         wanted = list(items)
         if wanted[: len(self._items)] != self._items:
             self._forget_from(_common(wanted, self._items))
-        known = len(self._items)
-        for item in wanted[known:]:
-            encoded = encoder(item)
-            part = b"," + encoded if encoded else b""
-            self._parts.append(part)
-            self.size += len(part)
+        parts, end = [self._encoded], len(self._encoded)
+        for item in wanted[len(self._items) :]:
+            if encoded := encoder(item):
+                parts += (b",", encoded)
+                end += 1 + len(encoded)
+            self._ends.append(end)
+        self._encoded = b"".join(parts)
         self._items = wanted
-        return self._parts
+        return self._encoded
 
     def _forget_from(self, index: int) -> None:
-        del self._items[index:], self._parts[index:]
-        self.size = sum(map(len, self._parts))
+        self._encoded = self._encoded[: self._ends[index - 1] if index else 0]
+        del self._items[index:], self._ends[index:]
 
 
 class HistoryCache:
@@ -64,7 +69,7 @@ class HistoryCache:
         self._histories: OrderedDict[tuple[str, str], EncodedHistory] = OrderedDict()
         self._size = 0
 
-    def encode(self, wire: str, conversation_id: str, items: Sequence[object], encoder: ItemEncoder) -> list[bytes]:
+    def encode(self, wire: str, conversation_id: str, items: Sequence[object], encoder: ItemEncoder) -> bytes:
         key = (wire, conversation_id)
         history = self._histories.pop(key, None) or EncodedHistory()
         self._size -= history.size

@@ -64,28 +64,23 @@ class ResponsesWire:
         }
         if settings.verbosity and self._family.verbosity:
             rest["text"] = {"verbosity": settings.verbosity}
-        said: list[bytes] = []
-        if prompt.output_schema is not None:
-            said = self._ask_for_form(rest, prompt.output_schema)
+        said = b"" if prompt.output_schema is None else self._ask_for_form(rest, prompt.output_schema)
         grammar = self._writes_grammar
-        history = self._history(prompt, grammar=grammar)
-        first = next((index for index, part in enumerate(history) if part), None)
-        items = [] if first is None else [history[first][1:], *history[first + 1 :]]
-        items += said
+        items = self._history(prompt, grammar=grammar)[1:]
         instructions = self._instructions.encode(prompt.instructions)
         head = (b'{"model":', encode(settings.model), b',"instructions":', instructions, b',"input":[')
         tools = (self._grammar_tools if grammar else self._tools).encode(prompt.tools) if prompt.may_call else b"[]"
-        return [*head, *items, b'],"tools":', tools, b",", encode(rest)[1:]]
+        return [*head, items, said, b'],"tools":', tools, b",", encode(rest)[1:]]
 
-    def _ask_for_form(self, rest: dict[str, Any], schema: dict[str, Any]) -> list[bytes]:
+    def _ask_for_form(self, rest: dict[str, Any], schema: dict[str, Any]) -> bytes:
         """In `rest`, or as a last item for a provider that knows no schemas."""
         form = form_for(self._place, schema)
         if form == "words":
             message = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": in_words(schema)}]}
-            return [b"," + encode(message)]
+            return b"," + encode(message)
         wanted = {"type": "json_schema", "strict": form == "strict", "name": NAME, "schema": schema}
         rest["text"] = {**rest.get("text", {}), "format": wanted}
-        return []
+        return b""
 
     def decoder(self) -> ResponsesDecoder:
         return ResponsesDecoder(show_raw=self._settings.show_raw)
@@ -114,7 +109,7 @@ class ResponsesWire:
     def _writes_grammar(self) -> bool:
         return self._family.patch == "grammar" and self._place not in _refuses_grammar
 
-    def _history(self, prompt: Prompt, *, grammar: bool) -> list[bytes]:
+    def _history(self, prompt: Prompt, *, grammar: bool) -> bytes:
         """Each form of it in a cache of its own, since a form says the same of the same items."""
         reasons = prompt.conversation_id not in self._not_understood
         eyes = self._family.eyes

@@ -60,16 +60,15 @@ class SseSplitter:
         data = self._data
         payloads: list[bytes] = []
         for line in lines:
-            if line[:6] == b"data: ":
-                data.append(line[6:])
-            elif not line:
+            if not line:
                 if data:
                     payloads.append(data[0] if len(data) == 1 else b"\n".join(data))
                     data.clear()
-            elif line[:5] == b"data:":
-                data.append(line[5:])
-            elif line == b"data":
-                data.append(b"")
+            elif line[:4] == b"data":
+                if line[4:6] == b": ":
+                    data.append(line[6:])
+                elif line[4:5] == b":" or len(line) == 4:
+                    data.append(line[5:])
         return payloads
 
     def _count(self, size: int, *, fresh: bool) -> None:

@@ -12,8 +12,10 @@ def read_usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
     usage = cast(dict[str, Any], value)
-    sent = _count(usage, "prompt_tokens", "input_tokens")
-    received = _count(usage, "completion_tokens", "output_tokens")
+    if (sent := _count(usage, "prompt_tokens")) is None:
+        sent = _count(usage, "input_tokens")
+    if (received := _count(usage, "completion_tokens")) is None:
+        received = _count(usage, "output_tokens")
     if sent is None and received is None:
         return None
     cached = _details(usage, ("prompt_tokens_details", "input_tokens_details"), "cached_tokens")
@@ -48,10 +50,7 @@ def _details(usage: dict[str, Any], keys: tuple[str, ...], name: str) -> int | N
     return None
 
 
-def _count(table: dict[str, Any], *names: str) -> int | None:
+def _count(table: dict[str, Any], name: str) -> int | None:
     """A number that no answer can have is as good as none."""
-    for name in names:
-        value = table.get(name)
-        if (type(value) is int or type(value) is float) and 0 <= value <= MOST_TOKENS:
-            return int(value)
-    return None
+    value = table.get(name)
+    return int(value) if (type(value) is int or type(value) is float) and 0 <= value <= MOST_TOKENS else None

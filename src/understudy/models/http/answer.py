@@ -22,6 +22,10 @@ class Phase(Enum):
     FAILED = auto()  # `failure` says why
 
 
+_WHOLE = (Phase.COMPLETE, Phase.CLOSING)
+_WITH_HEAD = (Phase.BODY, *_WHOLE)
+
+
 class Answer:
     def __init__(self) -> None:
         self.phase = Phase.UNTOUCHED
@@ -35,11 +39,11 @@ class Answer:
 
     @property
     def has_head(self) -> bool:
-        return self.phase in (Phase.BODY, Phase.COMPLETE, Phase.CLOSING)
+        return self.phase in _WITH_HEAD
 
     @property
     def is_whole(self) -> bool:
-        return self.phase in (Phase.COMPLETE, Phase.CLOSING)
+        return self.phase in _WHOLE
 
     def feed(self, data: bytes) -> None:
         """What has arrived. Whatever becomes of it is in `phase`."""
