@@ -39,7 +39,7 @@ bench: $(READY) ## the benchmarks
 bench-compare: $(READY) ## the benchmarks side by side with another server
 	@$(RUN) -m benchmarks compare $(ARGS)
 
-soak: $(READY) ## long runs: random schedules, kill -9 at random moments
+soak: $(READY) ## long runs: random schedules, kill -9 at random moments (also python -m tests.soak.http_kills)
 	@$(RUN) -m tests.soak $(ARGS)
 
 real-model: $(READY) ## a small real model (llama.cpp) answers through the server (installs it; outside CI)

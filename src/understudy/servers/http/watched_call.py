@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
 from understudy.errors import ConversationBusy, NotAllowed
-from understudy.protocol.items import Message
 from understudy.protocol.ops import Resume
-from understudy.protocol.records import Question, Terms
+from understudy.protocol.records import Question
 from understudy.servers.http.event_ids import CallStream, Position, write_event_id
 from understudy.servers.http.standalone import RETRY_MS
 from understudy.servers.http.stream_sink import SKIP, Skip, StreamSink
@@ -49,13 +48,9 @@ class WatchedCall(CallViewer):
         self._counting = False
         self._in_delta = False
         self._name = ""
+        self._primed = seen is not None
         call.sink.mark = self._mark
         call.sink.when_lost = self._client_lost
-
-    async def send(self, message: Message, terms: Terms | None) -> None:
-        await super().send(message, terms)
-        if self._peer.version >= FIRST_WITH_FORMS and not self.call.answered:  # older clients do not know what it means
-            self._stream_sink.prime(self._event_id(), RETRY_MS)
 
     async def resume(self, stream: CallStream, *, known_here: bool) -> None:
         """Show what came after the position that the client has named, and wait for the end of the turn as before."""
@@ -91,6 +86,8 @@ class WatchedCall(CallViewer):
     def entry(self, live: LiveEntry) -> None:
         if live.entry.seq != self._record:
             self._record, self._messages = live.entry.seq, 0
+        if not self._primed:
+            self._prime()
         self._counting = True
         try:
             super().entry(live)
@@ -127,6 +124,13 @@ class WatchedCall(CallViewer):
         if not (self._counting or self._in_delta) or not self.following.message_id:
             return None
         return self._event_id()
+
+    def _prime(self) -> None:
+        """Not before something is in the log: only then there is something to come back for."""
+        if self.following.message_id:
+            self._primed = True
+            if self._peer.version >= FIRST_WITH_FORMS:  # older clients do not know what it means
+                self._stream_sink.prime(self._event_id(), RETRY_MS)
 
     def _event_id(self) -> bytes:
         if not self._name:
