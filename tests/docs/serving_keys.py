@@ -1,7 +1,10 @@
 """What the keys of `[understudy.serve]` do, shown with the real program."""
 
 import asyncio
+import os
+import sqlite3
 import ssl
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +111,29 @@ async def show_what_those_who_run_it_are_told(folder: Path) -> None:
     async with HttpServer(made(folder), None, config=given, port_flag=False) as server:
         assert (await HttpClient(server.port, None).request("GET", path="/metrics")).status == 200
         (server.home.path / "understudy" / "tokens.toml").write_text("no token")  # a file of others could read it: an error is told
-        async with asyncio.timeout(WAIT_SECONDS):
-            while '"level":"error"' not in server.stderr:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await _said(server, '"level":"error"')
+
+
+async def show_what_is_kept(folder: Path) -> None:
+    """`keep_days` and `max_store_mb`."""
+    async with ScriptedModel([say("ok")]) as model:
+        async with HttpServer(made(folder), model, port_flag=False, config=settings(port=0)) as server:
+            client = HttpClient(server.port, server.token)
+            await client.initialize()
+            await client.result("codex", {"prompt": os.urandom(1 << 20).hex()})
+        full = settings(port=0, max_store_mb=1)
+        async with HttpServer(folder, model, port_flag=False, config=full) as server:
+            await _said(server, "the store is full")
+        with closing(sqlite3.connect(folder / "user" / ".codex" / "understudy" / "conversations.db", isolation_level=None)) as raw:
+            raw.execute("UPDATE conversations SET updated_at = updated_at - 3 * 86400")
+        async with HttpServer(folder, model, port_flag=False, config=settings(port=0, keep_days=2)) as server:
+            await _said(server, "`keep_days` is 2")
+
+
+async def _said(server: HttpServer, text: str) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while text not in server.stderr:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 SHOWN = {
@@ -118,5 +141,6 @@ SHOWN = {
     show_tls_and_no_token: ("tls_cert", "tls_key", "no_auth"),
     show_limits_of_a_named_token: ("rate", "concurrency"),
     show_what_those_who_run_it_are_told: ("metrics", "log_format"),
+    show_what_is_kept: ("keep_days", "max_store_mb"),
     show_what_becomes_of_turns: ("on_disconnect", "drain_seconds"),
 }

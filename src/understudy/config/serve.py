@@ -40,6 +40,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: float = 5.0  # that running turns get when the server is told to end
     metrics: MetricsDoor = "token"  # who may read /metrics: whoever has a token, anybody, or nobody
     log_format: LogFormat = "text"
+    keep_days: int = 0  # after which a conversation that nobody uses is deleted; 0: never
+    max_store_mb: int = 0  # of the store; 0: any size
 
 
 def read_serve(home: Path, cli: Sequence[tuple[str, Any]], flags: Mapping[str, Any], env: Mapping[str, str]) -> ServeSettings:
@@ -93,6 +95,8 @@ def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSet
         concurrency=number("concurrency", 100),
         drain_seconds=5.0 if drain is None else drain,
         metrics=cast(MetricsDoor, read.choice(key("metrics"), _METRICS) or "token"),
+        keep_days=number("keep_days", 0),
+        max_store_mb=number("max_store_mb", 0),
         log_format=cast(LogFormat, read.choice(key("log_format"), _LOG_FORMATS) or "text"),
     )
     if settings.public_url is not None and not _is_address(settings.public_url):

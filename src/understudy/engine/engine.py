@@ -26,7 +26,7 @@ from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.warming import Warming
 from understudy.engine.watch import Watch
-from understudy.errors import ConversationBusy, NotAllowed, UnknownConversation
+from understudy.errors import ConversationBusy, NotAllowed, StoreError, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
@@ -69,6 +69,7 @@ class Engine:
         self._watch = Watch(self._logs.store, self._conversations)
         self._listing = Listing(self._logs, self._conversations)
         self.observer: Observer | None = None  # set before there are conversations
+        self.takes_no_new: str | None = None  # why no conversation is begun here at present
 
     def _find_home(self) -> Path:
         """Raises `ConfigError` where there is none: each call is told, and the server lives on."""
@@ -94,6 +95,7 @@ class Engine:
         """
         if not caller.may("run", caller.name):
             raise NotAllowed(f"{caller.name} does not have the right to run conversations")
+        self._check_room()
         conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
         if config.history_persistence == "none":
@@ -152,6 +154,7 @@ class Engine:
         from understudy.engine.forking import fork  # few conversations are
 
         (await self.find(caller, source)).check_right("run")
+        self._check_room()
         known = self._logs.of(kept=self._logs.is_kept(source))
         target = known if kept is None else self._logs.of(kept=kept)
         new_id = await fork(source, known, target, message_id, turn, owner=caller.name)
@@ -214,10 +217,34 @@ class Engine:
         """A viewer has come."""
         self._watch.wake(conversation)
 
+    def _check_room(self) -> None:
+        if self.takes_no_new is not None:
+            raise StoreError(f"conversation store: {self.takes_no_new}")
+
+    async def retire(self, seen: Listed) -> bool:
+        """Delete a conversation that nobody has used since it was seen so. False where somebody has, or uses it now."""
+        from understudy.engine.retiring import delete_if_unused  # only where somebody limits how long they are kept
+
+        known = self._conversations.get(seen.conversation_id)
+        if known is not None and not known.is_quiet:
+            return False
+        conversation = self._make(seen.conversation_id, kept=True) if known is None else known
+        self._remember(conversation)  # whoever asks for it meanwhile waits in its queue
+        deleted = await conversation.queue.run(delete_if_unused(conversation, self.log, seen))
+        if deleted or not (conversation.loaded or conversation.queue.busy):
+            self._forget(conversation)
+        if deleted:
+            await self._clear_up(conversation)
+        return deleted
+
     async def _delete(self, conversation: Conversation) -> None:
-        temporary = self._logs.temporary_folder(conversation.id, kept=self._logs.is_kept(conversation.id))
         await conversation.delete()
         self._forget(conversation)
+        await self._clear_up(conversation)
+
+    async def _clear_up(self, conversation: Conversation) -> None:
+        """After what was deleted."""
+        temporary = self._logs.temporary_folder(conversation.id, kept=self._logs.is_kept(conversation.id))
         self._preparing.forget(conversation.id)
         from understudy.sandbox.private_tmp import remove_folder  # only here
 

@@ -340,6 +340,18 @@ class Store(EventLog, Protocol):
         """Seal it as it is. The caller holds its claim."""
         ...
 
+    async def oldest(self, limit: int, after: tuple[float, str], *, archived: bool) -> Sequence[Listed]:
+        """Those that were not used for the longest time, from the one after this time and id on."""
+        ...
+
+    async def used(self) -> int:
+        """Bytes that conversations take, without the room that deleted ones have left."""
+        ...
+
+    async def shrink(self) -> int:
+        """Give back the room that deleted conversations have left: so many bytes. Others can write meanwhile."""
+        ...
+
     def time_commits(self, told: Callable[[float], None]) -> None:
         """Tell how many seconds each commit took; on whatever thread commits."""
         ...

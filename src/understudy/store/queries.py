@@ -51,8 +51,12 @@ class Queries:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         copy = sqlite3.connect(target)
         try:
+            self._connection.execute("BEGIN")  # a view that stays: else each write of somebody else would begin the copy anew
+            self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             self._connection.backup(copy, pages=256)
         finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             copy.close()
 
     def close(self) -> None:

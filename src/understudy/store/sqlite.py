@@ -337,6 +337,23 @@ class SqliteLog:
         sealed = self._seals.make(conversation_id, last_seq, digest)
         self._submit(conversation_id, lambda number: writing.seal(number, last_seq, digest, sealed), done)
 
+    async def oldest(self, limit: int, after: tuple[float, str], *, archived: bool) -> Sequence[Listed]:
+        query = (
+            f"SELECT {_LISTED} FROM conversations WHERE archived = ? AND (updated_at, id) > (?, ?) ORDER BY updated_at, id LIMIT ?"
+        )
+        return [self._listed(*row) for row in self._queries.rows(query, int(archived), *after, limit)]
+
+    async def used(self) -> int:
+        pragmas = "pragma_page_count, pragma_freelist_count, pragma_page_size"
+        pages, free, size = self._queries.rows(f"SELECT page_count, freelist_count, page_size FROM {pragmas}")[0]
+        return (pages - free) * size
+
+    async def shrink(self) -> int:
+        from understudy.store.shrinking import shrink  # only where somebody limits it
+
+        with self._explained():
+            return await asyncio.to_thread(shrink, self.path)
+
     def time_commits(self, told: Callable[[float], None]) -> None:
         self._writer.timed = told
 

@@ -1,5 +1,6 @@
 """What those who run a server need besides its work: numbers, traces, and log lines that name their request."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from understudy.servers.http.principals import Principals
 from understudy.servers.observers import NotesRequests, Observers
 from understudy.servers.telemetry_export import start_telemetry
 
+RETENTION_SECONDS = 60.0  # between two looks at what is too old or too much
+
 
 class Operations:
     def __init__(self, engine: Engine, settings: ServeSettings) -> None:
@@ -29,6 +32,12 @@ class Operations:
         observers: tuple[Observer, ...] = (self._metrics, NotesRequests())
         engine.observer = Observers(observers if self._telemetry is None else (*observers, self._telemetry.observer))
         engine.log.time_commits(self._metrics.commits.observe)
+        self._retaining: asyncio.Task[None] | None = None
+        if settings.keep_days or settings.max_store_mb:
+            from understudy.engine.retention import Retention  # only where somebody limits it
+
+            retention = Retention(engine, settings.keep_days, settings.max_store_mb, self._metrics.deleted.add)
+            self._retaining = asyncio.get_running_loop().create_task(retention.run(RETENTION_SECONDS))
 
     def around(self, app: Application, calls_running: Callable[[], int]) -> Measured:
         """The application as it is served."""
@@ -62,6 +71,11 @@ class Operations:
         finally:
             if name is not None:
                 limiter.leave(name)
+
+    def stop(self) -> None:
+        """Before the engine ends."""
+        if self._retaining is not None:
+            self._retaining.cancel()
 
     def close(self) -> None:
         logging.getLogger().removeHandler(self._lines)

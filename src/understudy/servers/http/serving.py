@@ -103,6 +103,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     app.draining = True
     await _drain(app, settings.drain_seconds)
     looking.cancel()
+    operations.stop()
     await engine.close()
     operations.close()
     app.close()
