@@ -39,9 +39,6 @@ def _begin(word: str, rest: str = "") -> Answer | Any:
             return call("shell", command=["sleep", rest], timeout=100_000)
         case "delete":
             return call("shell", command=["rm", "-f", rest])
-        case "ask-twice":
-            first, second = (call("shell", call_id=f"call{number}", command=["touch", str(number)]) for number in (1, 2))
-            return first + second
         case "fail":
             return status(400, "this model fails for testing")
         case _:

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import asking_tools, plain_tools, resources, turns
+from tests.conformance import asking_tools, jobs, plain_tools, resources, turns
 from tests.conformance.model import start_model
 from tests.conformance.offered import Tools, result, text
 from understudy.config.home import state_dir
@@ -41,8 +41,8 @@ async def prompt_change(call: Call) -> Any:
 
 
 OFFER = Offer(
-    tools={**plain_tools.TOOLS, **asking_tools.TOOLS, **turns.TOOLS, **TRIGGERS},
-    methods={**resources.METHODS, **turns.METHODS},
+    tools={**plain_tools.TOOLS, **asking_tools.TOOLS, **turns.TOOLS, **jobs.TOOLS, **TRIGGERS},
+    methods={**resources.METHODS, **jobs.METHODS},
     legacy_methods=resources.LEGACY_METHODS,
     capabilities={
         "tools": {"listChanged": True},

@@ -138,6 +138,7 @@ READ: dict[str, Callable[[Config], Any]] = {
     "understudy.commands.idle_seconds": lambda config: config.command_idle_seconds,
     "understudy.mcp.sandboxed": lambda config: [server.name for server in config.mcp_servers if server.sandboxed],
     "understudy.mcp.wait_seconds": lambda config: config.mcp_wait_seconds,
+    "understudy.task_seconds": lambda config: int(config.task_seconds),
     "understudy.question_timeout": lambda config: int(config.questions.timeout_seconds),
     "understudy.unasked": lambda config: config.questions.unasked,
     "understudy.on_question.command": lambda config: list(config.questions.command),

@@ -18,8 +18,12 @@ from tests.docs.serving_keys import SHOWN
 from tests.e2e.other_servers import KINDS, tool_server_on_http
 from tests.e2e.scenes import text_of
 from tests.sandbox.stage import until
+from tests.support.task_clients import StdioDoor, TaskClient
 from understudy.testing import (
+    SERVER_COMMAND,
     Call,
+    CodexHome,
+    LineProcess,
     McpProcess,
     ReceivedRequest,
     Script,
@@ -434,6 +438,19 @@ async def _(stage: Stage) -> None:
 
 ASKED = call("shell", command=["touch", "never"], with_escalated_permissions=True)
 ASKING: dict[str, Any] = {"approval_policy": "on-request", "sandbox_mode": "workspace-write"}
+
+
+@shows("understudy.task_seconds")
+async def _(stage: Stage) -> None:
+    env = CodexHome(stage.home).environment()
+    async with ScriptedModel([say("x"), say("y")]) as model, LineProcess(SERVER_COMMAND, cwd=stage.work, env=env) as process:
+        client = TaskClient(StdioDoor(process))
+        config = {"model_providers.mock.base_url": model.url, "understudy.task_seconds": 600}
+        made = await client.call("codex", prompt="go", config=config)
+        assert (made["resultType"], made["ttlMs"]) == ("task", 600_000)
+        await client.over(made["taskId"])
+        in_place = await client.call("codex", prompt="go", config={**config, "understudy.task_seconds": 0})
+        assert (in_place["resultType"], in_place["structuredContent"]["content"]) == ("complete", "y")
 
 
 @shows("understudy.question_timeout")

@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 PROJECT_DOC_MAX_BYTES = 32 * 1024
 COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
+TASK_SECONDS = 7 * 24 * 3600.0
 MCP_WAIT_SECONDS = 1.5  # a first request waits so long for other servers
 MOST_COMMAND_SECONDS = 7 * 24 * 3600
 BY_ARGUMENT = "the `config` argument"
@@ -231,6 +232,7 @@ def build_config(
         mcp_wait_seconds=_first(read.amount("understudy.mcp.wait_seconds"), MCP_WAIT_SECONDS),
         policy_rules=read.tables("policy.rules"),
         projects=check_projects(read),
+        task_seconds=_first(read.amount("understudy.task_seconds"), TASK_SECONDS),
         wire=cast(Wire, read.choice("understudy.wire", ("seed", "modern")) or "seed"),
         events=cast(EventMethods, read.choice("understudy.events", ("auto", "both", "codex/event", "none")) or "auto"),
         thread_in_text=_first(read.flag("understudy.thread_in_text"), True),

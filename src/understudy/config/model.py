@@ -91,6 +91,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     wire: Wire
     events: EventMethods
     thread_in_text: bool
+    task_seconds: float  # for which clients can ask for a task; 0: calls never become tasks
     budget: Budget  # of a conversation
     call_budget: Budget  # of each call
     command_seconds: int  # for a command that the model gives no limit of its own

@@ -16,6 +16,7 @@ from understudy.servers.http.streaming import send_json, send_json_or_stream
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import MODERN, PREFIX
 from understudy.servers.mcp.modern import HEADER_MISMATCH, UNSUPPORTED_VERSION
+from understudy.servers.mcp.task_board import TaskBoard
 from understudy.servers.mcp.tool_table import Offer
 
 _STATUS = {-32601: 404, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400}
@@ -39,6 +40,7 @@ class Modern:
     def __init__(self, engine: Engine, on_disconnect: Literal["interrupt", "keep"], offer: Offer) -> None:
         self._engine = engine
         self._offer = offer
+        self._board = TaskBoard()
         self._on_disconnect = on_disconnect
         self._loop = asyncio.get_running_loop()
         self._open: set[_Open] = set()
@@ -53,7 +55,7 @@ class Modern:
             raise Refusal(400, "a response cannot be sent: no request of ours is open")
         _check_headers(asked, message, self._offer)
         sink = StreamSink(self._loop)
-        dispatcher = Dispatcher(self._engine, principal.caller, sink, offer=self._offer, modern=True)
+        dispatcher = Dispatcher(self._engine, principal.caller, sink, offer=self._offer, modern=True, board=self._board)
         dispatcher.speak_for(principal.caller, principal.limits)
         dispatcher.receive(message)
         served = _Open(principal, sink, dispatcher)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
     from understudy.servers.mcp.rounds import AskedAgain
     from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
+    from understudy.servers.mcp.task_board import TaskBoard
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class ClientContext:
         self.streams_answer_at_end = False  # the era has no way to a client beside its open requests
         self.capabilities: Mapping[str, Any] = {}  # what a client of that era declared with its request
         self.asked: AskedAgain | None = None  # what a call of a tool said there of rounds before it
+        self.board: TaskBoard | None = None  # the tasks of its server, in that era
         self.limits: CallerLimits | None = None  # what the caller may choose; None: everything
         self.loop = asyncio.get_running_loop()
         self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation

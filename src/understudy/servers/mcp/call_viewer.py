@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.handle import Handle
+from understudy.engine.handle import Handle, Kept
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
 from understudy.protocol.records import ApprovalDecided, Question, Terms, TurnEnded
@@ -67,15 +67,18 @@ class CallViewer:
     def can_answer(self) -> bool:
         return self._peer.can_be_asked and not self._sink.closed
 
-    async def send(self, message: Message, terms: Terms | None) -> None:
-        """Send the message, and wait for the end of its turn from now on."""
+    async def send(self, message: Message, terms: Terms | None, kept: Kept | None = None) -> None:
+        """Send the message, and wait for the end of its turn from now on. `kept` is told when the message is on disk."""
         self._output_schema = None if terms is None else terms.output_schema
         if self.following.caught_up:
             self.following.go_live()
         else:
             await self.following.go_live_from_cursor()
         self.following.wait()
-        await self.handle.submit(self.handle.message(message, terms=terms), self.following)
+        await self.handle.submit(self.handle.message(message, terms=terms), self.following, kept)
+
+    def watching(self) -> None:
+        """The turn that it waits for is under way, begun by a message that somebody had sent before."""
 
     # -- called by the following
 
@@ -132,6 +135,10 @@ class CallViewer:
         """After everything that was sent before it."""
         if not self.call.answered:
             self.call.answer(result)
+
+    def leave_running(self, result: object) -> None:
+        """The turn goes on, but whoever waits for it is told something now."""
+        self.answer(result)
 
     def leave(self) -> None:
         """Nobody watches by this any more: the call is refused, or somebody else watches in its name."""

@@ -21,6 +21,7 @@ from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.caller_limits import CallerLimits
+    from understudy.servers.mcp.task_board import TaskBoard
 
 logger = logging.getLogger(__name__)
 
@@ -76,8 +77,10 @@ class Dispatcher:
         offer: Offer = OFFER,
         *,
         modern: bool = False,
+        board: "TaskBoard | None" = None,
     ) -> None:
-        """`modern`: requests of the era without a handshake are served, too."""
+        """`modern`: requests of the era without a handshake are served, too. `board`: of a server with many dispatchers."""
+        self._board = board
         self._sink = sink
         self._offer = offer
         self._tools = offer.tools
@@ -185,7 +188,12 @@ class Dispatcher:
 
     def _modern_client(self, sink: Sink) -> ClientContext:
         """Each request of that era comes from a client of its own."""
+        if self._board is None:
+            from understudy.servers.mcp.task_board import TaskBoard  # few clients need it
+
+            self._board = TaskBoard()
         client = ClientContext(self._client.engine, self._client.caller, Peer(), sink)
+        client.board = self._board
         client.limits = self._client.limits
         client.streams_answer_at_end = True
         return client

@@ -64,7 +64,7 @@ def discovered(more: Mapping[str, Any]) -> dict[str, Any]:
     """`more`: capabilities."""
     return {
         "supportedVersions": [MODERN],
-        "capabilities": {"tools": {"listChanged": False}, **more},
+        "capabilities": {"tools": {"listChanged": False}, "extensions": {f"{PREFIX}tasks": {}}, **more},
         "ttlMs": LIST_TTL_MS,
         "cacheScope": "public",
     }

@@ -10,6 +10,8 @@ from understudy.servers.mcp.call import METHOD_SHAPE, Call, Handler, Later
 from understudy.servers.mcp.handshake import MODERN
 from understudy.servers.mcp.modern import LIST_TTL_MS, ModernShape, discovered, read_meta
 from understudy.servers.mcp.rounds import AskedAgain, Rounds
+from understudy.servers.mcp.task_board import declares_tasks
+from understudy.servers.mcp.task_methods import METHODS as TASK_METHODS
 from understudy.servers.mcp.tool_table import Offer
 
 FindTool = Callable[[Call, str], Handler]
@@ -39,8 +41,8 @@ def find_modern_handler(call: Call, method: str, offer: Offer, find_tool: FindTo
             return discover
         case "subscriptions/listen":
             return listen
-        case _ if method in offer.methods:
-            return offer.methods[method]
+        case _ if (handler := offer.methods.get(method) or TASK_METHODS.get(method)) is not None:
+            return handler
         case _:
             raise MethodNotFound(method)
 
@@ -60,4 +62,8 @@ def _tool_handler(call: Call, method: str, offer: Offer, find_tool: FindTool) ->
         return handler
     rounds = Rounds(call, asked)
     call.client.call_viewer = rounds.make_viewer
-    return handler if asked.request_state is None else rounds.take_up
+    if asked.request_state is not None:
+        return rounds.take_up
+    if call.client.board is not None and declares_tasks(call.client.capabilities):
+        call.client.call_viewer = call.client.board.maker(rounds.make_viewer)
+    return handler

@@ -17,6 +17,7 @@ class QuestionName(msgspec.Struct, frozen=True, array_like=True):
     turn: str
     call_id: str
     digest: bytes  # of what was asked: an answer counts for nothing else
+    asked_at: float = 0.0  # where a name may not come again: the same may be asked twice
 
     def names(self, question: Question) -> bool:
         return digest_of(question) == self.digest
@@ -29,8 +30,8 @@ def digest_of(question: Question) -> bytes:
     return sha256(_encode(question)).digest()[:8]
 
 
-def question_name(conversation_id: str, turn: str, question: Question) -> str:
-    name = QuestionName(conversation_id, turn, question.call_id, digest_of(question))
+def question_name(conversation_id: str, turn: str, question: Question, asked_at: float = 0.0) -> str:
+    name = QuestionName(conversation_id, turn, question.call_id, digest_of(question), asked_at)
     return _PREFIX + urlsafe_b64encode(_encode(name)).decode()
 
 

@@ -59,6 +59,10 @@ async def listen(call: Call, subscriptions: Subscriptions | None) -> Later:
     except msgspec.MsgspecError as error:
         raise InvalidParams(f"Invalid params of subscriptions/listen: {error}") from None
     accepted = {} if subscriptions is None else subscriptions.add(call, wanted)
+    if "taskIds" in wanted:
+        from understudy.servers.mcp.task_methods import follow_tasks  # few clients do
+
+        accepted["taskIds"] = await follow_tasks(call, wanted["taskIds"])
     tell(call, "notifications/subscriptions/acknowledged", notifications=accepted)
     call.when_cancelled(lambda: call.answer({}))
     return LATER

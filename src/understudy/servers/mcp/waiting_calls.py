@@ -23,7 +23,7 @@ def answer_unfinished(viewer: CallViewer) -> None:
     text = f"The turn is still running. To wait for its answer, call codex-reply with threadId {thread} and without a prompt."
     going_on = viewer.handle.going_on().shown()
     running = {**going_on, "turn": viewer.following.turn or "", "questions": list(viewer.handle.facts.questions)}
-    viewer.answer(answer_result(text, thread, viewer.notes(), **{**viewer.details(), "running": running}))
+    viewer.leave_running(answer_result(text, thread, viewer.notes(), **{**viewer.details(), "running": running}))
 
 
 async def wait_on(call: Call, handle: Handle, viewer: CallViewer) -> Later:
@@ -52,6 +52,7 @@ async def wait_on(call: Call, handle: Handle, viewer: CallViewer) -> Later:
             viewer.failed(error)
             return LATER
     viewer.following.put_open_questions()
+    viewer.watching()
     return LATER
 
 

@@ -1,0 +1,156 @@
+"""The tasks that somebody of this process has to do with. What it forgets is read again from the log."""
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from understudy.config.model import Config
+from understudy.engine.handle import Handle
+from understudy.errors import AgentError, ConversationBusy, NotAllowed, UnknownConversation
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Resume
+from understudy.servers.failures import InvalidParams
+from understudy.servers.mcp.call import Call, ClientContext, MakeViewer
+from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.handshake import PREFIX
+from understudy.servers.mcp.peer import Peer
+from understudy.servers.mcp.presentation import Presentation, presentation_of
+from understudy.servers.mcp.progress import Progress
+from understudy.servers.mcp.task_names import TaskName, read_task_id, write_task_id
+from understudy.servers.mcp.task_viewer import TaskViewer
+
+TASKS = f"{PREFIX}tasks"
+MOST_OVER = 256  # tasks that are over and still remembered
+LONGEST_SECONDS = 10 * 365 * 24 * 3600
+LONGEST_TIMER = 7 * 24 * 3600.0  # seconds; a task that lives longer is looked at again then
+
+
+def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
+    extensions = capabilities.get("extensions")
+    return isinstance(extensions, dict) and TASKS in extensions
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A task, and what the caller who asks for it may do in its conversation."""
+
+    task_id: str
+    name: TaskName
+    handle: Handle
+    viewer: TaskViewer
+    lost: bool = False  # no process will read its message by itself
+
+    def state(self, peer: Peer) -> dict[str, Any]:
+        return self.viewer.state(self.task_id, self.name, self.handle, peer, lost=self.lost)
+
+
+class TaskBoard:
+    def __init__(self) -> None:
+        self._viewers: dict[str, TaskViewer] = {}
+
+    # -- making
+
+    def maker(self, otherwise: MakeViewer) -> MakeViewer:
+        """What makes the viewer of a call that is answered by a task; `otherwise` where it is not to be, or could not be kept."""
+
+        def make(
+            call: Call, handle: Handle, presentation: Presentation, progress: Progress | None, *, created: bool = False
+        ) -> CallViewer:
+            config = handle.setup().config
+            if config.history_persistence == "none" or not config.task_seconds:
+                return otherwise(call, handle, presentation, progress, created=created)
+            if progress is not None:
+                progress.stop()  # tasks have their own way to say how far they are
+            askable = call.client.peer.can_be_asked
+
+            def name(viewer: TaskViewer) -> dict[str, Any]:
+                return self._name(call.client, viewer, config)
+
+            return TaskViewer(call.client, handle, presentation, askable=askable, asked_by=call, name=name, created=created)
+
+        return make
+
+    def _name(self, client: ClientContext, viewer: TaskViewer, config: Config) -> dict[str, Any]:
+        """The first answer that the client gets of it."""
+        name = TaskName(
+            client.caller.name,
+            viewer.handle.id,
+            viewer.following.message_id,
+            viewer.begin,
+            int(time.time() * 1000),
+            max(1, round(min(config.task_seconds, LONGEST_SECONDS) * 1000)),
+            viewer.askable,
+        )
+        task_id = write_task_id(client.engine, name)
+        self._keep(client, task_id, name, viewer)
+        return {"resultType": "task", **viewer.state(task_id, name, viewer.handle, Peer())}
+
+    # -- finding
+
+    async def find(self, client: ClientContext, task_id: str) -> Found:
+        """A turn that was cut off is taken up here, or closed. Raises `InvalidParams` where the caller has no such task."""
+        name = read_task_id(client.engine, client.caller.name, task_id)
+        if name is None:
+            raise unknown_task()
+        try:
+            handle = await client.find(ConversationId(name.conversation_id))
+        except UnknownConversation:
+            raise unknown_task() from None
+        viewer = self._viewers.get(task_id)
+        if viewer is None or viewer.broken is not None:
+            viewer = await self._read(client, task_id, name, handle)
+        if viewer.outcome is None and not handle.facts.runs_here:
+            await _take_up(handle)
+            viewer.following.put_open_questions()
+        lost = viewer.outcome is None and viewer.waits_in_vain and await client.engine.log.holder(handle.id) is None
+        return Found(task_id, name, handle, viewer, lost and viewer.waits_in_vain)
+
+    async def _read(self, client: ClientContext, task_id: str, name: TaskName, handle: Handle) -> TaskViewer:
+        viewer = TaskViewer(client, handle, presentation_of(handle), askable=name.askable, after=name.begin)
+        await viewer.resume(name)
+        other = self._viewers.get(task_id)
+        if other is not None and other.broken is None:  # two asked at once
+            viewer.following.stop()
+            return other
+        self._keep(client, task_id, name, viewer)
+        return viewer
+
+    def _keep(self, client: ClientContext, task_id: str, name: TaskName, viewer: TaskViewer) -> None:
+        self._viewers.pop(task_id, None)
+        self._viewers[task_id] = viewer
+        if len(self._viewers) > MOST_OVER:
+            over = [other for other, kept in self._viewers.items() if kept.outcome is not None]
+            for other in over[: len(self._viewers) - MOST_OVER]:
+                del self._viewers[other]
+        self._expire_later(client, task_id, name, viewer)
+
+    def _expire_later(self, client: ClientContext, task_id: str, name: TaskName, viewer: TaskViewer) -> None:
+        left = name.expires - time.time()
+
+        def look() -> None:
+            if self._viewers.get(task_id) is not viewer:
+                return
+            if time.time() < name.expires:
+                self._expire_later(client, task_id, name, viewer)
+                return
+            del self._viewers[task_id]
+            viewer.expire()
+
+        client.loop.call_later(min(max(left, 0.0) + 0.001, LONGEST_TIMER), look)
+
+
+async def _take_up(handle: Handle) -> None:
+    """The turn ran in a process that may be gone: it goes on here if it waits for an answer, and is closed otherwise."""
+    if handle.facts.turn is None:
+        return
+    handle.watch()
+    with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
+        await handle.submit(Resume())
+        with suppress(AgentError):
+            await handle.kept()
+
+
+def unknown_task() -> InvalidParams:
+    return InvalidParams("Unknown task: there is none with this id, or it has expired")

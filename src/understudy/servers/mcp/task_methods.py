@@ -1,0 +1,152 @@
+"""The methods of the extension Tasks: asking how a task is, answering its questions, ending it, and being told of changes."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from understudy.engine.handle import Kept
+from understudy.errors import AgentError, NotAllowed
+from understudy.protocol.jsonrpc import Response
+from understudy.protocol.ops import Cancel, Decide
+from understudy.servers.failures import InvalidParams, ProtocolError
+from understudy.servers.mcp.asking import check_answer, read_answer
+from understudy.servers.mcp.call import Call, Handler
+from understudy.servers.mcp.modern import MISSING_CAPABILITY
+from understudy.servers.mcp.question_names import read_question_name
+from understudy.servers.mcp.subscriptions import tell
+from understudy.servers.mcp.task_board import TASKS, Found, TaskBoard, declares_tasks
+
+CLOSING_SECONDS = 10.0  # until an answer that counts is seen to have closed its question
+NEWS_SECONDS = 0.2  # steps that come together are told together
+
+
+class _TaskParams(msgspec.Struct):
+    task_id: str = msgspec.field(name="taskId")
+
+
+class _UpdateParams(msgspec.Struct):
+    task_id: str = msgspec.field(name="taskId")
+    input_responses: dict[str, Any] = msgspec.field(name="inputResponses")
+
+
+def check_declared(call: Call) -> None:
+    """Raises `ProtocolError` for a client that does not know what a task is."""
+    if not declares_tasks(call.client.capabilities):
+        needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        raise ProtocolError(MISSING_CAPABILITY, f"the client has to declare the extension {TASKS}", needed)
+
+
+async def get(call: Call) -> Any:
+    check_declared(call)
+    found = await _find(call, msgspec.json.decode(call.arguments or b"{}", type=_TaskParams).task_id)
+    return found.state(call.client.peer)
+
+
+async def update(call: Call) -> Any:
+    """Answers count only for what is asked now: others are passed over, for they may have come too late."""
+    check_declared(call)
+    params = msgspec.json.decode(call.arguments or b"{}", type=_UpdateParams)
+    found = await _find(call, params.task_id)
+    decisions = _decisions(found, params.input_responses)
+    try:
+        for decision in decisions:
+            kept = Kept()
+            await found.handle.decide(decision, kept)
+            await kept
+    except NotAllowed as error:
+        raise InvalidParams(str(error)) from None
+    await found.viewer.until_closed({decision.call_id: decision.asked_at for decision in decisions}, CLOSING_SECONDS)
+    return {}
+
+
+async def cancel(call: Call) -> Any:
+    check_declared(call)
+    found = await _find(call, msgspec.json.decode(call.arguments or b"{}", type=_TaskParams).task_id)
+    if found.viewer.outcome is None:
+        following, kept = found.viewer.following, Kept()
+        op = Cancel(found.name.message_id, (following.turn or "") if following.leads else "")
+        try:
+            await found.handle.submit(op, kept=kept)
+        except NotAllowed as error:
+            raise InvalidParams(str(error)) from None
+        await kept
+    return {}
+
+
+METHODS: dict[str, Handler] = {"tasks/get": get, "tasks/update": update, "tasks/cancel": cancel}
+
+
+def _board(call: Call) -> TaskBoard:
+    assert call.client.board is not None
+    return call.client.board
+
+
+async def _find(call: Call, task_id: str) -> Found:
+    return await _board(call).find(call.client, task_id)
+
+
+def _decisions(found: Found, answers: dict[str, Any]) -> list[Decide]:
+    """Raises `InvalidParams` where one cannot be understood; none of them counts then."""
+    decisions: list[Decide] = []
+    handle, turn = found.handle, found.viewer.following.turn
+    for key, answer in answers.items():
+        name = read_question_name(key)
+        if name is None or name.conversation_id != handle.id or name.turn != turn:
+            continue
+        question = handle.open_question(name.call_id)
+        if question is None or not name.names(question) or handle.facts.asked_at.get(name.call_id) != name.asked_at:
+            continue
+        check_answer(answer)
+        decision, source = read_answer(Response(key, answer))
+        decisions.append(Decide(name.call_id, decision, source, name.turn, asked_at=name.asked_at))
+    return decisions
+
+
+# -- being told
+
+
+async def follow_tasks(call: Call, wanted: object) -> list[str]:
+    """Tell whoever listens by this call of each change of these tasks. Those that the caller does not have are left out."""
+    check_declared(call)
+    try:
+        task_ids = msgspec.convert(wanted, list[str])
+    except msgspec.ValidationError as error:
+        raise InvalidParams(f"Invalid `taskIds` of subscriptions/listen: {error}") from None
+    accepted: list[str] = []
+    for task_id in dict.fromkeys(task_ids):
+        try:
+            found = await _find(call, task_id)
+        except InvalidParams:
+            continue
+        accepted.append(task_id)
+        _News(call, found)
+    return accepted
+
+
+class _News:
+    """Of one task, to one who listens."""
+
+    def __init__(self, call: Call, found: Found) -> None:
+        self._call = call
+        self._found = found
+        self._timer: asyncio.TimerHandle | None = None
+        found.viewer.when_changed.add(self._changed)
+        call.when_answered(self._stop)
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._timer is None:
+            self._timer = self._call.client.loop.call_later(NEWS_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        self._timer = None
+        try:
+            tell(self._call, "notifications/tasks", **self._found.state(self._call.client.peer))
+        except AgentError:
+            self._stop(self._call)
+
+    def _stop(self, call: Call) -> None:
+        self._found.viewer.when_changed.discard(self._changed)
+        if self._timer is not None:
+            self._timer.cancel()
