@@ -48,13 +48,13 @@ def names(skills: Skills) -> list[str]:
 
 
 def test_the_users_skills_are_found_in_a_constant_order(home: Path, tmp_path: Path) -> None:
-    assert skill_folders(home, tmp_path) == []
+    assert skill_folders(home, [str(tmp_path)]) == []
     path = add(home / "skills", "b")
     add(home / "skills", "a")
     (home / "skills" / "empty").mkdir()
     (home / "skills" / "file").write_text("x")
     add(home / "skills", ".hidden")
-    assert skill_folders(home, tmp_path) == [str(home / "skills")]
+    assert skill_folders(home, [str(tmp_path)]) == [str(home / "skills")]
     assert names(found(home, tmp_path)) == ["a", "b"]
     path.write_text("---\ndescription: Without a name.\n---\n")
     assert [(skill.name, skill.description) for skill in found(home, tmp_path).listed][1] == ("b", "Without a name.")

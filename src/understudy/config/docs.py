@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from understudy.config.model import Config
@@ -18,10 +19,13 @@ _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
 
 
-def user_instructions(config: Config, places: Places | None = None) -> str | None:
-    """The user's AGENTS.md, then those of the project from its root down to cwd; None where there are none."""
+def user_instructions(config: Config, places: Places | None = None, folders: Sequence[str] = ()) -> str | None:
+    """The user's AGENTS.md, then those of the project from its root down to cwd; None where there are none.
+
+    `folders`: the project's, where they are known already.
+    """
     places = places or places_of(config)
-    parts = (global_doc(config.home, places.masks), project_docs(places, config.project_doc_max_bytes))
+    parts = (global_doc(config.home, places.masks), project_docs(places, config.project_doc_max_bytes, folders))
     return _AFTER_GLOBAL.join(part for part in parts if part) or None
 
 
@@ -42,12 +46,14 @@ def global_doc(home: Path, masks: Masks) -> str | None:
     return _read(str(home / DOC_NAME), _GLOBAL_MAX_BYTES, masks).decode(errors="replace").strip() or None
 
 
-def project_docs(places: Places, max_bytes: int) -> str | None:
+def project_docs(places: Places, max_bytes: int, folders: Sequence[str] = ()) -> str | None:
     """Every AGENTS.md from the git root to cwd, within one budget of bytes. Without a git root only cwd's."""
     if (complaint := places.complaint()) is not None:
         logger.warning("no AGENTS.md of the project was read: %s", complaint)
         return None
-    folders = project_folders(places.pinned[0].path)
+    cwd = places.pinned[0].path
+    if not folders or folders[0] != cwd:  # it may have been reached by a link
+        folders = project_folders(cwd)
     parts: list[str] = []
     for folder in reversed(folders):
         if max_bytes <= 0:
@@ -74,9 +80,9 @@ def project_folders(cwd: str) -> list[str]:
     return folders
 
 
-def skill_folders(home: Path, cwd: Path) -> list[str]:
+def skill_folders(home: Path, project: Sequence[str]) -> list[str]:
     """Folders that may hold skills: the user's own, and those of the project. Asked for every conversation; see `skills`."""
-    folders = [f"{folder}/{name}" for folder in project_folders(str(cwd)) for name in SKILL_FOLDERS]
+    folders = [f"{folder}/{name}" for folder in project for name in SKILL_FOLDERS]
     return [folder for folder in (f"{home}/skills", *folders) if os.path.lexists(folder)]
 
 

@@ -12,7 +12,7 @@ from understudy.engine.letters import Letters
 from understudy.engine.tail import Tail
 from understudy.errors import ConversationBusy, UnknownConversation
 from understudy.protocol.ids import ConversationId
-from understudy.store.log import Claim, EventLog, Holder, Position
+from understudy.store.log import NOWHERE, Claim, EventLog, Holder, Position
 
 
 class Inbox(Enum):
@@ -40,7 +40,7 @@ class OurClaim:
 
     async def begin(self) -> None:
         """Of a new conversation, which nobody else knows."""
-        self._as_of = (await self._take()).position.as_of
+        self._as_of = (await self._take(NOWHERE)).position.as_of
 
     async def take(self) -> Inbox:
         """Become the one who may append, with the newest state. Raises `ConversationBusy`."""

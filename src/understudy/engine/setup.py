@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.config.docs import environment_context, skill_folders, user_instructions, user_instructions_message
+from understudy.config.docs import (
+    environment_context,
+    project_folders,
+    skill_folders,
+    user_instructions,
+    user_instructions_message,
+)
 from understudy.config.instructions import instructions_for
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
@@ -186,13 +192,14 @@ def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
     messages = [Message("user", (InputText(environment_context(config)),))]
     if config.developer_instructions:
         messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
-    if config.skills and skill_folders(config.home, config.cwd):
+    folders = project_folders(str(config.cwd))
+    if config.skills and skill_folders(config.home, folders):
         from understudy.config.skills import find_skills  # few users have any
         from understudy.engine.skill_list import skills_message
 
         if (skills := find_skills(config, places)).listed:
             messages.append(Message("user", (InputText(skills_message(skills)),)))
-    told = user_instructions(config, places)
+    told = user_instructions(config, places, folders)
     if told is not None:
         messages.append(Message("user", (InputText(user_instructions_message(told)),)))
     return tuple(messages)

@@ -236,7 +236,7 @@ class EventLog(Protocol):
         """Take the conversation for a turn, or learn who has it. It need not exist yet.
 
         `known` is where the caller knows it to stand, with no letters waiting, and the `as_of` of its last claim: a log that can
-        tell that nobody has changed anything since then need not read.
+        tell that nobody has changed anything since then need not read. `NOWHERE`: it is new, and nobody else can know of it.
         """
         ...
 

@@ -24,6 +24,7 @@ from understudy.store.decoding import op_decoder, record_decoder, saved_text_dec
 from understudy.store.hints import Hints
 from understudy.store.log import (
     LATEST,
+    NOWHERE,
     Audited,
     Batch,
     Committed,
@@ -168,6 +169,8 @@ class SqliteLog:
     def _position(self, conversation_id: ConversationId, known: Position | None) -> Position:
         """Under its claim. What was written under an earlier claim rang the bell before that one was given back."""
         as_of = self._changes()
+        if known is NOWHERE:
+            return Position(0, 0, False, as_of)
         if known is not None and known.as_of == as_of:
             return known
         number = number_of(conversation_id)
