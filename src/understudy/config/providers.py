@@ -27,6 +27,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
     address_suffix: str = ""  # added to that address unless it ends in it
     aliases: tuple[str, ...] = ()
     stands_alone: bool = True  # a table with a name and an address of its own inherits nothing from this row
+    window_at: tuple[str, ...] = ()  # where it says how much a model can read, tried in this order; ../ is beside /v1
     vendors: tuple[str, ...] = ()  # whose models of the price table it serves; empty: nobody's in particular
 
 
@@ -70,6 +71,7 @@ BUILT_IN = (
         base_url="https://openrouter.ai/api/v1",
         default_model="anthropic/claude-sonnet-5.5",
         env_key="OPENROUTER_API_KEY",
+        window_at=("/models",),
     ),
     BuiltIn(
         id="gemini",
@@ -86,6 +88,7 @@ BUILT_IN = (
         default_model="gpt-oss:20b",
         address_variable="OLLAMA_HOST",
         address_suffix="/v1",
+        window_at=("../api/ps",),  # it serves less than a model could read, and says so only of loaded ones
     ),
     BuiltIn(
         id="lmstudio",
@@ -93,14 +96,22 @@ BUILT_IN = (
         base_url="http://localhost:1234/v1",
         default_model="openai/gpt-oss-20b",
         aliases=("lm-studio",),
+        window_at=("../api/v0/models", "/models"),
     ),
-    BuiltIn(id="vllm", name="vLLM", base_url="http://localhost:8000/v1", default_model="openai/gpt-oss-20b"),
+    BuiltIn(
+        id="vllm",
+        name="vLLM",
+        base_url="http://localhost:8000/v1",
+        default_model="openai/gpt-oss-20b",
+        window_at=("/models",),
+    ),
     BuiltIn(
         id="llamacpp",
         name="llama.cpp",
         base_url="http://localhost:8080/v1",
         default_model="default",  # it serves one model, whatever it is called
         aliases=("llama.cpp", "llama-cpp"),
+        window_at=("../props", "/models"),
     ),
     BuiltIn(
         id="oss",
@@ -108,6 +119,7 @@ BUILT_IN = (
         base_url="http://localhost:11434/v1",
         default_model="gpt-oss:20b",
         address_variable="CODEX_OSS_BASE_URL",
+        window_at=("../api/ps",),
         stands_alone=False,
     ),
     BuiltIn(id=SCRIPTED, name="Scripted", base_url="", default_model="scripted", stands_alone=False),

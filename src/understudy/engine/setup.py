@@ -18,6 +18,7 @@ from understudy.config.docs import (
 )
 from understudy.config.instructions import instructions_for
 from understudy.config.model import Config
+from understudy.config.providers import BY_ID
 from understudy.config.sandbox import places_of
 from understudy.engine.compaction.limits import ContextLimits
 from understudy.engine.turn_setup import TurnSetup
@@ -33,6 +34,7 @@ from understudy.protocol.records import Pins
 from understudy.tools.registry import Offer, find_tool, offered
 
 if TYPE_CHECKING:
+    from understudy.engine.compaction.provider_window import ProviderWindow
     from understudy.engine.notifying import Notifier
     from understudy.engine.question_news import QuestionTeller
     from understudy.models.prices import Price
@@ -53,6 +55,7 @@ class Setups:
         self._http: HttpClient | None = None
         self._notifier: Notifier | None = None
         self._question_teller: QuestionTeller | None = None
+        self._windows: dict[tuple[str, str, str], ProviderWindow] = {}  # by provider, address and model
         self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
 
     def prepare(self, config: Config, private_tmp: Path, pins: Pins | None = None) -> TurnSetup:
@@ -77,6 +80,8 @@ class Setups:
 
     def _prepare(self, config: Config, preamble: tuple[Message, ...], http: HttpClient) -> TurnSetup:
         setup = _prepare(config, preamble, http, self._env)
+        if setup.limits.configured is None and (row := BY_ID.get(config.model_provider)) is not None and row.window_at:
+            setup = msgspec.structs.replace(setup, limits=self._with_provider(setup.limits, config, http))
         questions = config.questions
         if not (config.notify or questions.command or questions.url):
             return setup
@@ -96,6 +101,22 @@ class Setups:
             setup = msgspec.structs.replace(setup, on_question=on_question)
         return setup
 
+    def _with_provider(self, limits: ContextLimits, config: Config, http: HttpClient) -> ContextLimits:
+        """With the provider's word on the window."""
+        from understudy.engine.compaction.provider_window import ProviderWindow  # most models are in the table
+
+        provider, credentials = _provider_of(config, self._env), Credentials(self._env, config.home)
+
+        async def ask(seconds: float) -> int | None:
+            from understudy.models.windows import ask_window
+
+            return await ask_window(provider, config.model, credentials, http, seconds)
+
+        place = provider.id, provider.base_url, config.model
+        if place not in self._windows:
+            self._windows[place] = ProviderWindow(ask)
+        return msgspec.structs.replace(limits, provider=self._windows[place])
+
     def finish_notifying(self) -> None:
         """The process ends: programs that are to be told of a turn have started, or have had time to."""
         if self._notifier is not None:
@@ -103,6 +124,8 @@ class Setups:
 
     async def aclose(self) -> None:
         """Every connection ends."""
+        for window in self._windows.values():
+            await window.aclose()
         if self._question_teller is not None:
             await self._question_teller.aclose()
         if self._http is not None:

@@ -171,6 +171,7 @@ class Turn:
             sent = len(state.items)
             try:
                 await self._read_answer()
+                self._context.note_answer()
                 return self._called_since(sent)  # calls of a broken attempt were part of what this one was sent
             except (StreamLost, ModelUnavailable) as error:
                 attempt += 1

@@ -1,4 +1,4 @@
-"""Which models a provider says it has, and what it says of them. Asked only for `understudy model list`."""
+"""Which models a provider says it has, and what it says of them: for `understudy model list` and `windows`."""
 
 import asyncio
 from typing import Any, cast
@@ -11,6 +11,7 @@ from understudy.models.auth import Credentials, key_header, redacted, secrets_of
 from understudy.models.faults import clipped, fault_in_body
 from understudy.models.hints import Hints, with_hint
 from understudy.models.http import HttpClient, HttpFailure
+from understudy.models.http.url import Url
 from understudy.models.http_model import request_url
 from understudy.models.mending import read_mended
 from understudy.models.prices import MILLION, Price
@@ -19,7 +20,7 @@ from understudy.models.providers import Provider
 MOST_BYTES = 16 * 1024 * 1024
 MOST_TOKENS = 10**9
 ANTHROPIC_VERSION = "2023-06-01"
-WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length", "loaded_context_length")
+WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "loaded_context_length", "max_context_length")
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -34,6 +35,14 @@ class Listed(msgspec.Struct, frozen=True):
 async def ask_models(provider: Provider, credentials: Credentials, http: HttpClient, seconds: float) -> list[Listed]:
     """The provider's models in its order, within `seconds`. Raises ModelError or ConfigError."""
     url = request_url(provider, "/models")
+    try:
+        return read_models(await ask_json(provider, url, credentials, http, seconds))
+    except ValueError:
+        raise ModelRefused(f"{url} did not answer with a list of models") from None
+
+
+async def ask_json(provider: Provider, url: Url, credentials: Credentials, http: HttpClient, seconds: float) -> Any:
+    """What it answers to a GET, with the provider's key. Raises ModelError or ConfigError, or ValueError where it is not JSON."""
     key = credentials.key_for(provider)
     from_env = credentials.headers_for(provider)
     headers = {"accept": ("Accept", "application/json"), "user-agent": ("User-Agent", f"understudy/{__version__}")}
@@ -59,10 +68,7 @@ async def ask_models(provider: Provider, credentials: Credentials, http: HttpCli
         fault = fault_in_body(redacted(body, secrets))
         told = f"{url} answered with status {response.status}" + (f": {clipped(fault.message)}" if fault.message else "")
         raise ModelRefused(with_hint(told, hints.for_status(response.status, fault.codes, "")))
-    try:
-        return read_models(read_mended(body.encode()))
-    except ValueError:
-        raise ModelRefused(f"{url} did not answer with a list of models") from None
+    return read_mended(body.encode())
 
 
 def read_models(value: Any) -> list[Listed]:

@@ -33,6 +33,11 @@ class ContextKeeper:
         """Whether something is to be done before the next request."""
         return self.asked or tokens_if_due(state, self._setup.limits, self._prefix) is not None
 
+    def note_answer(self) -> None:
+        """The model has answered: now its provider may be asked how much it can read, and the first request has not waited."""
+        if (provider := self._setup.limits.provider) is not None:
+            provider.look()
+
     async def before_request(self, turn: "AsksModel") -> None:
         if self.asked:
             await self.when_asked(turn)

@@ -1,5 +1,7 @@
 """Whether a context is too long for the next request. What is done then: `compactor`."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from understudy.engine.compaction.sizes import all_tokens, output_tokens, text_tokens
@@ -8,15 +10,24 @@ from understudy.models.families import DEFAULT_WINDOW
 from understudy.models.prompt import ToolSpec
 from understudy.protocol.items import FunctionCallOutput, Item
 
+if TYPE_CHECKING:
+    from understudy.engine.compaction.provider_window import ProviderWindow
+
 DEFAULT_SHARE = 0.9  # of the window: where compaction begins unless the user says otherwise
 
 
 class ContextLimits(msgspec.Struct, frozen=True):
     """Of one model, in tokens."""
 
-    window: int | None = None  # None: not known
+    configured: int | None = None  # the window, by the configuration or the table; None: not known
     compact_at: int | None = None  # None: the default share of the window
     prompt: str = ""  # asks for a summary; empty: in our own words
+    provider: "ProviderWindow | None" = None  # may tell it where it is not known
+
+    @property
+    def window(self) -> int | None:
+        """As far as it is known by now."""
+        return self.configured if self.provider is None else self.provider.tokens
 
     @property
     def limit(self) -> int:

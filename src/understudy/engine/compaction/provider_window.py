@@ -1,0 +1,45 @@
+"""The window of a model that neither the configuration nor the table knows: its provider is asked, and nobody waits for that."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from understudy.errors import AgentError, report_bug
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 10.0  # for the answer
+AGAIN_SECONDS = 600.0  # a server may be started again with another window
+
+
+class ProviderWindow:
+    """For all conversations with one model of one provider."""
+
+    def __init__(self, ask: Callable[[float], Awaitable[int | None]]) -> None:
+        """`ask` takes at most so many seconds."""
+        self.tokens: int | None = None  # None: not known, or not yet
+        self._ask = ask
+        self._asked_at: float | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    def look(self) -> None:
+        """Ask, unless that was done a while ago at most."""
+        now = asyncio.get_running_loop().time()
+        if self._asked_at is None or now - self._asked_at >= AGAIN_SECONDS:
+            self._asked_at = now
+            self._asking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            found = await self._ask(SECONDS)
+        except AgentError as error:
+            logger.info("the provider does not say how much its model can read: %s", error)
+        except Exception as error:
+            report_bug(logger, error, "in asking a provider for the window of its model")
+        else:
+            self.tokens = found or self.tokens
+
+    async def aclose(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
