@@ -139,6 +139,10 @@ async def test_a_prompt_too_long_for_any_context_fails_and_the_next_one_is_answe
     async with scene(script, tmp_path) as (model, client):
         first = await client.call_tool("codex", prompt=huge)
         assert first["isError"]
+        told, hint = text_of(first).split("\n")
+        assert "context_length_exceeded" in told
+        assert "about 75008 tokens of messages" in hint
+        assert "Send a shorter message" in hint
         thread = thread_of(first)
         assert text_of(await client.call_tool("codex-reply", threadId=thread, prompt="shorter")) == "fine"
         assert shown(model.requests[0])[0] == ("user", huge)
@@ -146,6 +150,11 @@ async def test_a_prompt_too_long_for_any_context_fails_and_the_next_one_is_answe
         assert last[-1] == ("user", "shorter")
         assert len(texts(model.requests[3])) < 100_000
         assert "were left out to make room" in texts(model.requests[3])
+
+
+async def test_a_window_too_small_for_instructions_and_tools_is_told_so(tmp_path: Path) -> None:
+    async with scene([FULL], tmp_path) as (_, client):
+        assert "Choose a model with a larger context window" in text_of(await client.call_tool("codex", prompt="hello"))
 
 
 @pytest.mark.parametrize(

@@ -176,9 +176,9 @@ class Turn:
             except (StreamLost, ModelUnavailable) as error:
                 attempt += 1
                 await self.pause_before_retry(error, attempt)
-            except ContextFull:
+            except ContextFull as error:
                 if was_full or not await self._context.when_full(self):
-                    raise
+                    raise self._context.still_full(error) from None
                 was_full = True
             except OutOfTime:
                 pass  # the budget is looked at before the request is put again

@@ -38,6 +38,18 @@ MOST_RATIO = 3.0  # of the provider's count to our estimate
 Reason = Literal["limit", "full", "asked"]
 
 
+def hint_when_full(state: State, prefix: Prefix) -> str:
+    """What to do where the provider takes no request of this length, however much was left out."""
+    messages, before = all_tokens(state.items), prefix.tokens()
+    by_messages = "Send a shorter message, have the agent read long material from a file, or choose a model with a larger window."
+    by_model = "Choose a model with a larger context window, or give its server a larger one."
+    remedy = by_messages if messages > before else by_model
+    return (
+        f"The model's context is full, and nothing more can be left out of it: about {messages} tokens of messages, after about "
+        f"{before} of instructions and tools. {remedy} Your message is kept in the conversation."
+    )
+
+
 class SummaryFailed(Exception):
     """With a reason for people."""
 

@@ -6,7 +6,8 @@ from understudy.engine.compaction.limits import Prefix, tokens_if_due
 from understudy.engine.fold import State
 from understudy.engine.tail import Tail
 from understudy.engine.turn_setup import TurnSetup
-from understudy.errors import ModelError
+from understudy.errors import ContextFull, ModelError
+from understudy.models.hints import with_hint
 from understudy.protocol.records import Noticed
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ class ContextKeeper:
     async def when_full(self, turn: "AsksModel") -> bool:
         """The provider refused a request for its length. False when there is nothing that could be left out."""
         return await self._made(turn).when_full(self._tail.state)
+
+    def still_full(self, error: ContextFull) -> ContextFull:
+        """The same, with what a person can do: nothing is left that could be left out."""
+        from understudy.engine.compaction.compactor import hint_when_full
+
+        return ContextFull(with_hint(str(error), hint_when_full(self._tail.state, self._prefix)), codes=error.codes)
 
     def _made(self, turn: "AsksModel") -> "Compactor":
         if self._compactor is None:
