@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.models.authority import make_authority
 from tests.support.http_server import HttpClient, HttpServer
+from tests.support.token_issuer import TokenIssuer
 from understudy.testing import HOLD, ScriptedModel, deltas, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -136,11 +137,22 @@ async def _said(server: HttpServer, text: str) -> None:
             await asyncio.sleep(0.05)
 
 
+async def show_tokens_of_an_issuer(folder: Path) -> None:
+    """`issuer` and `audience`."""
+    async with TokenIssuer() as issuer:
+        given = settings(port=0, issuer=issuer.url, audience="api://agents")
+        async with HttpServer(made(folder), None, port_flag=False, config=given) as server:
+            for audience, status in (("api://agents", 400), (server.url, 401)):
+                client = HttpClient(server.port, issuer.token(aud=audience))
+                assert (await client.request("DELETE")).status == status
+
+
 SHOWN = {
     show_who_may_come_in: ("host", "port", "token_file", "public_url", "allow_host", "allow_origin", "max_body_mb"),
     show_tls_and_no_token: ("tls_cert", "tls_key", "no_auth"),
     show_limits_of_a_named_token: ("rate", "concurrency"),
     show_what_those_who_run_it_are_told: ("metrics", "log_format"),
     show_what_is_kept: ("keep_days", "max_store_mb"),
+    show_tokens_of_an_issuer: ("issuer", "audience"),
     show_what_becomes_of_turns: ("on_disconnect", "drain_seconds"),
 }

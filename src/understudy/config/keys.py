@@ -60,7 +60,7 @@ _TABLES: Tree = {
         "serve": _names("""
             host port token_file tls_cert tls_key public_url allow_host allow_origin no_auth on_disconnect
             max_body_mb rate concurrency drain_seconds metrics log_format
-            keep_days max_store_mb
+            keep_days max_store_mb issuer audience
         """),
         "sandbox": {
             **_names("network unix_sockets mask protect"),

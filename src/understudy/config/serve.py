@@ -40,6 +40,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: float = 5.0  # that running turns get when the server is told to end
     metrics: MetricsDoor = "token"  # who may read /metrics: whoever has a token, anybody, or nobody
     log_format: LogFormat = "text"
+    issuer: str | None = None  # whose signed tokens (JWT) are accepted, too
+    audience: str | None = None  # for whom they must be; None: our own address
     keep_days: int = 0  # after which a conversation that nobody uses is deleted; 0: never
     max_store_mb: int = 0  # of the store; 0: any size
 
@@ -95,12 +97,16 @@ def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSet
         concurrency=number("concurrency", 100),
         drain_seconds=5.0 if drain is None else drain,
         metrics=cast(MetricsDoor, read.choice(key("metrics"), _METRICS) or "token"),
+        issuer=read.text(key("issuer")) or None,
+        audience=read.text(key("audience")) or None,
         keep_days=number("keep_days", 0),
         max_store_mb=number("max_store_mb", 0),
         log_format=cast(LogFormat, read.choice(key("log_format"), _LOG_FORMATS) or "text"),
     )
     if settings.public_url is not None and not _is_address(settings.public_url):
         raise read.mismatch(key("public_url"), "invalid value: it is no address", "an address such as https://agents.example.org")
+    if settings.issuer is not None and not _is_address(settings.issuer):
+        raise read.mismatch(key("issuer"), "invalid value: it is no address", "an address such as https://login.example.org")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         lacking = "tls_key" if settings.tls_key is None else "tls_cert"
         raise Mismatch(key(lacking), "it is missing", "a file, since TLS needs a certificate and its key")

@@ -41,7 +41,6 @@ class App:
         self._guards = guards
         self._limiter = Limiter(settings.rate, settings.concurrency, asyncio.get_running_loop().time)
         self._most = settings.max_body_mb << 20
-        self._realm = b'Bearer realm="understudy"'
         self.legacy = Legacy(engine, SessionIds(settings.state_dir), offer)
         self.modern = Modern(engine, settings.on_disconnect, offer)
         self.page = PageDoor(settings, principals)
@@ -79,6 +78,9 @@ class App:
         if asked.path == "/metrics" and self.operations is not None:
             await self.operations.show_metrics(asked, self._principals, self._limiter, send)
             return
+        if (issuer := self._principals.issuer) is not None and issuer.serves(asked.path):
+            await issuer.show_metadata(asked.method, send)
+            return
         self._check_place(asked)
         if self.page.serves(asked.path):
             await self.page.serve(asked, send)
@@ -91,6 +93,7 @@ class App:
             return
         if asked.method not in methods:
             raise Refusal(405, f"{asked.method} is not for this address", headers=((b"allow", ", ".join(methods).encode()),))
+        await self._principals.learn(asked.header(b"authorization"))
         visitor = self._find_visitor(asked)
         principal = visitor.principal
         if asked.twice is not None and asked.twice not in ROUTING:
@@ -118,7 +121,7 @@ class App:
         if asked.path != ENDPOINT and authorization is None and (visitor := self.page.browsers.find(asked)) is not None:
             return visitor
         reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
-        raise Refusal(401, reason, headers=((b"www-authenticate", self._realm),))
+        raise Refusal(401, reason, headers=((b"www-authenticate", self._principals.challenge(authorization)),))
 
     async def _can_read(self) -> bool:
         try:

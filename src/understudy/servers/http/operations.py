@@ -52,10 +52,12 @@ class Operations:
             raise Refusal(405, "metrics are read with GET", headers=((b"allow", b"GET, HEAD"),))
         name = None
         if self._open_to == "token":
-            principal = principals.find(asked.header(b"authorization"))
+            authorization = asked.header(b"authorization")
+            await principals.learn(authorization)
+            principal = principals.find(authorization)
             if principal is None:
                 reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
-                raise Refusal(401, reason, headers=((b"www-authenticate", b'Bearer realm="understudy"'),))
+                raise Refusal(401, reason, headers=((b"www-authenticate", principals.challenge(authorization)),))
             name = principal.name
             if (wait := limiter.enter(name)) is not None:
                 raise Refusal(429, "too many requests with this token at once", headers=((b"retry-after", str(wait).encode()),))

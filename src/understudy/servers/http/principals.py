@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from hmac import compare_digest
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +15,9 @@ from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL, Caller
 from understudy.servers.mcp.caller_limits import CallerLimits
 from understudy.servers.request_scope import note_caller
+
+if TYPE_CHECKING:
+    from understudy.servers.http.issuer import Issuer
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +52,7 @@ class Principals:
         self._expired: frozenset[str] = frozenset()
         self._named: tuple[NamedToken, ...] = ()
         self.when_changed: Callable[[], None] | None = None
+        self.issuer: Issuer | None = None  # whose signed tokens are accepted, too
         if not self._open:
             self._stamps = self._look()
             self._first_hash = hash_of(first_token(self._first_path))
@@ -62,13 +67,25 @@ class Principals:
     def has_named(self) -> bool:
         return bool(self._named)
 
+    async def learn(self, authorization: str | None) -> None:
+        """Before `find`: what has to be fetched to know whose token it is."""
+        token = _token_in(authorization)
+        if self.issuer is not None and self.issuer.looks_like_one(token):
+            await self.issuer.learn(token)
+
     def find(self, authorization: str | None) -> Principal | None:
-        """Whose token it is; None where it is nobody's. Takes as long whether it is nearly right or not."""
+        """Whose token it is; None where it is nobody's. Takes as long whether it is nearly right or not.
+
+        Raises `Refusal` for one that is somebody's and allows nothing.
+        """
         if self._open:
             return self._local
-        scheme, _, token = (authorization or "").partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > 512:
+        token = _token_in(authorization)
+        if self.issuer is not None and self.issuer.looks_like_one(token):
+            if (signed := self.issuer.find(token, frozenset(named.name for named in self._named))) is not None:
+                note_caller(signed.name)
+            return signed
+        if not token or len(token) > 512:
             return None
         hashed = hash_of(token)
         found = self._local if compare_digest(hashed, self._first_hash) else None
@@ -86,6 +103,8 @@ class Principals:
         if name == LOCAL.name:
             return self._local
         named = next((token for token in self._named if token.name == name), None)
+        if named is None and self.issuer is not None:
+            return self.issuer.current(name)
         return None if named is None or named.has_expired(datetime.now(UTC)) else _principal_of(named)
 
     def reload(self) -> None:
@@ -109,13 +128,27 @@ class Principals:
             self._named = ()
         if self.when_changed is not None:
             self.when_changed()
+        if self.issuer is not None:
+            self.issuer.forget_expired()
+
+    def challenge(self, authorization: str | None) -> bytes:
+        """What a request without a valid token is told of how to get one."""
+        if self.issuer is None:
+            return b'Bearer realm="understudy"'
+        return self.issuer.challenge('error="invalid_token"' if authorization else "")
 
     def _expired_now(self) -> frozenset[str]:
         now = datetime.now(UTC)
-        return frozenset(token.name for token in self._named if token.has_expired(now))
+        signed = frozenset[str]() if self.issuer is None else self.issuer.expired()
+        return signed | {token.name for token in self._named if token.has_expired(now)}
 
     def _look(self) -> tuple[object, object]:
         return _stamp(self._first_path), _stamp(self._named_path)
+
+
+def _token_in(authorization: str | None) -> str:
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _stamp(path: "os.PathLike[str]") -> object:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,7 +47,7 @@ def check_exposure(settings: ServeSettings) -> None:
         raise ConfigError(
             f"--no-auth is only for this machine: without a token anyone who reaches {settings.host} could run commands"
         )
-    if not settings.token_file.exists() and not read_tokens(tokens_file(settings.state_dir)):
+    if settings.issuer is None and not settings.token_file.exists() and not read_tokens(tokens_file(settings.state_dir)):
         raise ConfigError(
             f"there is no token yet, so others could not be told apart on {settings.host}. "
             "Make one for each of them first: understudy token add NAME"
@@ -64,6 +65,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     loop = asyncio.get_running_loop()
     principals = Principals(settings)
     context = _tls_context(settings)
+    _use_issuer(settings, principals)
     engine = Engine(cli=cli)
     operations = Operations(engine, settings)
     _ = engine.log  # a store that cannot be opened is told now
@@ -97,6 +99,8 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     guards.note_port(port)
     app.page.browsers.note_port(port)
     looking = loop.create_task(_look_after(app, principals))
+    if principals.issuer is not None:
+        principals.issuer.address = _address(settings, port)
     announce(_address(settings, port))
     code = await ending.wait()
     server.close()
@@ -132,6 +136,21 @@ async def _drain(app: App, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             while app.open_calls:  # noqa: ASYNC110  # nobody tells when the last one is answered
                 await asyncio.sleep(BETWEEN_LOOKS_SECONDS)
+
+
+def _use_issuer(settings: ServeSettings, principals: Principals) -> None:
+    """Raises `ConfigError`."""
+    if settings.issuer is None or settings.no_auth:
+        return
+    if find_spec("joserfc") is None:  # the extra is not asked of everyone
+        raise ConfigError("`understudy.serve.issuer` needs the extra `oauth`: pip install 'understudy[oauth]'")
+    from understudy.models.http import HttpClient
+    from understudy.servers.http.issuer import Issuer
+    from understudy.servers.http.issuer_keys import is_safe
+
+    if not is_safe(settings.issuer):
+        raise ConfigError("`understudy.serve.issuer` should be an address with https: whoever is on the way could sign tokens else")
+    principals.issuer = Issuer(settings.issuer, settings.audience, HttpClient())
 
 
 def _address(settings: ServeSettings, port: int) -> str:

@@ -1,0 +1,212 @@
+"""Tokens that an issuer has signed (JWT): whose they are and what they allow, and what clients are told of where to get one.
+
+The name of the caller is the subject, their rights are scopes. Tokens are for this server alone: their audience is its address.
+"""
+
+import logging
+import time
+from hashlib import sha256
+from typing import Any, cast, get_args
+
+import msgspec
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import GuestProtocol, Key
+
+from understudy.config.tokens import DEFAULT_MODES
+from understudy.models.http import HttpClient
+from understudy.protocol.callers import LOCAL_NAME, Caller, Right
+from understudy.servers.http.answers import Refusal, Send, encode, send_answer
+from understudy.servers.http.issuer_keys import IssuerKeys
+from understudy.servers.http.principals import Principal
+from understudy.servers.mcp.caller_limits import CallerLimits
+
+logger = logging.getLogger(__name__)
+
+# Each is checked with a public key. None lets whoever can check a token make one, and `none` is no signature at all.
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+MOST_CHARACTERS = 16 * 1024
+MOST_REMEMBERED = 1000
+LEEWAY_SECONDS = 30
+RIGHTS: tuple[Right, ...] = get_args(Right)
+OWN = "understudy:"
+OTHERS = "understudy:others:"
+SCOPES = tuple(f"{OWN}{right}" for right in RIGHTS)
+ALL_SCOPES = (*SCOPES, *(f"{OTHERS}{right}" for right in RIGHTS))
+METADATA = "/.well-known/oauth-protected-resource"
+_KINDS = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
+
+
+class InvalidToken(Exception):
+    """The reason is for the log: whoever guesses learns nothing."""
+
+
+class _Known(msgspec.Struct, frozen=True):
+    principal: Principal
+    expires: float
+
+
+class _Header(msgspec.Struct):
+    kid: str | None = None
+
+
+class Issuer:
+    def __init__(self, issuer: str, audience: str | None, http: HttpClient) -> None:
+        self._issuer = issuer
+        self._audience = audience
+        self.address = ""  # of this server, as clients know it
+        self._keys = IssuerKeys(issuer, http, time.monotonic)
+        self._keys.when_fetched = self._forget  # a key may have been withdrawn
+        self._tokens: dict[str, _Known] = {}  # that were found to be good, by their hash
+        self._callers: dict[str, _Known] = {}  # those who came with one, by their name; the latest
+
+    # -- tokens
+
+    @staticmethod
+    def looks_like_one(token: str) -> bool:
+        return token.count(".") == 2 and len(token) <= MOST_CHARACTERS
+
+    async def learn(self, token: str) -> None:
+        """Before `find`: fetch keys where that may help."""
+        if self._remembered(token) is None:
+            await self._keys.learn(_key_id(token))
+
+    def find(self, token: str, taken: frozenset[str]) -> Principal | None:
+        """None where it is not valid. Raises `Refusal` where it is, and allows nothing. `taken`: names of tokens of ours."""
+        if (known := self._remembered(token)) is not None and known.principal.name not in taken:
+            return known.principal
+        try:
+            claims = self._check(token)
+            name = _name_of(claims, taken)
+        except (InvalidToken, JoseError, ValueError, TypeError, KeyError) as error:
+            logger.info("a token of an issuer is not accepted: %s", error)
+            return None
+        caller = _caller_of(name, claims)
+        if not (caller.rights or caller.others):
+            challenge = self.challenge('error="insufficient_scope"')
+            raise Refusal(403, f"the token has none of the scopes {' '.join(SCOPES)}", headers=((b"www-authenticate", challenge),))
+        principal = Principal(caller, CallerLimits(None, frozenset(DEFAULT_MODES)), f"issuer:{self._issuer}")
+        known = _Known(principal, float(claims["exp"]) + LEEWAY_SECONDS)
+        if len(self._tokens) >= MOST_REMEMBERED:
+            self._tokens.clear()
+        self._tokens[_hash(token)] = known
+        self._callers[name] = known
+        return principal
+
+    def current(self, name: str) -> Principal | None:
+        known = self._callers.get(name)
+        return None if known is None or known.expires <= time.time() else known.principal
+
+    def expired(self) -> frozenset[str]:
+        """Names of those whose last token has expired."""
+        now = time.time()
+        return frozenset(name for name, known in self._callers.items() if known.expires <= now)
+
+    def forget_expired(self) -> None:
+        for name in self.expired():
+            del self._callers[name]
+
+    def _remembered(self, token: str) -> _Known | None:
+        known = self._tokens.get(_hash(token))
+        return None if known is None or known.expires <= time.time() else known
+
+    def _forget(self) -> None:
+        self._tokens.clear()
+
+    def _check(self, token: str) -> dict[str, Any]:
+        """Raises `InvalidToken` or `JoseError`."""
+
+        def find_key(guest: GuestProtocol) -> Key:
+            key_id = guest.headers().get("kid")
+            key = self._keys.find(key_id if isinstance(key_id, str) else None)
+            if key is None:
+                raise InvalidToken("its key is not known")
+            return key
+
+        decoded = jwt.decode(token, find_key, algorithms=ALGORITHMS)
+        kind = decoded.header.get("typ", "")
+        if not isinstance(kind, str) or kind.lower() not in _KINDS:
+            raise InvalidToken("it is of another kind")
+        claims: dict[str, Any] = decoded.claims
+        if claims.get("iss") != self._issuer:
+            raise InvalidToken("it is of another issuer")
+        given: Any = claims.get("aud")
+        audiences: list[Any] = cast(list[Any], given) if isinstance(given, list) else [given]
+        if not any(isinstance(audience, str) and self._is_us(audience) for audience in audiences):
+            raise InvalidToken("it is for another server")
+        now = time.time()
+        if not _is_time(claims.get("exp")) or claims["exp"] + LEEWAY_SECONDS <= now:
+            raise InvalidToken("it has expired")
+        for name in ("nbf", "iat"):
+            if name in claims and (not _is_time(claims[name]) or claims[name] - LEEWAY_SECONDS > now):
+                raise InvalidToken("it is not valid yet")
+        return claims
+
+    def _is_us(self, audience: str) -> bool:
+        return audience == self._audience if self._audience else audience.rstrip("/") == self.address.rstrip("/")
+
+    # -- what clients are told
+
+    def challenge(self, error: str = "") -> bytes:
+        base = self.address.removesuffix("/mcp")
+        words = [*([error] if error else []), f'resource_metadata="{base}{METADATA}/mcp"', f'scope="{" ".join(SCOPES)}"']
+        return ("Bearer " + ", ".join(words)).encode()
+
+    def serves(self, path: str) -> bool:
+        return path in (METADATA, f"{METADATA}/mcp")
+
+    async def show_metadata(self, method: str, send: Send) -> None:
+        """For everybody, also for pages of other places: it says only where to get a token."""
+        if method not in ("GET", "HEAD", "OPTIONS"):
+            raise Refusal(405, f"{method} is not for this address", headers=((b"allow", b"GET, HEAD"),))
+        told = {
+            "resource": self.address,
+            "authorization_servers": [self._issuer],
+            "scopes_supported": list(ALL_SCOPES),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "understudy",
+        }
+        headers = (
+            (b"access-control-allow-origin", b"*"),
+            (b"access-control-allow-headers", b"*"),
+            (b"cache-control", b"max-age=300"),
+        )
+        await send_answer(send, 200, encode(told), headers)
+
+
+def _name_of(claims: dict[str, Any], taken: frozenset[str]) -> str:
+    name = claims.get("sub")
+    if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isascii() or not name.isprintable() or " " in name:
+        raise InvalidToken("its subject is no name: up to 128 visible characters")
+    if name == LOCAL_NAME or name in taken:
+        raise InvalidToken("its subject has the name of somebody with a token of this server")
+    return name
+
+
+def _caller_of(name: str, claims: dict[str, Any]) -> Caller:
+    given: Any = claims.get("scope", claims.get("scp", ""))
+    listed = cast(list[Any], given) if isinstance(given, list) else str(given).split()
+    scopes = frozenset(each for each in listed if isinstance(each, str))
+
+    def rights(prefix: str) -> frozenset[Right]:
+        return frozenset[Right](right for right in RIGHTS if f"{prefix}{right}" in scopes)
+
+    return Caller(name, rights(OWN), rights(OTHERS))
+
+
+def _key_id(token: str) -> str | None:
+    from base64 import urlsafe_b64decode
+
+    head = token.partition(".")[0]
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(head + "=" * (-len(head) % 4)), type=_Header).kid
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12
+
+
+def _hash(token: str) -> str:
+    return sha256(token.encode()).hexdigest()
