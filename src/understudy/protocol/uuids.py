@@ -11,24 +11,10 @@ _CANONICAL = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def new_uuid() -> str:
     """A random one (version 4). Not by the module `uuid`, whose import would add 5 ms to a start."""
-    raw = bytearray(_random_bytes())
+    raw = bytearray(os.urandom(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
     return _grouped(raw.hex())
-
-
-_random: list[bytes] = []  # not used yet
-
-
-def _random_bytes() -> bytes:
-    """Sixteen, from a call to the system for many: each such call lets the other threads take the interpreter's lock."""
-    if not _random:
-        many = os.urandom(16 * 64)
-        _random.extend([many[at : at + 16] for at in range(0, len(many), 16)])
-    return _random.pop()
-
-
-os.register_at_fork(after_in_child=_random.clear)
 
 
 def read_uuid(text: str) -> str:
