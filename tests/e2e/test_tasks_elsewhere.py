@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.scenes import FORBIDDING, told_to_model
 from tests.support.http_server import HttpClient, HttpServer
+from tests.support.obliging_model import ObligingModel
 from tests.support.task_clients import ASKABLE, KNOWS_TASKS, HttpDoor, Json, StdioDoor, TaskClient
 from understudy.testing import HOLD, SERVER_COMMAND, CodexHome, LineProcess, Script, ScriptedModel, call, deltas, hang, say
 
@@ -176,6 +179,42 @@ async def test_two_answer_at_once_and_one_of_them_counts(tmp_path: Path) -> None
         assert done == await other.over(task)
         ran = told_to_model(model.requests[1]).startswith("{")  # the outcome of a command; a refusal is words
         assert (tmp_path / "made.txt").exists() == ran
+
+
+async def test_a_cancelled_request_and_a_progress_token_mean_nothing_to_a_task(tmp_path: Path) -> None:
+    async with home(tmp_path, [deltas([HOLD, "hello"])]) as (model, store):
+        process, client = await store.server()
+        made = await client.result("tools/call", {"name": "codex", "arguments": {"prompt": "go"}}, progressToken="p")
+        await model.next_request(1)
+        process.send('{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}')
+        assert (await client.get(made["taskId"]))["status"] == "working"
+        model.release()
+        done = await client.over(made["taskId"])
+        assert done["result"]["structuredContent"]["content"] == "hello"
+        assert not [line for line in process.lines if '"method"' in line], "no progress and no events"
+
+
+@pytest.mark.parametrize("named", [1, pytest.param(5, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.slow)])
+async def test_every_task_that_was_named_is_found_and_ends_however_the_server_died(tmp_path: Path, named: int) -> None:
+    """Twelve at once, and a kill as soon as so many have their names."""
+    async with ObligingModel() as model, HttpServer(tmp_path, model) as server:
+        client = TaskClient(HttpDoor(HttpClient(server.port, server.token)))
+        tasks: list[str] = []
+
+        async def begin(number: int) -> None:
+            with suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
+                tasks.append(await client.begin(f"{('echo', 'run', 'say')[number % 3]} {number}"))
+                if len(tasks) == named:
+                    await server.kill()
+
+        await asyncio.gather(*(begin(number) for number in range(12)))
+        assert len(tasks) >= named
+        await server.start()
+        for task in tasks:
+            end = await client.over(task)
+            assert end["status"] == "completed"
+            assert end["result"]["structuredContent"]["threadId"]
+            assert await client.get(task) == end
 
 
 async def test_a_task_of_the_pipe_is_had_over_http_and_the_other_way_round(tmp_path: Path) -> None:

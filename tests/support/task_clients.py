@@ -19,8 +19,8 @@ BETWEEN_LOOKS_SECONDS = 0.02
 
 
 class Door(Protocol):
-    async def message(self, method: str, params: Json, capabilities: Json) -> Json:
-        """The answer to a request: its result or its error."""
+    async def message(self, method: str, params: Json, capabilities: Json, **meta: Any) -> Json:
+        """The answer to a request: its result or its error. `meta`: more for its `_meta`."""
         ...
 
 
@@ -28,8 +28,8 @@ class HttpDoor:
     def __init__(self, client: HttpClient) -> None:
         self.client = client
 
-    async def message(self, method: str, params: Json, capabilities: Json) -> Json:
-        return (await (await self.client.modern(method, params, capabilities=capabilities)).messages())[-1]
+    async def message(self, method: str, params: Json, capabilities: Json, **meta: Any) -> Json:
+        return (await (await self.client.modern(method, params, capabilities=capabilities, meta=meta)).messages())[-1]
 
 
 class StdioDoor:
@@ -37,9 +37,9 @@ class StdioDoor:
         self._process = process
         self._ids = itertools.count(1)
 
-    async def message(self, method: str, params: Json, capabilities: Json) -> Json:
+    async def message(self, method: str, params: Json, capabilities: Json, **more: Any) -> Json:
         request_id = next(self._ids)
-        meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": capabilities}
+        meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": capabilities, **more}
         self._process.send(json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method, "params": {**params, "_meta": meta}}))
         while (answer := json.loads(await self._process.next_line())).get("id") != request_id:
             pass
@@ -51,11 +51,11 @@ class TaskClient:
         self._door = door
         self._capabilities = capabilities
 
-    async def message(self, method: str, params: Json) -> Json:
-        return await self._door.message(method, params, self._capabilities)
+    async def message(self, method: str, params: Json, **meta: Any) -> Json:
+        return await self._door.message(method, params, self._capabilities, **meta)
 
-    async def result(self, method: str, params: Json) -> Json:
-        answer = await self.message(method, params)
+    async def result(self, method: str, params: Json, **meta: Any) -> Json:
+        answer = await self.message(method, params, **meta)
         assert "result" in answer, answer
         return answer["result"]
 

@@ -1,8 +1,9 @@
 """Turns as MCP Tasks, over HTTP: made, asked for, answered, cancelled and expired, by those whose tasks they are."""
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,52 @@ async def test_a_reply_is_a_task_and_one_without_a_prompt_is_the_turn_that_runs(
         await server.kill()
         await server.start()
         assert [(await client.get(task))["result"] for task in (first, second)] == results
+
+
+async def test_a_message_that_joins_a_turn_is_a_task_of_its_own(tmp_path: Path) -> None:
+    async with stage(tmp_path, [deltas(["let ", HOLD, "me"]), say("both")]) as (model, server, client):
+        first = await client.begin("one")
+        await model.next_request(1)
+        [listed] = (await client.call("conversationsList"))["structuredContent"]["conversations"]
+        second = (await client.call("codex-reply", threadId=listed["conversation_id"], prompt="two"))["taskId"]
+        await client.cancel(second)  # it only joined: the turn is the other one's
+        assert {(await client.get(task))["status"] for task in (first, second)} == {"working"}
+        model.release()
+        ends = [await client.over(task) for task in (first, second)]
+        assert [end["result"]["structuredContent"]["content"] for end in ends] == ["both", "both"]
+        await server.kill()
+        await server.start()
+        assert [await client.get(task) for task in (first, second)] == ends
+
+
+async def test_the_task_of_a_conversation_that_was_deleted_is_unknown(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("hello")]) as (_, _, client):
+        task = await client.begin()
+        thread = (await client.over(task))["result"]["structuredContent"]["threadId"]
+        await client.call("conversationDelete", conversation_id=thread)
+        unknown = await client.message("tasks/get", {"taskId": "never-was"})
+        assert (await client.message("tasks/get", {"taskId": task}))["error"] == unknown["error"]
+
+
+async def refused(port: int) -> None:
+    """Until nobody is let in any more."""
+    with suppress(ConnectionRefusedError):
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.transport.abort()
+
+
+async def test_a_server_that_is_told_to_end_lets_tasks_finish(tmp_path: Path) -> None:
+    async with stage(tmp_path, [deltas(["hel", HOLD, "lo"])], {"understudy.serve.drain_seconds": 60}) as (model, server, client):
+        task = await client.begin()
+        await model.next_request(1)
+        server.process.send_signal(signal.SIGTERM)
+        await refused(server.port)
+        model.release()
+        assert await asyncio.wait_for(server.process.wait(), WAIT_SECONDS) == 0
+        await server.start()
+        assert (await client.get(task))["result"]["structuredContent"]["content"] == "hello"
 
 
 async def test_an_answer_in_a_form_has_its_form_in_the_task_too(tmp_path: Path) -> None:

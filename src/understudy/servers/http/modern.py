@@ -82,7 +82,8 @@ class Modern:
 
     @property
     def open_calls(self) -> int:
-        return sum(len(served.dispatcher.open_calls) for served in self._open)
+        """Those that became tasks count for as long as they are at work."""
+        return sum(len(served.dispatcher.open_calls) for served in self._open) + self._board.at_work
 
     def close(self) -> None:
         for served in tuple(self._open):

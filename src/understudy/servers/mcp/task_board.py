@@ -1,5 +1,6 @@
 """The tasks that somebody of this process has to do with. What it forgets is read again from the log."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -49,6 +50,12 @@ class Found(msgspec.Struct, frozen=True):
 class TaskBoard:
     def __init__(self) -> None:
         self._viewers: dict[str, TaskViewer] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # of the same tasks: the end of their time
+
+    @property
+    def at_work(self) -> int:
+        """Tasks whose turns run here, and wait for nobody's answer."""
+        return sum(viewer.is_at_work for viewer in self._viewers.values())
 
     # -- making
 
@@ -123,22 +130,24 @@ class TaskBoard:
         if len(self._viewers) > MOST_OVER:
             over = [other for other, kept in self._viewers.items() if kept.outcome is not None]
             for other in over[: len(self._viewers) - MOST_OVER]:
-                del self._viewers[other]
-        self._expire_later(client, task_id, name, viewer)
+                self._forget(other)
+        self._expire_later(client.loop, task_id, name)
 
-    def _expire_later(self, client: ClientContext, task_id: str, name: TaskName, viewer: TaskViewer) -> None:
-        left = name.expires - time.time()
+    def _forget(self, task_id: str) -> TaskViewer:
+        self._timers.pop(task_id).cancel()
+        return self._viewers.pop(task_id)
 
-        def look() -> None:
-            if self._viewers.get(task_id) is not viewer:
-                return
-            if time.time() < name.expires:
-                self._expire_later(client, task_id, name, viewer)
-                return
-            del self._viewers[task_id]
-            viewer.expire()
+    def _expire_later(self, loop: asyncio.AbstractEventLoop, task_id: str, name: TaskName) -> None:
+        if (before := self._timers.pop(task_id, None)) is not None:
+            before.cancel()
+        left = max(name.expires - time.time(), 0.0) + 0.001
+        self._timers[task_id] = loop.call_later(min(left, LONGEST_TIMER), self._look_at_time, loop, task_id, name)
 
-        client.loop.call_later(min(max(left, 0.0) + 0.001, LONGEST_TIMER), look)
+    def _look_at_time(self, loop: asyncio.AbstractEventLoop, task_id: str, name: TaskName) -> None:
+        if time.time() < name.expires:
+            self._expire_later(loop, task_id, name)
+        else:
+            self._forget(task_id).expire()
 
 
 async def _take_up(handle: Handle) -> None:

@@ -171,6 +171,11 @@ class TaskViewer(CallViewer):
         self._tell_changed()
 
     @property
+    def is_at_work(self) -> bool:
+        facts = self.handle.facts
+        return self.outcome is None and facts.runs_here and not facts.questions
+
+    @property
     def waits_in_vain(self) -> bool:
         """Everything is read, no turn is under way, and still its own is not over: nobody here will read the message by itself."""
         facts = self.handle.facts
