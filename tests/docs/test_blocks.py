@@ -27,7 +27,8 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
 RUN = {"sh", "console", "python", "json", "toml", "js", "diff", "lua", "elisp"}
-TRIED_ELSEWHERE = {"testing.md", "record-and-replay.md", "CONTRIBUTING.md"}  # in test_testing_page.py and in tests/contributing
+# in test_testing_page.py, in tests/contributing and in tests/bench
+TRIED_ELSEWHERE = {"testing.md", "record-and-replay.md", "CONTRIBUTING.md", "evaluation.md"}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -148,6 +149,8 @@ async def test_a_json_block_is_used(user: User, block: Block) -> None:
         lines = [json.loads(line) for line in block.text.splitlines()]
         assert lines
         return await play(user, "answers.jsonl", block.text)
+    if "distribution" in value:  # of the registry of agents
+        return start_agent(user, [value["distribution"]["local"]["cmd"], *value["distribution"]["local"]["args"]])
     tables = server_tables(value)
     assert tables, "what this is for is not known here"
     for table in tables.values():

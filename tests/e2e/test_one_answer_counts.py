@@ -11,8 +11,9 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,16 +122,12 @@ async def race(tmp_path: Path, rounds: int, chance: random.Random) -> None:
                 chosen = {door: chance.choice(["approved", "denied"]) for door in ("mcp", "acp", "rest", "terminal")}
                 body = {"call_id": asked["call_id"], "decision": chosen["rest"], "mark": asked["mark"]}
 
-                async def by_rest(body: dict[str, Any] = body) -> tuple[int, str]:
-                    response = await rest.request("POST", f"{where}/decisions", body)
-                    told = json.loads(await response.body())
-                    return response.status, told.get("decision") or told["error"].get("decision", "")
-
-                doors = [
-                    lambda q=question, c=chosen: client.respond(q, {"action": "accept", "content": {"decision": c["mcp"]}}),
-                    lambda q=permission, c=chosen: aside(editor.choose, q, c["acp"]),
-                    lambda c=chosen: aside(person.type, WORDS[c["terminal"]]),
-                    by_rest,
+                accepting = {"action": "accept", "content": {"decision": chosen["mcp"]}}
+                doors: list[Callable[[], Awaitable[tuple[int, str] | None]]] = [
+                    partial(client.respond, question, accepting),
+                    partial(aside, partial(editor.choose, permission, chosen["acp"])),
+                    partial(aside, partial(person.type, WORDS[chosen["terminal"]])),
+                    partial(by_rest, rest, where, body),
                 ]
                 chance.shuffle(doors)
                 done = await asyncio.gather(*(door() for door in doors))
@@ -152,8 +149,15 @@ async def race(tmp_path: Path, rounds: int, chance: random.Random) -> None:
         ]
 
 
-async def aside(act: Any, *arguments: Any) -> None:
-    act(*arguments)
+async def by_rest(rest: RestClient, where: str, body: dict[str, Any]) -> tuple[int, str]:
+    """The status, and the decision that counts."""
+    response = await rest.request("POST", f"{where}/decisions", body)
+    told = json.loads(await response.body())
+    return response.status, told.get("decision") or told["error"].get("decision", "")
+
+
+async def aside(act: Callable[[], None]) -> None:
+    act()
 
 
 async def open_questions(rest: RestClient, where: str, count: int) -> list[dict[str, Any]]:
