@@ -35,6 +35,7 @@ export class Conversation extends Observed {
     this._cursor = null;
     this._stop = () => {};
     this._loading = null;
+    this.version = 0; // of the items
     this.keepOld = false; // the reader is looking at what is old: do not take it away
   }
 
@@ -195,6 +196,7 @@ export class Conversation extends Observed {
   }
 
   _replace(events) {
+    this.version += 1;
     this._events = events;
     this._timeline = timelineOf(events);
   }
@@ -216,10 +218,11 @@ export class Conversation extends Observed {
     if (id) this._cursor = id;
     if (!event?.msg) return;
     if (this.live.take(event)) {
-      this.changed();
+      this.live.changed();
       return;
     }
     this.live.settle(event);
+    this.live.changed();
     this.questions.take(event);
     if (event.seq) this._last = Math.max(this._last, event.seq);
     noteInRow(this, event);
@@ -229,6 +232,7 @@ export class Conversation extends Observed {
   }
 
   _append(event) {
+    this.version += 1;
     this._events.push(event);
     if (this._events.length <= MOST_EVENTS + PAGE) {
       this._timeline.add(event);

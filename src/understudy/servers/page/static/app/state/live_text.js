@@ -1,9 +1,13 @@
 // What is being said and written right now: text, reasoning and output of commands, until the finished item is in the log.
+// Observed by itself: a thousand pieces a second change nothing else of the page.
+
+import { Observed } from "./observed.js";
 
 const MOST_OUTPUT = 64 * 1024; // characters of a running command that are kept; its end has what the log keeps
 
-export class LiveText {
+export class LiveText extends Observed {
   constructor() {
+    super();
     this.clear();
   }
 

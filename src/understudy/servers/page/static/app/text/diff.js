@@ -142,7 +142,8 @@ export function filesOfChanges(changes, folder = "") {
   });
 }
 
-const below = (folder, path) => (folder && path.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : path);
+/** A path as it is shown: from the conversation's folder, where it is in there. */
+export const below = (folder, path) => (folder && path.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : path);
 
 /**
  * The rows of a hunk in two columns: what was removed stands beside what was added in its place.

@@ -1,6 +1,7 @@
 // Markdown that is still being said. What is complete stays as it is; only the last block is parsed again as it grows.
 
-import { blocksOf, showBlock } from "./markdown.js";
+import { LONGEST_BLOCK, blocksOf, showBlock } from "./markdown.js";
+import { shown } from "./visible.js";
 
 const SHORTEST_PAUSE = 60; // milliseconds between two looks at the open block
 const SHARE = 5; // parsing takes at most one part in so many of the time
@@ -13,6 +14,7 @@ export class GrowingMarkdown {
     this._open = document.createElement("div");
     element.replaceChildren(this._open);
     this._text = "";
+    this._plainLength = 0; // of the open block, where it is too long to be parsed
     this._closed = 0; // so many characters are shown for good
     this._next = 0; // when the open block may be parsed again
     this._timer = 0;
@@ -22,6 +24,7 @@ export class GrowingMarkdown {
   show(text) {
     if (!text.startsWith(this._text)) {
       this._closed = 0;
+      this._open.replaceChildren();
       this._element.replaceChildren(this._open);
     }
     this._text = text;
@@ -43,7 +46,15 @@ export class GrowingMarkdown {
       this._open.before(showBlock(block));
       this._closed += block.raw.length;
     }
-    this._open.replaceChildren(showBlock(blocks.at(-1) ?? { raw: "", isCode: false }));
+    this._showOpen(blocks.at(-1) ?? { raw: "", isCode: false });
     this._next = performance.now() + Math.max(SHORTEST_PAUSE, (performance.now() - began) * SHARE);
+  }
+
+  /** A block that is too long to be parsed again and again grows as plain text, by what is new of it. */
+  _showOpen(block) {
+    const plain = this._open.firstChild?.className === "plain" ? this._open.firstChild : null;
+    if (block.isCode || block.raw.length <= LONGEST_BLOCK || !plain) this._open.replaceChildren(showBlock(block, true));
+    else plain.append(shown(block.raw.slice(this._plainLength)));
+    this._plainLength = block.raw.length;
   }
 }

@@ -41,6 +41,10 @@ const renderer = {
     return linked(label, href, text === href || webAddress(text) === webAddress(href));
   },
   image: ({ href, text }) => linked(`<span class="picture">image: ${escape(text || "without a name")}</span>`, href, false),
+  heading({ tokens, depth }) { // the page's own headings are above them
+    const level = Math.min(6, depth + 2);
+    return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
+  },
   checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
   code({ text, lang }) {
     const name = (lang ?? "").trim().split(/\s/)[0];
@@ -53,7 +57,7 @@ const marked = new Marked({ gfm: true, renderer });
 
 const ALLOWED = {
   ALLOWED_TAGS: [
-    "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "span",
+    "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "span",
     "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
   ],
   ALLOWED_ATTR: ["href", "class", "start", "align", "rel", "target"],
@@ -91,15 +95,30 @@ export function blocksOf(text) {
 
 /**
  * @param {Block} block
+ * @param {boolean} isOpen it still grows, so that it will not be shown like this again
  * @returns {Node} inert, for any text whatsoever
  */
-export function showBlock({ raw, isCode }) {
+export function showBlock({ raw, isCode }, isOpen = false) {
+  const known = lately.get(raw);
+  if (known) return known.cloneNode(true);
   if (raw.length > (isCode ? LONGEST_TEXT : LONGEST_BLOCK)) return plain(raw);
   try {
-    return DOMPurify.sanitize(marked.parse(shown(raw)), ALLOWED);
+    const nodes = DOMPurify.sanitize(marked.parse(shown(raw)), ALLOWED);
+    return isOpen ? nodes : remember(raw, nodes);
   } catch {
     return plain(raw);
   }
+}
+
+// Blocks as they were shown lately: a finished message is the same ones again that were shown while it grew.
+const lately = new Map();
+const MOST_LATELY = 500;
+
+function remember(raw, nodes) {
+  if (raw.length > 2000) return nodes;
+  if (lately.size >= MOST_LATELY) lately.delete(lately.keys().next().value);
+  lately.set(raw, nodes);
+  return nodes.cloneNode(true);
 }
 
 /**
@@ -107,7 +126,7 @@ export function showBlock({ raw, isCode }) {
  * @returns {Node} inert, for any text whatsoever
  */
 export function markdown(text) {
-  if (text.length <= LONGEST_BLOCK) return showBlock({ raw: text, isCode: false });
+  if (text.length <= 500) return showBlock({ raw: text, isCode: false });
   const whole = document.createDocumentFragment();
   for (const block of blocksOf(text)) whole.append(showBlock(block));
   return whole;

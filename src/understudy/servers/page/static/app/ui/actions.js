@@ -30,6 +30,7 @@ export function actionsOf(conversation, list) {
       const row = await attempt(() => post(url("/fork"), item ? (item.messageId ? { message: item.messageId } : { turn: item.turn }) : {}));
       if (!row) return;
       tell("Forked: this is the copy.");
+      list.take(row);
       go(conversationPath(row.id));
     },
     async archive() {

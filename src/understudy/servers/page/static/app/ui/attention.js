@@ -34,7 +34,7 @@ export function useTitle(list, title) {
 }
 
 function Connection({ state }) {
-  if (state === "live") return html`<span class="connection live">Connected</span>`;
+  if (state === "live") return html`<span class="connection">Connected</span>`;
   if (state === "signed-out") return html`<span class="connection lost">Signed out. Run <code>understudy open</code>.</span>`;
   return html`<span class="connection lost" role="status">${state === "lost" ? "Connection lost; trying again …" : "Connecting …"}</span>`;
 }

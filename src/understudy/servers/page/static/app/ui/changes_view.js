@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../preact.js";
 import { conversationUrl, get, query } from "../net/api.js";
-import { parseDiff } from "../text/diff.js";
+import { below, parseDiff } from "../text/diff.js";
 import { clock, many } from "../text/format.js";
 import { oneLine } from "../text/visible.js";
 import { DiffFiles } from "./diff_view.js";
@@ -12,14 +12,14 @@ import { conversationPath, go } from "./route.js";
 const NARROW = 900;
 
 export function ChangesView({ conversation, turn }) {
-  const { id, state } = conversation;
+  const { id, row, state } = conversation;
   const [layout, setLayout] = useState(innerWidth < NARROW ? "unified" : "split");
   const [found, setFound] = useState({ files: null, error: null });
   useKeys({ u: () => setLayout(layout === "split" ? "unified" : "split") });
   useEffect(() => {
     let current = true;
     get(conversationUrl(id, `/diff${query({ turn })}`))
-      .then((answer) => current && setFound({ files: parseDiff(diffText(answer)), error: null }))
+      .then((answer) => current && setFound({ files: filesOf(answer, row.folder), error: null }))
       .catch((error) => current && setFound({ files: null, error }));
     return () => { current = false; };
   }, [id, turn, state]); // a turn that ends may have changed more
@@ -43,7 +43,7 @@ export function ChangesView({ conversation, turn }) {
     </section>`;
 }
 
-const diffText = (answer) => (typeof answer === "string" ? answer : answer.diff ?? answer.unified_diff ?? "");
+const filesOf = ({ diff }, folder) => parseDiff(diff).map((file) => ({ ...file, path: below(folder, file.path), from: file.from && below(folder, file.from) }));
 
 function Totals({ files }) {
   if (!files?.length) return null;

@@ -59,14 +59,19 @@ export function Timeline({ conversation, actions, unfolded }) {
     <div class="timeline" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Messages" data-testid="timeline">
       <div class="timeline-inner" ref=${inner}>
         <div class="edge" data-edge="start">${conversation.more && html`<button type="button" class="link-button" onClick=${() => conversation.older()}>Earlier messages</button>`}</div>
-        <ol class="items">
-          ${conversation.items.map((item) => html`<${Kept} key=${item.key} of=${Item} item=${item} actions=${actions} unfolded=${unfolded} />`)}
-        </ol>
+        <${Kept} of=${Items} conversation=${conversation} version=${conversation.version} actions=${actions} unfolded=${unfolded} />
         ${conversation.atEnd && html`<${Live} conversation=${conversation} />`}
         <div class="edge" data-edge="end">${!conversation.atEnd && html`<button type="button" class="link-button" onClick=${() => conversation.newer()}>Later messages</button>`}</div>
       </div>
     </div>
     ${!isAtEnd && html`<button type="button" class="button to-end" onClick=${toEnd}>${conversation.unseen ? `Newest (${conversation.unseen} more) ↓` : "Newest ↓"}</button>`}`;
+}
+
+function Items({ conversation, actions, unfolded }) {
+  return html`
+    <ol class="items">
+      ${conversation.items.map((item) => html`<${Kept} key=${item.key} of=${Item} item=${item} actions=${actions} unfolded=${unfolded} />`)}
+    </ol>`;
 }
 
 function firstVisible(element) {
@@ -100,6 +105,7 @@ function useEdges(box, inner, conversation) {
 /** What is being said, thought and put out right now. */
 function Live({ conversation }) {
   const { live, state } = conversation;
+  useObserved(live);
   const isWorking = state === "working";
   return html`
     <div class="live">
