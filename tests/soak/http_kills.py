@@ -69,6 +69,7 @@ async def post(client: HttpClient, tool: str, arguments: Json, *, modern: bool =
 async def begin_session(client: HttpClient) -> None:
     while True:
         with suppress(*AWAY):
+            client.session = None
             await client.initialize()
             return
         await asyncio.sleep(PAUSE_SECONDS)
