@@ -1,13 +1,10 @@
 """One HTTP request as the server sees it: its headers, each at most once where that matters, and its body up to a limit."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from understudy.servers.http.answers import Receive, Refusal
 
-BODY_SECONDS = 20.0  # for the whole body, however it drips; and more for what has come:
-SLOWEST_BYTES = 64 * 1024  # a second, of a large one
 MOST_THROWN_AWAY = 64 * 1024 * 1024  # of a body that is too large
 
 # Sent twice, one of them might be read by a proxy before us, and the other one by us.
@@ -32,46 +29,45 @@ class Asked:
         self.path: str = scope["path"]
         self.query: bytes = scope.get("query_string", b"")
         self.receive = receive
-        self._headers: dict[bytes, str] = {}
         self.twice: bytes | None = None  # a header that may be sent only once
-        for name, value in scope["headers"]:
-            if name in self._headers and (name in _ONCE or name.startswith(b"mcp-param-")):
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._headers = dict(headers)
+        if len(self._headers) < len(headers):
+            self._note_twice(headers)
+
+    def _note_twice(self, headers: list[tuple[bytes, bytes]]) -> None:
+        names: set[bytes] = set()
+        for name, _ in headers:
+            if name in names and (name in _ONCE or name.startswith(b"mcp-param-")):
                 self.twice = name
-            self._headers[name] = value.decode("latin-1").strip(" \t")
+            names.add(name)
 
     def header(self, name: bytes) -> str | None:
-        return self._headers.get(name)
+        value = self._headers.get(name)
+        return None if value is None else value.decode("latin-1").strip(" \t")
 
     async def body(self, most: int) -> bytes:
-        """Raises `Refusal` where it is too large or does not come in time."""
+        """Raises `Refusal` where it is too large. How long it may take is the connection's to say."""
         length = self.header(b"content-length")
         too_large = length is not None and length.isdecimal() and int(length) > most
         chunks: list[bytes] = []
         size = 0
-        begun = asyncio.get_running_loop().time()
-        try:
-            async with asyncio.timeout_at(begun + BODY_SECONDS) as limit:
-                while True:
-                    message = await self.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientLeft
-                    chunk: bytes = message.get("body", b"")
-                    size += len(chunk)
-                    if too_large or size > most:  # the rest is read: most clients hear nothing before they have said it
-                        too_large = True
-                        chunks.clear()
-                    else:
-                        chunks.append(chunk)
-                        limit.reschedule(begun + BODY_SECONDS + size / SLOWEST_BYTES)
-                    more: bool = message.get("more_body", False)
-                    if too_large and (not more or size > most + MOST_THROWN_AWAY):
-                        raise _too_large(most, more=more)
-                    if not more:
-                        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        except TimeoutError:
-            if too_large:
-                raise _too_large(most, more=True) from None
-            raise Refusal(408, "the body of the request did not come in time", headers=((b"connection", b"close"),)) from None
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if too_large or size > most:  # the rest is read all the same: most clients hear nothing before they have said it
+                too_large = True
+                chunks.clear()
+            else:
+                chunks.append(chunk)
+            more: bool = message.get("more_body", False)
+            if too_large and (not more or size > most + MOST_THROWN_AWAY):
+                raise _too_large(most, more=more)
+            if not more:
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 class ClientLeft(Exception):

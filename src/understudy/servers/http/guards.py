@@ -2,11 +2,13 @@
 
 import ipaddress
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+@lru_cache(maxsize=64)  # most requests name the same few
 def split_host(text: str) -> tuple[str, str] | None:
     """Name and port (perhaps empty) of a `Host` header; None where it is none."""
     if not text or any(character in text for character in "/\\@?#, \t") or not text.isascii():

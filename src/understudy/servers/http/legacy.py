@@ -133,10 +133,11 @@ class Legacy:
 
     def _find(self, session_id: str, principal: Principal) -> Session:
         """Another caller's session is answered like one that never was."""
-        sealed = self._ids.read(session_id)
+        session = self._sessions.get(session_id)  # one that is in memory was ours when it came
+        known = None if session is None else session.sealed
+        sealed = self._ids.read(session_id) if known is None or self._ids.is_over(known) else known
         if sealed is None or sealed.principal != principal.name:
             raise Refusal(404, "Session not found: begin another one with initialize")
-        session = self._sessions.get(session_id)
         if session is None:
             session = Session(self._engine, principal, sealed, self._offer)
             self._remember(session_id, session)

@@ -61,10 +61,11 @@ class SessionIds:
             session = None if body is None else _decode(body)
         except msgspec.MsgspecError:
             session = None
-        if session is None:
-            return None
-        over = session.nonce.hex() in self._ended or not 0 <= time.time() - session.created + 60 < LIFETIME_SECONDS
-        return None if over else session
+        return None if session is None or self.is_over(session) else session
+
+    def is_over(self, session: SealedSession) -> bool:
+        """It was ended, or is too old."""
+        return session.nonce.hex() in self._ended or not 0 <= time.time() - session.created + 60 < LIFETIME_SECONDS
 
     def end(self, session: SealedSession) -> None:
         """From now on, also after a restart."""
