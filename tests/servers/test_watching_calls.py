@@ -32,7 +32,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.mcp import progress
-from understudy.servers.mcp.presentation import Presentation
+from understudy.servers.presentation import Presentation
 
 MAY_I = CommandApprovalAsked("c1", ("touch", "made"), "/work")
 

@@ -21,11 +21,11 @@ from understudy.protocol.records import Delta, Overrides, Record
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.results import SESSION
 from understudy.servers.mcp.stream_viewer import StreamViewer
 from understudy.servers.pipe_sink import PipeSink
+from understudy.servers.presentation import Presentation
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 Json = dict[str, Any]

@@ -1,8 +1,8 @@
 """What both viewers of `exec` do alike: send the message, end the turn when told to, and make the exit code of its end."""
 
 import asyncio
-from collections.abc import Callable
 
+from understudy.cli.watched_end import COMPLETED, FAILED, WatchedEnd
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.following import Following
 from understudy.engine.handle import Handle
@@ -12,19 +12,18 @@ from understudy.protocol.items import Message
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import Overrides, Question, Terms, TurnEnded
 
-COMPLETED, FAILED = 0, 1
 PATIENCE = 8.0  # seconds in which a turn that was told to end should be over
 
 
-class ExecViewer:
+class ExecViewer(WatchedEnd):
     """Follows one message to the end of its turn."""
 
     can_answer = False
     nobody = "nobody can be asked: `exec` has no terminal to put a question to"
 
     def __init__(self, handle: Handle, *, created: bool, hides_reasoning: bool, outlet: Outlet | None = None) -> None:
+        super().__init__()
         self.handle = handle
-        self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.final_message: str | None = None  # of a turn that was completed
         self.following: Following = handle.follow(
             self, after=0 if created else None, outlet=outlet, only_its_turn=True, hides_reasoning=hides_reasoning
@@ -98,11 +97,6 @@ class ExecViewer:
             self.final_message = ended.message
         self._end(COMPLETED if ended.reason == "completed" else FAILED)
 
-    def failed(self, error: BaseException) -> None:
-        """Nothing more can be shown, or there is nobody left to show it to."""
-        if not self.exit_code.done():
-            self.exit_code.set_exception(error)
-
     # -- for subclasses
 
     def show(self, live: LiveEntry) -> None:
@@ -113,15 +107,3 @@ class ExecViewer:
 
     def show_interrupted(self) -> None:
         raise NotImplementedError
-
-    def _safely(self, show: Callable[[], None]) -> None:
-        if self.exit_code.done():
-            return
-        try:
-            show()
-        except OSError as error:  # whoever reads us has gone, or the disk that we write to is full
-            self.failed(error)
-
-    def _end(self, code: int) -> None:
-        if not self.exit_code.done():
-            self.exit_code.set_result(code)

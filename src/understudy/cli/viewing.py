@@ -15,6 +15,7 @@ from understudy.cli.event_lines import delta_line, event_lines
 from understudy.cli.record_teller import RecordTeller
 from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
+from understudy.cli.watched_end import COMPLETED, FAILED, WatchedEnd
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
@@ -24,17 +25,16 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.ops import Decide, Interrupt
 from understudy.protocol.records import Entry, Question, TurnEnded
 
-COMPLETED, FAILED = 0, 1
 NOBODY = "nobody can be asked, because standard input is not a terminal"
 
 
-class Viewer:
+class Viewer(WatchedEnd):
     """Follows one message, or the turn that is under way, to its end, which makes the exit code."""
 
     def __init__(self, handle: Handle, *, can_ask: bool) -> None:
+        super().__init__()
         self.handle = handle
         self.can_answer = can_ask
-        self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.following = handle.follow(self)
         self._told_questions: list[Question] = []  # those that were told as records
         self._interrupted = False
@@ -61,24 +61,24 @@ class Viewer:
     # -- called by the following
 
     def entry(self, live: LiveEntry) -> None:
-        self._tell_safely(lambda: self.tell(live))
+        self._safely(lambda: self.tell(live))
         if isinstance(live.entry.record, Question):
             self._told_questions.append(live.entry.record)
 
     def delta(self, live: LiveDelta) -> None:
-        self._tell_safely(lambda: self.tell_delta(live))
+        self._safely(lambda: self.tell_delta(live))
 
     def question(self, question: Question, turn: str) -> None:
         """One from before a restart, or of a turn that runs elsewhere, has not been told yet."""
         if self._asking.has(question.call_id):
             return
         if not any(question is told for told in self._told_questions):
-            self._tell_safely(lambda: self.tell_question(question))
+            self._safely(lambda: self.tell_question(question))
         if self.exit_code.done():
             return
         if self.can_answer:
             asked_at = self.handle.asked_at(question.call_id)
-            self._tell_safely(lambda: self._asking.ask(question, self.terminal, asked_at))
+            self._safely(lambda: self._asking.ask(question, self.terminal, asked_at))
         elif self.handle.facts.runs_here:  # another process may have somebody to ask
             if self.handle.questions_wait:
                 say_that_it_waits(question.call_id)
@@ -92,8 +92,7 @@ class Viewer:
 
     def failed(self, error: BaseException) -> None:
         self._asking.withdraw()
-        if not self.exit_code.done():
-            self.exit_code.set_exception(error)
+        super().failed(error)
 
     # -- for subclasses
 
@@ -113,27 +112,18 @@ class Viewer:
     def terminal(self) -> Console:
         raise NotImplementedError
 
-    def _tell_safely(self, tell: Callable[[], None]) -> None:
-        if self.exit_code.done():
-            return
-        try:
-            tell()
-        except OSError as error:  # whoever reads us has gone, or the disk that we print to is full
-            self.failed(error)
-
     def _answer(self, call_id: str, decision: Decision, asked_at: float) -> None:
         self.handle.submit_soon(Decide(call_id, decision, CLIENT, asked_at=asked_at))
 
     def _leave(self) -> None:
         """The end of input is nobody's yes, and no denial either: the question stays open."""
         again = f"understudy resume {self.handle.id}"
-        self._tell_safely(lambda: self.terminal.print(f"\n  Not answered. The question stays open; to be asked again: {again}"))
+        self._safely(lambda: self.terminal.print(f"\n  Not answered. The question stays open; to be asked again: {again}"))
         self._end(FAILED)
 
     def _end(self, code: int) -> None:
         self._asking.withdraw()
-        if not self.exit_code.done():
-            self.exit_code.set_result(code)
+        super()._end(code)
 
 
 class PersonViewer(Viewer):

@@ -1,6 +1,6 @@
 """What a codec is: it turns records, which the log has, into events, which clients are shown.
 
-Each wire has one: `seed_events.py` and `modern_events.py`. Which of them a client gets is decided in `mcp/presentation.py`; how an
+Each wire has one: `seed_events.py` and `modern_events.py`. Which of them a client gets is decided in `presentation.py`; how an
 event is put into a notification is decided by whoever sends it (`mcp/envelopes.py` for calls, `mcp/stream_viewer.py` for streams).
 """
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL, Caller
-from understudy.protocol.jsonrpc import Incoming
 from understudy.servers import pipes
+from understudy.servers.line_dispatcher import LineDispatcher
 from understudy.servers.lines import read_message
 from understudy.servers.memory import hide_memory
 from understudy.servers.pipe_sink import PipeSink
@@ -16,12 +16,6 @@ from understudy.servers.process import Ending, run_server
 from understudy.servers.sink import Sink
 
 LAST_WORDS_SECONDS = 0.3
-
-
-class LineDispatcher(Protocol):
-    def receive(self, message: Incoming) -> None: ...
-
-    def close(self) -> None: ...
 
 
 MakeDispatcher = Callable[[Engine, Caller, Sink], LineDispatcher]

@@ -1,20 +1,10 @@
-"""A request of an editor: what its handler returns, and what is done once the answer is out."""
+"""A request of an editor: what serves it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from understudy.protocol.jsonrpc import Request
 from understudy.servers.acp.client import Client
 
-
-class Answer(msgspec.Struct, frozen=True):
-    """`then` is done right after the answer was sent: updates that belong behind it."""
-
-    result: Any
-    then: Callable[[], None] | None = None
-
-
 Handler = Callable[[Client, Request], Awaitable[Any]]
-"""Serves a request: returns its result (or an `Answer`), or raises what the client is to be told."""
+"""Serves a request: returns its result (or an `Answer` of `line_dispatcher`), or raises what the client is to be told."""

@@ -17,11 +17,11 @@ from understudy.servers.acp.client import Client, read_session_id
 from understudy.servers.acp.content import Json
 from understudy.servers.acp.mcp_servers import server_overrides
 from understudy.servers.acp.projection import Projection
-from understudy.servers.acp.requests import Answer
 from understudy.servers.acp.session import Session, update_line
 from understudy.servers.acp.settings import config_options, mode_overrides, modes, option_overrides
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.presentation import presentation_of
+from understudy.servers.line_dispatcher import Answer
+from understudy.servers.presentation import presentation_of
 
 PAGE = 50
 READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two

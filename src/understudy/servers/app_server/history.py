@@ -11,7 +11,7 @@ from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.thread_shape import LONGEST_PREVIEW
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.presentation import presentation_of
+from understudy.servers.presentation import presentation_of
 
 _FORKED = re.compile(r"forked from conversation (\S+)")
 READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two

@@ -1,20 +1,11 @@
-"""A request of a client of the app server: what its handler returns, and what is done once the answer is out."""
+"""A request of a client of the app server: what serves it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from understudy.servers.app_server.client import Client
 
-
-class Answer(msgspec.Struct, frozen=True):
-    """`then` is done right after the answer was sent, whatever becomes of it: notifications that belong behind it."""
-
-    result: Any
-    then: Callable[[], None] | None = None
-
-
 Handler = Callable[[Client, Raw | None], Awaitable[Any]]
-"""Serves a request: returns its result (or an `Answer`), or raises what the client is to be told."""
+"""Serves a request: returns its result (or an `Answer` of `line_dispatcher`), or raises what the client is to be told."""

@@ -19,10 +19,10 @@ from understudy.policy.secrets import without_secrets
 from understudy.protocol.records import Overrides
 from understudy.servers.app_server import params
 from understudy.servers.app_server.client import Client
-from understudy.servers.app_server.requests import Answer
 from understudy.servers.app_server.settings import PROFILES
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
+from understudy.servers.line_dispatcher import Answer
 
 _USUAL_EFFORTS = ("low", "medium", "high")
 _DESCRIBED = {

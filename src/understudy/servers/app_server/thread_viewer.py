@@ -17,7 +17,7 @@ from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Notice
 from understudy.servers.asked_questions import AskedQuestions, OnAnswer
-from understudy.servers.mcp.presentation import presentation_of
+from understudy.servers.presentation import presentation_of
 
 logger = logging.getLogger(__name__)
 

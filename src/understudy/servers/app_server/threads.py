@@ -11,12 +11,12 @@ from understudy.protocol.records import Opened, Overrides, UserMessage
 from understudy.servers.app_server import params
 from understudy.servers.app_server.client import Client, read_thread_id
 from understudy.servers.app_server.history import Log, last_cursor, page_of, read_log
-from understudy.servers.app_server.requests import Answer
 from understudy.servers.app_server.settings import config_of, thread_overrides
 from understudy.servers.app_server.thread_shape import NOT_LOADED, listed_thread, opened_thread, status_of, thread_object
 from understudy.servers.app_server.thread_viewer import ThreadViewer
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
+from understudy.servers.line_dispatcher import Answer
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100

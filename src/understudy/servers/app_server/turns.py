@@ -14,12 +14,12 @@ from understudy.protocol.ops import Cancel
 from understudy.protocol.records import Terms
 from understudy.servers.app_server import params
 from understudy.servers.app_server.client import Client
-from understudy.servers.app_server.requests import Answer
 from understudy.servers.app_server.settings import config_of, thread_settings, turn_overrides
 from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadViewer
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
+from understudy.servers.line_dispatcher import Answer
 
 KINDS = ("text", "image", "localImage", "skill", "mention")
 

@@ -24,12 +24,12 @@ from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.mcp.peer import FIRST_WITH_FORMS
-from understudy.servers.mcp.presentation import Presentation, presentation_of
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.question_names import read_question_name
 from understudy.servers.mcp.results import SESSION
 from understudy.servers.mcp.stream_viewer import Snapshots
 from understudy.servers.mcp.tool_table import Offer
+from understudy.servers.presentation import Presentation, presentation_of
 
 logger = logging.getLogger(__name__)
 

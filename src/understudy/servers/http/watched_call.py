@@ -14,7 +14,7 @@ from understudy.servers.http.stream_sink import SKIP, Skip, StreamSink
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import FIRST_WITH_FORMS
-from understudy.servers.mcp.presentation import Presentation
+from understudy.servers.presentation import Presentation
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress

@@ -8,9 +8,9 @@ from understudy.servers.http.event_ids import ALL, Position, StreamName, write_s
 from understudy.servers.http.standalone import StandaloneSink
 from understudy.servers.mcp.asking import withdraw_closed
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.question_names import digest_of
 from understudy.servers.mcp.stream_viewer import StreamViewer
+from understudy.servers.presentation import Presentation
 
 
 class WatchedStream(StreamViewer):

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from understudy.protocol.records import Overrides
     from understudy.servers.mcp.call_viewer import CallViewer
     from understudy.servers.mcp.caller_limits import CallerLimits
-    from understudy.servers.mcp.presentation import Presentation
     from understudy.servers.mcp.progress import Progress
     from understudy.servers.mcp.rounds import AskedAgain
     from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
     from understudy.servers.mcp.task_board import TaskBoard
+    from understudy.servers.presentation import Presentation
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from understudy.protocol.records import ApprovalDecided, Question, Terms, TurnEn
 from understudy.servers.failures import answer_result, failed_result, thread_note, to_text
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.envelopes import Envelope
-from understudy.servers.mcp.presentation import Presentation
+from understudy.servers.presentation import Presentation
 from understudy.servers.report import report_of
 
 if TYPE_CHECKING:

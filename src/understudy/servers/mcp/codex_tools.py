@@ -13,7 +13,7 @@ from understudy.protocol.uuids import read_uuid
 from understudy.servers.mcp import arguments
 from understudy.servers.mcp.call import LATER, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
-from understudy.servers.mcp.presentation import presentation_from
+from understudy.servers.presentation import presentation_from
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress

@@ -13,10 +13,10 @@ from understudy.servers.mcp.arguments import WHERE_IDS_ARE, Arguments, overrides
 from understudy.servers.mcp.asking import read_decision
 from understudy.servers.mcp.call import LATER, Call, Later, OnceKept
 from understudy.servers.mcp.conversation_rows import page_of_rows
-from understudy.servers.mcp.presentation import presentation_of
 from understudy.servers.mcp.results import WithMeta
 from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
 from understudy.servers.mcp.terms import read_terms
+from understudy.servers.presentation import presentation_of
 
 DEFAULT_PAGE = 50
 LARGEST_PAGE = 200

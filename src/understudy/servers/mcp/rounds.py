@@ -24,10 +24,10 @@ from understudy.servers.mcp.asking import check_answer, question_params, read_an
 from understudy.servers.mcp.call import LATER, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.codex_tools import cancel_turn
-from understudy.servers.mcp.presentation import Presentation, presentation_of
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.question_names import question_name, read_question_name
 from understudy.servers.mcp.waiting_calls import answer_unfinished
+from understudy.servers.presentation import Presentation, presentation_of
 from understudy.servers.sealing import Seal
 
 if TYPE_CHECKING:

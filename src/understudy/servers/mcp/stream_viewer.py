@@ -20,7 +20,7 @@ from understudy.protocol.records import Entry, Opened, Question, TextDelta, Turn
 from understudy.servers.event_codec import Encoded
 from understudy.servers.mcp.asking import ask_peer, withdraw_closed
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.presentation import Presentation
+from understudy.servers.presentation import Presentation
 from understudy.servers.seed_events import encode_user_message
 from understudy.servers.sink import Sink
 

@@ -18,10 +18,10 @@ from understudy.servers.mcp.call import Call, ClientContext, MakeViewer
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.handshake import PREFIX
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.presentation import Presentation, presentation_of
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.task_names import TaskName, read_task_id, write_task_id
 from understudy.servers.mcp.task_viewer import TaskViewer
+from understudy.servers.presentation import Presentation, presentation_of
 
 TASKS = f"{PREFIX}tasks"
 MOST_OVER = 256  # tasks that are over and still remembered

@@ -26,10 +26,10 @@ from understudy.servers.mcp.asking import CANNOT_BE_ASKED, MAY_NOT_APPROVE, ques
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.presentation import Presentation
 from understudy.servers.mcp.progress import describe, describe_question
 from understudy.servers.mcp.question_names import question_name
 from understudy.servers.mcp.task_names import TaskName, written_time
+from understudy.servers.presentation import Presentation
 
 POLL_MS = 1000  # between two looks at a task, as clients are told
 EXPIRED = "the task has expired, and nobody else can be asked for approval"

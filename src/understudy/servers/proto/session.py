@@ -20,7 +20,7 @@ from understudy.protocol.records import Opened, Overrides, Question
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.mcp.asking import read_decision
 from understudy.servers.mcp.conversation_arguments import read_content
-from understudy.servers.mcp.presentation import presentation_of
+from understudy.servers.presentation import presentation_of
 from understudy.servers.process import Ending
 from understudy.servers.proto import submissions as sent
 from understudy.servers.sink import Sink

@@ -16,7 +16,7 @@ from understudy.protocol.records import Overrides
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.guards import accepts
 from understudy.servers.http.stream_sink import StreamSink
-from understudy.servers.mcp.presentation import presentation_of
+from understudy.servers.presentation import presentation_of
 from understudy.servers.rest.event_stream import EventStream, codec_at
 from understudy.servers.rest.listing import Wanted, list_rows
 from understudy.servers.rest.positions import Position, read_position
