@@ -8,16 +8,19 @@ import fcntl
 import json
 import os
 import pty
+import random
 import select
 import shlex
+import shutil
 import signal
+import string
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +54,9 @@ COLOURS = {
 }
 
 
+HOME = "/home/me"
+
+
 class Stage(NamedTuple):
     """A home and a project folder for one scene."""
 
@@ -72,7 +78,7 @@ class Stage(NamedTuple):
 
     def anonymous(self, text: str) -> str:
         """Without the names of the machine that the picture is made on."""
-        names = {str(self.home.parent): "/home/me", str(ROOT): "/home/me/understudy", os.uname().release: "6.12"}
+        names = {str(self.home.parent): HOME, str(ROOT): f"{HOME}/understudy", os.uname().release: "6.12"}
         for name, stand_in in names.items():
             text = text.replace(name, stand_in)
         return text
@@ -265,7 +271,8 @@ def exec_(stage: Stage) -> Shot:
         [check, {"call": "update_plan", "arguments": {"plan": done}}, usage],
         [{"say": "`mean` divided by one too many. It is mended, and **check.py** passes."}, usage],
     )
-    words = ["exec", "--skip-git-repo-check", "-s", "workspace-write", "python3 check.py fails. Mend it."]
+    subprocess.run(["git", "init", "-q", stage.project], check=True)
+    words = ["exec", "-s", "workspace-write", "python3 check.py fails. Mend it."]
     return Shot(words, columns=90, lines=70)
 
 
@@ -381,15 +388,31 @@ SCENES: dict[str, Callable[[Stage], Shot]] = {
 }
 
 
+@contextmanager
+def home_folder() -> Iterator[Path]:
+    """With a path as long as the one in the picture, so that lines break where they would there."""
+    while True:
+        folder = Path("/tmp", "".join(random.choices(string.ascii_lowercase, k=len(HOME) - len("/tmp/"))))
+        try:
+            folder.mkdir(mode=0o700)
+            break
+        except FileExistsError:
+            continue
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
 def main() -> None:
     wanted = sys.argv[1:] or list(SCENES)
     if unknown := [name for name in wanted if name not in SCENES]:
         raise SystemExit(f"pictures: no scene {unknown[0]!r}; there are: {', '.join(SCENES)}")
     PICTURES.mkdir(exist_ok=True)
     for name in wanted:
-        with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
-            stage = Stage(Path(folder, "me", ".codex"), Path(folder, "me", "project"))
-            stage.home.mkdir(parents=True)
+        with home_folder() as folder:
+            stage = Stage(folder / ".codex", folder / "project")
+            stage.home.mkdir()
             stage.project.mkdir()
             shot = SCENES[name](stage)
             screen = photograph(stage, shot)

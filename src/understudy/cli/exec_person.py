@@ -195,7 +195,8 @@ async def show_to_person(handle: Handle, config: Config, task: Task) -> AsyncGen
     finally:
         viewer.finish()
     if viewer.final_message and task.review is not None:
-        sys.stdout.write(task.review.present(viewer.final_message))
+        apart = "\n" if os.isatty(1) and os.isatty(2) else ""  # from what was used
+        sys.stdout.write(apart + task.review.present(viewer.final_message))
         sys.stdout.flush()
     elif viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # there it has been shown already
         sys.stdout.write(viewer.final_message.rstrip("\n") + "\n")
