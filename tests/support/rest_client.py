@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,11 @@ class RestClient:
         assert response.status == 200, await response.body()
         return Stream(response)
 
+    async def changes(self) -> Stream:
+        response = await self.request("GET", "/v1/changes", headers={"Accept": "text/event-stream"})
+        assert response.status == 200, await response.body()
+        return Stream(response)
+
     @staticmethod
     async def _ok(response: Response) -> Json:
         body = await response.body()
@@ -86,10 +91,25 @@ class Stream:
         return event["data"]
 
     async def until(self, kind: str) -> Json:
-        while True:
-            data = await self.next()
-            if data["msg"]["type"] == kind:
-                return data
+        return await self.until_it(lambda data: data["msg"]["type"] == kind)
+
+    async def until_it(self, fits: Callable[[Json], bool]) -> Json:
+        async with asyncio.timeout(WAIT_SECONDS):  # all of it: a ping now and then is no event
+            while not fits(data := await self.next()):
+                pass
+            return data
+
+    async def is_over(self) -> bool:
+        """Whether it ends, after whatever is still on its way."""
+        try:
+            while True:
+                await self.next()
+        except StopAsyncIteration:
+            return True
+
+    def records(self) -> list[Json]:
+        """Events that are of records: no deltas, and nothing about viewers."""
+        return [event for event in self.seen if "id" in event["data"]]
 
     def close(self) -> None:
         self.response.close()

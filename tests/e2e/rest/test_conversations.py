@@ -22,7 +22,7 @@ async def test_a_conversation_is_begun_watched_and_listed(tmp_path: Path) -> Non
         assert kinds[0] == "session_configured"
         assert "user_message" in kinds
         page = await client.get(f"/v1/conversations/{row['id']}/events")
-        told = [event for event in stream.seen if "delta" not in event["data"]["msg"]["type"]]
+        told = stream.records()
         assert page["events"] == [event["data"] for event in told]
         assert [event["id"] for event in told] == [event["id"] for event in page["events"]]
         assert (page["first"], page["last"], page["more"]) == (1, page["end"], False)
@@ -92,20 +92,19 @@ async def test_a_stream_resumed_at_any_of_its_ids_tells_exactly_the_rest(tmp_pat
         row = await client.create(server.cwd, "Go")
         stream = await client.stream(row["id"])
         await stream.until("task_complete")
-        told = [event for event in stream.seen if "delta" not in event["data"]["msg"]["type"]]
+        told = stream.records()
         for number, event in enumerate(told[:-1]):
             again = await client.stream(row["id"], last_event_id=event["id"])
             await again.until("task_complete")
-            rest = [each["data"] for each in again.seen if "delta" not in each["data"]["msg"]["type"]]
-            assert rest == [each["data"] for each in told[number + 1 :]], event
+            assert [each["data"] for each in again.records()] == [each["data"] for each in told[number + 1 :]], event
             again.close()
 
 
 async def test_the_first_decision_counts_and_the_second_is_told_who_was_first(tmp_path: Path) -> None:
-    script = [call("shell", command=["touch", "made"], sandbox_permissions="require_escalated"), say("Made.")]
+    script = [call("shell", command=["touch", "made"], with_escalated_permissions=True, justification="it is needed"), say("Made.")]
     async with ScriptedModel(script) as model, serving_rest(tmp_path, model) as (server, client):
         browser = await log_in(server)
-        row = await browser.create(server.cwd, "Make it", approval_policy="on-request")
+        row = await browser.create(server.cwd, "Make it", approval_policy="on-request", sandbox="workspace-write")
         stream = await browser.stream(row["id"])
         asked = (await stream.until("exec_approval_request"))["msg"]
         [question] = (await browser.get(f"/v1/conversations/{row['id']}"))["questions"]

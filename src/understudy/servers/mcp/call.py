@@ -75,39 +75,11 @@ class MakeViewer(Protocol):
     ) -> "CallViewer": ...
 
 
-class ClientContext:
-    """What the calls of one client have in common."""
+class CallerChecks:
+    """Whether a caller may have what they chose, checked before anything is recorded. The same for every door."""
 
-    def __init__(self, engine: Engine, caller: Caller, peer: Peer, sink: Sink) -> None:
-        self.engine = engine
-        self.caller = caller  # in whose name the client speaks
-        self.peer = peer
-        self.sink = sink  # for what belongs to several requests
-        self.call_viewer: MakeViewer | None = None  # where a transport needs more of it than the plain one
-        self.stream_viewer: Callable[..., StreamViewer] | None = None  # likewise
-        self.streams_answer_at_end = False  # the era has no way to a client beside its open requests
-        self.capabilities: Mapping[str, Any] = {}  # what a client of that era declared with its request
-        self.asked: AskedAgain | None = None  # what a call of a tool said there of rounds before it
-        self.board: TaskBoard | None = None  # the tasks of its server, in that era
-        self.limits: CallerLimits | None = None  # what the caller may choose; None: everything
-        self.loop = asyncio.get_running_loop()
-        self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation
-        self.streams: dict[ConversationId, StreamViewer] = {}  # one for each conversation it watches
-        self.snapshots: Snapshots | None = None
-        self._order = InOrder()
-
-    async def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Handle:
-        """Requests about one conversation get on from here in the order in which the client sent them, however long the log
-        takes for each; a handler that submits an op does so without waiting for anything else before it.
-
-        Raises `UnknownConversation`, also where the caller may not read it.
-        """
-        if (behind_others := self._order.enter(conversation_id)) is not None:
-            await behind_others
-        try:
-            return await self.engine.find(self.caller, conversation_id, to_send=to_send)
-        finally:
-            self._order.leave(conversation_id)
+    engine: Engine
+    limits: "CallerLimits | None"  # what the caller may choose; None: everything
 
     def check_new(self, chosen: "Overrides") -> "Overrides":
         """What a call chose for a new conversation, where the caller may. Raises `NotAllowed`."""
@@ -142,10 +114,45 @@ class ClientContext:
         self.limits.check_place(str(config.cwd), op.message.pins)
         return op
 
-    def check_images(self, given: "Sequence[str]") -> None:
+    def check_images(self, given: Sequence[str]) -> None:
         """Raises `NotAllowed`."""
         if self.limits is not None:
             self.limits.check_images(given)
+
+
+class ClientContext(CallerChecks):
+    """What the calls of one client have in common."""
+
+    def __init__(self, engine: Engine, caller: Caller, peer: Peer, sink: Sink) -> None:
+        self.engine = engine
+        self.caller = caller  # in whose name the client speaks
+        self.peer = peer
+        self.sink = sink  # for what belongs to several requests
+        self.call_viewer: MakeViewer | None = None  # where a transport needs more of it than the plain one
+        self.stream_viewer: Callable[..., StreamViewer] | None = None  # likewise
+        self.streams_answer_at_end = False  # the era has no way to a client beside its open requests
+        self.capabilities: Mapping[str, Any] = {}  # what a client of that era declared with its request
+        self.asked: AskedAgain | None = None  # what a call of a tool said there of rounds before it
+        self.board: TaskBoard | None = None  # the tasks of its server, in that era
+        self.limits: CallerLimits | None = None
+        self.loop = asyncio.get_running_loop()
+        self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation
+        self.streams: dict[ConversationId, StreamViewer] = {}  # one for each conversation it watches
+        self.snapshots: Snapshots | None = None
+        self._order = InOrder()
+
+    async def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Handle:
+        """Requests about one conversation get on from here in the order in which the client sent them, however long the log
+        takes for each; a handler that submits an op does so without waiting for anything else before it.
+
+        Raises `UnknownConversation`, also where the caller may not read it.
+        """
+        if (behind_others := self._order.enter(conversation_id)) is not None:
+            await behind_others
+        try:
+            return await self.engine.find(self.caller, conversation_id, to_send=to_send)
+        finally:
+            self._order.leave(conversation_id)
 
 
 class Call:

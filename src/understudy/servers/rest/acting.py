@@ -80,11 +80,10 @@ async def create(visit: Visit, new: NewConversation) -> Answer:
     terms = await _terms(new)
     if (terms is not None or new.images) and not new.prompt:
         raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
-    chosen = new.overrides() or Overrides()
-    visit.check_new(chosen)
+    chosen = visit.check_new(new.overrides() or Overrides())
     visit.check_images(list(new.images))
     content = await _content(new.prompt, new.images, chosen.cwd or "")
-    handle = await visit.engine.create(visit.caller, chosen)
+    handle = await visit.engine.create(visit.caller, chosen, visit.check_setup)
     if content:
         await handle.submit(handle.message(Message("user", content), terms=terms))
     await handle.kept()
@@ -99,14 +98,13 @@ async def send_message(visit: Visit, new: NewMessage) -> Answer:
     handle = await visit.find()
     chosen = new.overrides()
     handle.check_right("run")
-    visit.check_message(handle, chosen)
     visit.check_images(list(new.images))
     content = await _content(new.text, new.images, handle.facts.cwd)
     if new.mode == "steer" and handle.running_turn is None:
         raise Conflict("no turn is running that could be steered; `mode`: `send` begins one", "no_turn")
     kept = Kept()
     op = handle.message(Message("user", content), chosen, new.parent_message_id, terms, own_turn=new.mode == "queue")
-    sent = await handle.submit(op, kept=kept)
+    sent = await handle.submit(await visit.check_send(handle, op), kept=kept)
     await kept
     taken = Accepted(message_id=sent.message_id, turn=sent.turn or None, joined=sent.joined, queued=sent.queued or sent.held)
     return Answer(taken, 202)

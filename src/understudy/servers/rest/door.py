@@ -10,10 +10,12 @@ from understudy.servers.http.answers import Headers, Refusal, Send
 from understudy.servers.http.asked import Asked, ClientLeft
 from understudy.servers.http.guards import is_json
 from understudy.servers.http.principals import Principals
+from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.http.streaming import send_stream
 from understudy.servers.page.browsers import Visitor
 from understudy.servers.page.logins import Login
 from understudy.servers.rest.bodies import read_body, read_query
+from understudy.servers.rest.changes import Changes, ChangesStream
 from understudy.servers.rest.event_stream import EventStream
 from understudy.servers.rest.failures import to_refusal
 from understudy.servers.rest.routes import Route, Routes
@@ -35,6 +37,7 @@ class RestDoor:
         self._engine = engine
         self._most = most_bytes
         self._routes = Routes()
+        self._changes = Changes(engine)
         self._streams: dict[EventStream, Visitor] = {}
 
     def methods(self, path: str) -> tuple[str, ...]:
@@ -49,13 +52,18 @@ class RestDoor:
         route, named = found
         try:
             given = await self._read(asked, route)
-            answer = await route.handler(Visit(self._engine, visitor, asked, send, named), *given)
+            answer = await route.handler(Visit(self._engine, self._changes, visitor, asked, named), *given)
         except (ClientLeft, Refusal):
             raise
         except Exception as error:
             raise to_refusal(error) from error
         if isinstance(answer, EventStream):
             await self._stream(answer, visitor, asked, send)
+        elif isinstance(answer, ChangesStream):
+            try:
+                await send_stream(answer.sink, asked.receive, send, GUARDING_STREAM)
+            finally:
+                self._changes.leave(answer)
         else:
             whole = answer if isinstance(answer, Answer) else Answer(answer, route.status)
             await _send(send, whole)
@@ -78,30 +86,43 @@ class RestDoor:
 
     async def _stream(self, stream: EventStream, visitor: Visitor, asked: Asked, send: Send) -> None:
         self._streams[stream] = visitor
+        self._tell_viewers(stream)
         try:
             await send_stream(stream.sink, asked.receive, send, GUARDING_STREAM)
         finally:
             self._streams.pop(stream, None)
             stream.stop()
             stream.sink.close()
+            self._tell_viewers(stream)
+
+    def _tell_viewers(self, changed: EventStream) -> None:
+        """Somebody has come or left: those who watch the same conversation see who else does."""
+        viewers = self._engine.viewers_of(changed.handle.id)
+        for stream in tuple(self._streams):
+            if stream.handle.id == changed.handle.id and not stream.sink.congested:
+                stream.tell({"type": "viewers", "viewers": viewers})
 
     # -- the server
 
+    def _open(self) -> list[tuple[Visitor, StreamSink]]:
+        events = [(visitor, stream.sink) for stream, visitor in self._streams.items()]
+        return events + [(stream.visitor, stream.sink) for stream in self._changes.streams]
+
     def principals_changed(self, principals: Principals) -> None:
         """Whoever has other rights now, or none, is shown nothing more on the connections they have."""
-        for stream, visitor in tuple(self._streams.items()):
+        for visitor, sink in self._open():
             if principals.current(visitor.principal.name) != visitor.principal:
-                stream.sink.end()
+                sink.end()
 
     def logged_out(self, login: Login) -> None:
-        for stream, visitor in tuple(self._streams.items()):
+        for visitor, sink in self._open():
             if visitor.login == login:
-                stream.sink.end()
+                sink.end()
 
     def close(self) -> None:
         """The server ends: streams do, and those who watch come back to the next one."""
-        for stream in tuple(self._streams):
-            stream.sink.end()
+        for _, sink in self._open():
+            sink.end()
 
 
 GUARDING_STREAM: Headers = tuple(header for header in GUARDING if header[0] not in dict(sse.HEADERS))

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.servers.rest import acting, reading, shapes
+from understudy.servers.rest import acting, changes, diffs, exporting, images, managing, reading, shapes
 from understudy.servers.rest.listing import Wanted
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -22,7 +22,8 @@ class Route(msgspec.Struct, frozen=True):
     body: type[Any] | None = None
     status: int = 200
     may_conflict: bool = False
-    streams: bool = False
+    streams: bool = False  # the answer may be server-sent events
+    kinds: tuple[str, ...] = ()  # content types beside JSON
 
 
 ONE = "/v1/conversations/{id}"
@@ -76,6 +77,54 @@ ROUTES: tuple[Route, ...] = (
         may_conflict=True,
     ),
     Route("POST", ONE + "/interrupt", acting.interrupt, "End the turn that runs", shapes.Stopped),
+    Route("POST", ONE + "/compact", managing.compact, "Have the model sum up what was before", shapes.Done, status=202),
+    Route(
+        "POST",
+        ONE + "/undo",
+        managing.undo,
+        "Take back what the patches of a turn did to files",
+        shapes.Undone,
+        body=managing.UndoWanted,
+        may_conflict=True,
+    ),
+    Route(
+        "POST",
+        ONE + "/fork",
+        managing.fork,
+        "A new conversation that begins like this one",
+        shapes.Conversation,
+        body=managing.ForkWanted,
+        status=201,
+    ),
+    Route("POST", ONE + "/rename", managing.rename, "Give it a title", shapes.Renamed, body=managing.RenameWanted),
+    Route("POST", ONE + "/archive", managing.archive, "Put it among the archived ones", shapes.Done),
+    Route("POST", ONE + "/unarchive", managing.unarchive, "Take it out of the archive", shapes.Done),
+    Route("DELETE", ONE, managing.delete, "Forget it for good", shapes.Done),
+    Route(
+        "GET",
+        ONE + "/diff",
+        diffs.diff,
+        "What patches have changed in files, in a turn or in all of them",
+        shapes.Diff,
+        query=diffs.DiffWanted,
+        kinds=("text/x-diff",),
+    ),
+    Route(
+        "GET",
+        ONE + "/export",
+        exporting.export,
+        "The whole conversation as a file",
+        query=exporting.ExportWanted,
+        kinds=("application/x-ndjson", "text/markdown"),
+    ),
+    Route(
+        "GET",
+        ONE + "/images/{seq}/{number}",
+        images.image,
+        "An image that an event names",
+        kinds=("image/png", "image/jpeg", "image/gif", "image/webp"),
+    ),
+    Route("GET", "/v1/changes", changes.watch, "Rows of the list as they change", streams=True),
 )
 
 

@@ -143,3 +143,23 @@ class Stopped(Shape, frozen=True, kw_only=True):
 class Done(Shape, frozen=True, kw_only=True):
     status: Literal["ok", "requested"]
     message: str | None = None
+
+
+class Renamed(Shape, frozen=True, kw_only=True):
+    status: Literal["ok"]
+    title: str
+
+
+class Undone(Shape, frozen=True, kw_only=True):
+    status: Literal["ok"]
+    turn: str
+    message: str
+    taken_back: tuple[str, ...]  # files
+    left: dict[str, str]  # files that were changed since, and why they were left alone
+
+
+class Diff(Shape, frozen=True, kw_only=True):
+    """What patches have changed in files, as git would write it."""
+
+    turn: str | None
+    diff: str

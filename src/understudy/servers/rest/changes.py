@@ -1,0 +1,123 @@
+"""`GET /v1/changes`: rows of the list as they change, so that a list on a screen is live. One look serves all who watch."""
+
+import asyncio
+import logging
+
+import msgspec
+
+from understudy.engine.engine import Engine
+from understudy.errors import AgentError
+from understudy.protocol.callers import LOCAL
+from understudy.protocol.ids import ConversationId
+from understudy.servers.http.stream_sink import StreamSink
+from understudy.servers.page.browsers import Visitor
+from understudy.servers.rest.rows import rows_of
+from understudy.servers.rest.visits import Visit
+from understudy.store.log import Listed, Status
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+ROWS = 60  # that are looked at, and more where all of them have changed
+MOST_PAGES = 20
+_encode = msgspec.json.Encoder().encode
+
+
+class ChangesStream:
+    """What one client is told. One that does not keep up is let go: it comes back and reads the list again."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self.visitor = visitor
+        self.sink = StreamSink(asyncio.get_running_loop())
+
+    def tell(self, owner: str, line: bytes) -> None:
+        if self.sink.congested:
+            self.sink.end()
+        elif self.visitor.principal.caller.may("read", owner):
+            self.sink.send(line, None)
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What a row was made of."""
+
+    listed: Listed
+    status: Status
+    viewers: tuple[str, ...]
+
+
+class Changes:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._streams: set[ChangesStream] = set()
+        self._seen: dict[ConversationId, _Seen] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def open(self, visitor: Visitor) -> ChangesStream:
+        """Everything that changes from here on."""
+        if not self._streams:
+            self._seen = await self._look()
+        stream = ChangesStream(visitor)
+        self._streams.add(stream)
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._run())
+        return stream
+
+    def leave(self, stream: ChangesStream) -> None:
+        self._streams.discard(stream)
+        stream.sink.close()
+        if not self._streams and self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    @property
+    def streams(self) -> tuple[ChangesStream, ...]:
+        return tuple(self._streams)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self._tell_changes()
+            except AgentError as error:  # the store may come back
+                logger.warning("the list cannot be looked at: %s", error)
+            except Exception:
+                logger.exception("bug in looking for changes of the list")
+
+    async def _tell_changes(self) -> None:
+        before, self._seen = self._seen, await self._look()
+        changed = [seen.listed for name, seen in self._seen.items() if before.get(name) != seen]
+        rows = await rows_of(self._engine, LOCAL, changed)
+        for listed, row in zip(changed, rows, strict=True):
+            self._tell(listed.owner, _encode(row))
+        oldest = min((seen.listed.updated_at for seen in self._seen.values()), default=0.0)
+        for name, seen in before.items():
+            if name not in self._seen and (seen.listed.updated_at > oldest or len(self._seen) < ROWS):
+                self._tell(seen.listed.owner, _encode({"id": name, "deleted": True}))
+
+    def _tell(self, owner: str, line: bytes) -> None:
+        for stream in tuple(self._streams):
+            stream.tell(owner, line)
+
+    async def _look(self) -> dict[ConversationId, _Seen]:
+        """The last active ones: as many as there are, up to so many, and on for as long as they have changed since."""
+        found: dict[ConversationId, _Seen] = {}
+        for archived in (False, True):
+            cursor: str | None = None
+            for _ in range(MOST_PAGES):
+                page = await self._engine.list(LOCAL, ROWS, cursor, archived=archived)
+                for listed in page.rows:
+                    status = await self._engine.status_of(listed)
+                    found[listed.conversation_id] = _Seen(listed, status, self._engine.viewers_of(listed.conversation_id))
+                cursor = page.next_cursor
+                known = any(self._is_known(listed) for listed in page.rows)
+                if cursor is None or known or not self._seen:
+                    break
+        return found
+
+    def _is_known(self, listed: Listed) -> bool:
+        seen = self._seen.get(listed.conversation_id)
+        return seen is not None and seen.listed == listed
+
+
+async def watch(visit: Visit) -> ChangesStream:
+    return await visit.changes.open(visit.visitor)

@@ -1,0 +1,85 @@
+"""Handlers for what a person does with a conversation besides talking: sum up, undo, fork, rename, put away, delete."""
+
+from typing import Annotated
+
+import msgspec
+
+from understudy.errors import InvalidArguments
+from understudy.protocol.ops import Archive, Delete
+from understudy.protocol.uuids import read_uuid
+from understudy.servers.rest.failures import Conflict
+from understudy.servers.rest.reading import told_of
+from understudy.servers.rest.shapes import Done, Renamed, Undone
+from understudy.servers.rest.visits import Answer, Visit
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request."""
+
+
+class UndoWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    turn: Annotated[str, msgspec.Meta(description="without it: the last one that changed files and is not undone")] = ""
+
+
+class ForkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to the end of this turn, or of the one that read this message; without either: of the last one that is over."""
+
+    turn: str | None = None
+    message: str | None = None
+
+
+class RenameWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    title: str
+
+
+async def compact(visit: Visit) -> Answer:
+    """Not waited for: events tell what comes of it."""
+    handle = await visit.find()
+    compacting = await handle.compact()
+    await handle.kept()
+    when = (
+        "before the next request of the turn that runs, or at its end" if compacting.turn is None else "now, in a turn of its own"
+    )
+    return Answer(Done(status="requested", message=f"the conversation is summed up {when}"), 202)
+
+
+async def undo(visit: Visit, wanted: UndoWanted) -> Undone:
+    ended = await (await visit.find()).undo(wanted.turn)
+    if ended.problem:
+        raise Conflict(ended.describe(), "not_undone")
+    return Undone(status="ok", turn=ended.undone, message=ended.describe(), taken_back=ended.taken_back, left=ended.left)
+
+
+async def fork(visit: Visit, wanted: ForkWanted) -> Answer:
+    if wanted.turn is not None and wanted.message is not None:
+        raise InvalidArguments("a fork ends at a `turn` or at a `message`: give one of them")
+    message = wanted.message
+    if message is not None:
+        try:
+            message = read_uuid(message)
+        except ValueError as error:
+            raise InvalidArguments(f"`message` should be the `message_id` of a `user_message`: {error}") from None
+    source = await visit.find()
+    handle = await visit.engine.fork(visit.caller, source.id, message_id=message, turn=wanted.turn)
+    location = f"/v1/conversations/{handle.id}"
+    return Answer(await told_of(visit, handle), 201, ((b"location", location.encode()),))
+
+
+async def rename(visit: Visit, wanted: RenameWanted) -> Renamed:
+    handle = await visit.find()
+    return Renamed(status="ok", title=await handle.rename(wanted.title))
+
+
+async def archive(visit: Visit) -> Done:
+    await (await visit.find()).submit(Archive())
+    return Done(status="ok")
+
+
+async def unarchive(visit: Visit) -> Done:
+    await (await visit.find()).submit(Archive(archived=False))
+    return Done(status="ok")
+
+
+async def delete(visit: Visit) -> Done:
+    await (await visit.find()).submit(Delete())
+    return Done(status="ok")
