@@ -1,6 +1,6 @@
 """Who listens for what in the era without sessions: open `subscriptions/listen` requests, each with what was accepted of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -41,7 +41,7 @@ class Subscriptions:
 
     def tell(self, kind: str) -> None:
         """Something of this kind has changed."""
-        for call, accepted in self._open.items():
+        for call, accepted in tuple(self._open.items()):
             if kind in accepted:
                 tell(call, LIST_CHANGES[kind])
 
@@ -59,10 +59,13 @@ async def listen(call: Call, subscriptions: Subscriptions | None) -> Later:
     except msgspec.MsgspecError as error:
         raise InvalidParams(f"Invalid params of subscriptions/listen: {error}") from None
     accepted = {} if subscriptions is None else subscriptions.add(call, wanted)
+    follow: Callable[[], None] | None = None
     if "taskIds" in wanted:
-        from understudy.servers.mcp.task_methods import follow_tasks  # few clients do
+        from understudy.servers.mcp.task_methods import accept_tasks  # few clients do
 
-        accepted["taskIds"] = await follow_tasks(call, wanted["taskIds"])
+        accepted["taskIds"], follow = await accept_tasks(call, wanted["taskIds"])
     tell(call, "notifications/subscriptions/acknowledged", notifications=accepted)
     call.when_cancelled(lambda: call.answer({}))
+    if follow is not None:
+        follow()
     return LATER

@@ -128,7 +128,7 @@ class TaskBoard:
         self._viewers.pop(task_id, None)
         self._viewers[task_id] = viewer
         if len(self._viewers) > MOST_OVER:
-            over = [other for other, kept in self._viewers.items() if kept.outcome is not None]
+            over = [other for other, kept in self._viewers.items() if kept.is_over]
             for other in over[: len(self._viewers) - MOST_OVER]:
                 self._forget(other)
         self._expire_later(client.loop, task_id, name)

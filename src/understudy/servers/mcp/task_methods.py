@@ -1,12 +1,14 @@
 """The methods of the extension Tasks: asking how a task is, answering its questions, ending it, and being told of changes."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from understudy.engine.handle import Kept
-from understudy.errors import AgentError, NotAllowed
+from understudy.errors import NotAllowed
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Cancel, Decide
 from understudy.servers.failures import InvalidParams, ProtocolError
@@ -106,22 +108,24 @@ def _decisions(found: Found, answers: dict[str, Any]) -> list[Decide]:
 # -- being told
 
 
-async def follow_tasks(call: Call, wanted: object) -> list[str]:
-    """Tell whoever listens by this call of each change of these tasks. Those that the caller does not have are left out."""
+async def accept_tasks(call: Call, wanted: object) -> tuple[list[str], Callable[[], None]]:
+    """Those of these tasks that the caller has, and what has whoever listens by this call be told of each change of them."""
     check_declared(call)
     try:
         task_ids = msgspec.convert(wanted, list[str])
     except msgspec.ValidationError as error:
         raise InvalidParams(f"Invalid `taskIds` of subscriptions/listen: {error}") from None
-    accepted: list[str] = []
-    for task_id in dict.fromkeys(task_ids):
-        try:
-            found = await _find(call, task_id)
-        except InvalidParams:
-            continue
-        accepted.append(task_id)
-        _News(call, found)
-    return accepted
+    accepted: dict[str, Found] = {}
+    for task_id in task_ids:
+        with suppress(InvalidParams):
+            accepted[task_id] = await _find(call, task_id)
+
+    def follow() -> None:
+        if not call.answered:  # the client may have left meanwhile
+            for found in accepted.values():
+                _News(call, found)
+
+    return list(accepted), follow
 
 
 class _News:
@@ -141,10 +145,11 @@ class _News:
 
     def _tell(self) -> None:
         self._timer = None
-        try:
-            tell(self._call, "notifications/tasks", **self._found.state(self._call.client.peer))
-        except AgentError:
+        viewer = self._found.viewer
+        if viewer.expired or viewer.broken is not None:  # whoever asks for it is told what holds
             self._stop(self._call)
+        else:
+            tell(self._call, "notifications/tasks", **self._found.state(self._call.client.peer))
 
     def _stop(self, call: Call) -> None:
         self._found.viewer.when_changed.discard(self._changed)

@@ -21,7 +21,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     TurnEnded,
 )
-from understudy.servers.failures import failed_result
+from understudy.servers.failures import failed_result, to_text
 from understudy.servers.mcp.asking import CANNOT_BE_ASKED, MAY_NOT_APPROVE, question_params
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
@@ -145,7 +145,8 @@ class TaskViewer(CallViewer):
 
     def failed(self, error: AgentError) -> None:
         self.broken = error
-        super().failed(error)
+        self._answer_call(failed_result(to_text(error), self.handle.id, self.notes(), **self.details()))
+        self._tell_changed()
 
     def answer(self, result: object) -> None:
         self._end({"status": "completed", "result": _complete(result)}, result)
@@ -173,7 +174,12 @@ class TaskViewer(CallViewer):
     @property
     def is_at_work(self) -> bool:
         facts = self.handle.facts
-        return self.outcome is None and facts.runs_here and not facts.questions
+        return not self.is_over and facts.runs_here and not facts.questions
+
+    @property
+    def is_over(self) -> bool:
+        """There is nothing more to watch."""
+        return self.outcome is not None or self.broken is not None or self.expired
 
     @property
     def waits_in_vain(self) -> bool:
