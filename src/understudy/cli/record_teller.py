@@ -52,6 +52,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 
+_FROM_AFAR = ("mcp-http", "rest", "page")
 _UNTOLD = (Opened, TurnStarted, RequestSent, TokensCounted, DiffChanged, ToolAnswered, CompactionStarted)
 
 
@@ -101,9 +102,9 @@ class RecordTeller:
             ):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
-            case ApprovalDecided(effective=True, decision=decision, word=word, by=by):
+            case ApprovalDecided(effective=True, decision=decision, word=word, by=by, door=door):
                 teller.answer(
-                    decision if by == LOCAL_NAME else f"{decision} by {by}", word
+                    decision + ("" if by == LOCAL_NAME else f" by {by}") + (f" ({door})" if door in _FROM_AFAR else ""), word
                 )  # where no person decided, a notice follows that says why
             case ToolAnswered(output=output, success=success):
                 self._answered(output.call_id, output.output, success)

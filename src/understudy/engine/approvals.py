@@ -97,7 +97,8 @@ class Approvals:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
         key = question.key if isinstance(question, CommandApprovalAsked | ToolApprovalAsked) else None
         self._tail.append(
-            ApprovalDecided(call_id, decision, op.source, counts, key, op.by, op.word if counts else "", op.answer_id), turn=turn
+            ApprovalDecided(call_id, decision, op.source, counts, key, op.by, op.word if counts else "", op.answer_id, op.door),
+            turn=turn,
         )
         if counts and waiter is not None:
             if op.source != CLIENT:

@@ -175,6 +175,8 @@ class Handle:
         self.check_right(_NEEDS[type(op)])
         if isinstance(op, Undo):
             op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._conversation.state.owner))
+        elif isinstance(op, Decide):
+            op = msgspec.structs.replace(op, door=self.caller.door)
         return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
 
     def check_right(self, right: Right) -> None:

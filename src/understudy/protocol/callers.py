@@ -19,10 +19,15 @@ class Caller(msgspec.Struct, frozen=True):
     name: str
     rights: frozenset[Right] = ALL_RIGHTS
     others: frozenset[Right] = frozenset()
+    door: str = ""  # by which they come: a decision says from where it was made
 
     def may(self, right: Right, owner: str) -> bool:
         """Whether the caller has this right on a conversation of that owner."""
         return right in (self.rights if owner == self.name else self.others)
 
 
-LOCAL = Caller(LOCAL_NAME, ALL_RIGHTS, ALL_RIGHTS)  # the user of this machine: stdio and the terminal
+LOCAL = Caller(LOCAL_NAME, ALL_RIGHTS, ALL_RIGHTS, "terminal")  # the user of this machine: stdio and the terminal
+
+
+def by_door(caller: Caller, door: str) -> Caller:
+    return msgspec.structs.replace(caller, door=door)

@@ -44,6 +44,7 @@ class Decide(msgspec.Struct, frozen=True, tag="decide", omit_defaults=True):
     by: str = LOCAL_NAME
     word: str = ""  # for the model, with a refusal
     answer_id: str = ""  # by which whoever answered finds this answer in the log
+    door: str = ""  # by which the answer came
     asked_at: float = 0.0  # of the question that was seen, where that is known: a later one may have the same id
 
     def of_turn(self, turn: str) -> "Decide":

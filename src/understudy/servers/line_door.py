@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from understudy.engine.engine import Engine
-from understudy.protocol.callers import LOCAL, Caller
+from understudy.protocol.callers import LOCAL, Caller, by_door
 from understudy.servers import pipes
 from understudy.servers.line_dispatcher import LineDispatcher
 from understudy.servers.lines import read_message
@@ -21,16 +21,16 @@ LAST_WORDS_SECONDS = 0.3
 MakeDispatcher = Callable[[Engine, Caller, Sink], LineDispatcher]
 
 
-def run(what: str, make: MakeDispatcher, cli: Sequence[tuple[str, Any]] = ()) -> int:
-    """Serve until the input ends or a signal comes. Returns the exit code."""
+def run(what: str, door: str, make: MakeDispatcher, cli: Sequence[tuple[str, Any]] = ()) -> int:
+    """Serve until the input ends or a signal comes. Returns the exit code. `door` is what decisions are recorded with."""
     hide_memory()
-    return run_server(f"{what} on standard input and output", partial(_serve, make, cli))
+    return run_server(f"{what} on standard input and output", partial(_serve, door, make, cli))
 
 
-async def _serve(make: MakeDispatcher, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
+async def _serve(door: str, make: MakeDispatcher, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
     engine = Engine(cli=cli)
     sink = PipeSink(asyncio.get_running_loop())
-    dispatcher = make(engine, LOCAL, sink)
+    dispatcher = make(engine, by_door(LOCAL, door), sink)
     await pipes.open_output(sink, ending)
     await pipes.open_input(lambda line: dispatcher.receive(read_message(line)), sink, ending)
     code = await ending.wait()

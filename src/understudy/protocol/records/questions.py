@@ -67,3 +67,4 @@ class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decid
     by: str = "local"  # the caller in whose name it was answered
     word: str = ""  # what the model is told with a refusal
     answer_id: str = ""  # which answer this is, where whoever gave it wants to know
+    door: str = ""  # by which it came: `terminal`, `mcp-stdio`, `mcp-http`, `rest`, `page`, `acp`, …; empty where a rule answered

@@ -9,4 +9,4 @@ from understudy.servers.acp.dispatcher import Dispatcher
 
 def run(cli: Sequence[tuple[str, Any]] = ()) -> int:
     """Serve until the input ends or a signal comes. Returns the exit code."""
-    return line_door.run("ACP", Dispatcher, cli)
+    return line_door.run("ACP", "acp", Dispatcher, cli)

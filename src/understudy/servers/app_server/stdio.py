@@ -9,4 +9,4 @@ from understudy.servers.app_server.dispatcher import Dispatcher
 
 def run(cli: Sequence[tuple[str, Any]] = ()) -> int:
     """Serve until the input ends or a signal comes. Returns the exit code."""
-    return line_door.run("the app server's protocol", Dispatcher, cli)
+    return line_door.run("the app server's protocol", "app-server", Dispatcher, cli)

@@ -18,7 +18,7 @@ from understudy.models.http import HttpClient
 from understudy.protocol.callers import LOCAL_NAME, Caller, Right
 from understudy.servers.http.answers import Refusal, Send, encode, send_answer
 from understudy.servers.http.issuer_keys import IssuerKeys
-from understudy.servers.http.principals import Principal
+from understudy.servers.http.principals import DOOR, Principal
 from understudy.servers.mcp.caller_limits import CallerLimits
 
 logger = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ def _caller_of(name: str, claims: dict[str, Any]) -> Caller:
     def rights(prefix: str) -> frozenset[Right]:
         return frozenset[Right](right for right in RIGHTS if f"{prefix}{right}" in scopes)
 
-    return Caller(name, rights(OWN), rights(OTHERS))
+    return Caller(name, rights(OWN), rights(OTHERS), DOOR)
 
 
 def _key_id(token: str) -> str | None:

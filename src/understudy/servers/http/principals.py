@@ -12,7 +12,7 @@ import msgspec
 from understudy.config.serve import ServeSettings
 from understudy.config.tokens import NamedToken, first_token, hash_of, read_tokens, tokens_file
 from understudy.errors import ConfigError
-from understudy.protocol.callers import LOCAL, Caller
+from understudy.protocol.callers import LOCAL, Caller, by_door
 from understudy.servers.mcp.caller_limits import CallerLimits
 from understudy.servers.request_scope import note_caller
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from understudy.servers.http.issuer import Issuer
 
 logger = logging.getLogger(__name__)
+
+DOOR = "mcp-http"  # the other doors of a server say their own
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -35,7 +37,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 def _principal_of(token: NamedToken) -> Principal:
-    caller = Caller(token.name, frozenset(token.rights), frozenset(token.others))
+    caller = Caller(token.name, frozenset(token.rights), frozenset(token.others), DOOR)
     return Principal(caller, CallerLimits(token.roots, frozenset(token.sandbox)), token.hash)
 
 
@@ -61,7 +63,7 @@ class Principals:
 
     @property
     def _local(self) -> Principal:
-        return Principal(LOCAL, None, self._first_hash)
+        return Principal(by_door(LOCAL, DOOR), None, self._first_hash)
 
     @property
     def has_named(self) -> bool:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from understudy.engine.engine import Engine
-from understudy.protocol.callers import LOCAL
+from understudy.protocol.callers import LOCAL, by_door
 from understudy.servers import pipes
 from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
@@ -25,7 +25,7 @@ def run(early: EarlyInput, cli: Sequence[tuple[str, Any]]) -> int:
 async def _serve(early: EarlyInput, cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
     engine = Engine(cli=cli)
     sink = PipeSink(asyncio.get_running_loop())
-    dispatcher = Dispatcher(engine, LOCAL, sink, early.handshake, modern=True)
+    dispatcher = Dispatcher(engine, by_door(LOCAL, "mcp-stdio"), sink, early.handshake, modern=True)
     await pipes.open_output(sink, ending)
     await pipes.open_input(
         lambda line: dispatcher.receive(read_message(line)), sink, ending, already_read=early.unanswered, at_end=early.ended

@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.engine.engine import Engine
 from understudy.errors import AgentError
-from understudy.protocol.callers import LOCAL
+from understudy.protocol.callers import LOCAL, by_door
 from understudy.protocol.records import Overrides
 from understudy.servers import pipes
 from understudy.servers.lines import MOST_BYTES, OverlongLine
@@ -29,7 +29,7 @@ def run(cli: Sequence[tuple[str, Any]] = ()) -> int:
 async def _serve(cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
     engine = Engine(cli=cli)
     sink = PipeSink(asyncio.get_running_loop())
-    session = ProtoSession(engine, LOCAL, sink, ending)
+    session = ProtoSession(engine, by_door(LOCAL, "proto"), sink, ending)
     await pipes.open_output(sink, ending)
     try:
         await session.begin(Overrides())

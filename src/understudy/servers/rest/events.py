@@ -93,6 +93,7 @@ class RestCodec:
                     "effective": decided.effective,
                     "source": decided.source,
                     "by": decided.by,
+                    "door": decided.door,
                     "message": decided.word,
                 }
                 return [_told(msg, decided.by)]

@@ -7,7 +7,7 @@ import msgspec
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import UnknownConversation
-from understudy.protocol.callers import Caller
+from understudy.protocol.callers import Caller, by_door
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.http.answers import Headers
@@ -38,7 +38,7 @@ class Visit(CallerChecks):
 
     @property
     def caller(self) -> Caller:
-        return self.visitor.principal.caller
+        return by_door(self.visitor.principal.caller, "rest" if self.visitor.login is None else "page")
 
     async def find(self, *, to_send: bool = False) -> Handle:
         """The conversation that the path names. Raises `UnknownConversation`, whatever the reason."""
