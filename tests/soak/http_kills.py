@@ -89,6 +89,7 @@ async def read_on(response: Response, got: list[Json]) -> bool:
             return True
         async for event in response.events():
             got.append(event)  # noqa: PERF401  # what has come stays, though the rest does not
+    response.close()
     return bool(got) and any("result" in message for message in messages_in(got[-1:]))
 
 
@@ -229,8 +230,11 @@ class Listener:
                 if not begun or last is None:
                     await self._client.result("conversationStream", {"conversation_id": self._conversation, "after": 0})
                     begun = True
-                async for event in stream.events():
-                    self._got.append(event)
+                try:
+                    async for event in stream.events():
+                        self._got.append(event)
+                finally:
+                    stream.close()
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _caught_up(self) -> None:

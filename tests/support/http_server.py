@@ -153,7 +153,9 @@ class Response:
     async def body(self) -> bytes:
         """All of it."""
         if "content-length" in self.headers:
-            return await asyncio.wait_for(self._reader.readexactly(int(self.headers["content-length"])), WAIT_SECONDS)
+            body = await asyncio.wait_for(self._reader.readexactly(int(self.headers["content-length"])), WAIT_SECONDS)
+            self._writer.close()
+            return body
         while await self._more():
             pass
         return self._buffer
@@ -169,6 +171,8 @@ class Response:
         data = await asyncio.wait_for(self._reader.readexactly(size + 2), WAIT_SECONDS)
         self._buffer += data[:-2]
         self._over = size == 0
+        if self._over:
+            self._writer.close()
         return not self._over
 
     async def events(self) -> AsyncIterator[Json]:
@@ -210,6 +214,8 @@ class HttpClient:
 
     async def raw(self, data: bytes) -> Response:
         reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self.port, limit=1 << 26), WAIT_SECONDS)
+        if len(_open_connections) > 1000:  # tests that run for long
+            _open_connections[:] = [each for each in _open_connections if not each.transport.is_closing()]
         _open_connections.append(writer)
         writer.write(data)
         await writer.drain()
