@@ -76,6 +76,17 @@ def test_only_what_was_said_of_an_item_counts_as_finished_with_it() -> None:
     assert said.finish(CommandEnded("a", "", "", 0, 0.0)) is True
 
 
+def test_a_record_that_finishes_nothing_of_much_that_was_said_counts_for_nothing() -> None:
+    said = TextSoFar()
+    for call_id in ("a", "b"):
+        said.add(OutputDelta(call_id, "stdout", b"printed"))
+    for delta in (None, TextDelta("text"), ReasoningDelta("thought"), ReasoningDelta("raw", raw=True)):
+        if delta is not None:
+            said.add(delta)
+        assert said.finish(CommandEnded("c", "", "", 0, 0.0)) is False
+    assert said.finish(CommandEnded("a", "", "", 0, 0.0)) is True
+
+
 def test_what_another_process_saved_beyond_what_is_known_is_told_by_its_kind() -> None:
     said = TextSoFar()
     for delta in (TextDelta("te"), ReasoningDelta("th"), ReasoningDelta("r", raw=True)):
