@@ -149,6 +149,8 @@ async def test_a_json_block_is_used(user: User, block: Block) -> None:
         lines = [json.loads(line) for line in block.text.splitlines()]
         assert lines
         return await play(user, "answers.jsonl", block.text)
+    if "prompt" in value:
+        return await call_with(user, value)
     if "distribution" in value:  # of the registry of agents
         return start_agent(user, [value["distribution"]["local"]["cmd"], *value["distribution"]["local"]["args"]])
     tables = server_tables(value)
@@ -201,6 +203,20 @@ async def test_a_toml_block_is_used(user: User, block: Block) -> None:
     else:
         (user.home / "config.toml").write_text(block.text.replace("/path/to/answers.toml", str(user.answers)))
         await converse(user)
+
+
+async def call_with(user: User, arguments: dict[str, Any]) -> None:
+    """Arguments of `codex`: the call is taken and answered, in the form that it asks for."""
+    schema = arguments.get("output-schema")
+    values = {
+        name: {"boolean": False, "string": "a word"}[part["type"]] for name, part in (schema or {}).get("properties", {}).items()
+    }
+    (user.project / "answers.json").write_text(json.dumps([{"say": json.dumps(values) if schema else "A word."}]))
+    (user.home / "config.toml").write_text('model_provider = "scripted"\n[understudy]\nscripted_model = "answers.json"\n')
+    async with McpProcess(cwd=user.project, home=user.home) as client:
+        result = await client.call_tool("codex", arguments)
+        assert "isError" not in result, result
+        assert result["structuredContent"].get("output") == (values if schema else None)
 
 
 async def play(user: User, name: str, script: str) -> None:
