@@ -207,10 +207,9 @@ async def test_a_toml_block_is_used(user: User, block: Block) -> None:
 
 async def call_with(user: User, arguments: dict[str, Any]) -> None:
     """Arguments of `codex`: the call is taken and answered, in the form that it asks for."""
-    schema = arguments.get("output-schema")
-    values = {
-        name: {"boolean": False, "string": "a word"}[part["type"]] for name, part in (schema or {}).get("properties", {}).items()
-    }
+    schema: dict[str, Any] | None = arguments.get("output-schema")
+    parts: dict[str, Any] = {} if schema is None else schema["properties"]
+    values = {name: {"boolean": False, "string": "a word"}[part["type"]] for name, part in parts.items()}
     (user.project / "answers.json").write_text(json.dumps([{"say": json.dumps(values) if schema else "A word."}]))
     (user.home / "config.toml").write_text('model_provider = "scripted"\n[understudy]\nscripted_model = "answers.json"\n')
     async with McpProcess(cwd=user.project, home=user.home) as client:
