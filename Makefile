@@ -9,7 +9,7 @@ PYTEST := $(RUN) -m pytest
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare soak real-model agent-suite mutants pictures release clean set-up
+.PHONY: help demo test test-all check format bench bench-compare soak real-model agent-suite mutants pictures page-pictures release clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ mutants: $(READY) ## change the code in one place at a time, and see whether its
 pictures: $(READY) ## docs/pictures, made anew in a real terminal (not in CI)
 	@$(RUN) -c "import pyte" 2>/dev/null || $(PYTHON) scripts/set_up.py pictures
 	@$(RUN) scripts/pictures.py $(ARGS)
+
+page-pictures: $(READY) ## docs/pictures/page*.png, made anew in a real browser (not in CI)
+	@PYTHONPATH=. UNDERSTUDY_TEST_WAIT=60 $(RUN) scripts/page_pictures.py $(ARGS)
 
 release: $(READY) ## wheel, sdist and notes in dist, tried in fresh environments
 	@$(RUN) scripts/release.py

@@ -7,6 +7,7 @@ tests that need it are skipped; `UNDERSTUDY_CHROMIUM` names one that is elsewher
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -17,9 +18,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Locator, Page, Request, async_playwright
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Playwright, Request, async_playwright
 
-from tests.support.http_server import HttpClient, HttpServer
+from tests.support.http_server import HttpServer
 from understudy.testing.waiting import WAIT_SECONDS
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -33,6 +34,7 @@ _FLAGS = (
     "--disable-sync",
 )
 _LINK = re.compile(r"http\S+/login\?code=[A-Z2-7]+\S*")
+_PROBES = Path(__file__).with_name("probes.js").read_text()
 _LISTEN = """addEventListener("securitypolicyviolation", (event) => {
     console.error(`VIOLATION ${event.effectiveDirective} ${event.blockedURI}`);
 });"""
@@ -44,11 +46,12 @@ def find_chromium() -> str | None:
 
 
 CHROMIUM = find_chromium()
-in_browser = (
+in_browser = [
+    pytest.mark.asyncio(loop_scope="session"),  # the browser's, which outlives a test
     pytest.mark.slow,
     pytest.mark.xdist_group("chromium"),  # one browser at a time
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (apt-get install chromium, or UNDERSTUDY_CHROMIUM)"),
-)
+]
 
 
 class Tab:
@@ -139,8 +142,12 @@ class Tab:
         """Until a JavaScript expression holds."""
         await self.page.wait_for_function(expression, arg=argument)
 
+    async def probe(self, name: str) -> list[str]:
+        """What one of the functions of probes.js finds."""
+        return await self.page.evaluate(f"() => {{ {_PROBES} return {name}(); }}")
+
     def check(self) -> None:
-        assert self.wrong == []
+        assert self.wrong == [], self.wrong
 
 
 class Chrome:
@@ -179,14 +186,27 @@ async def login_link(server: HttpServer) -> str:
     return found[-1]
 
 
-@asynccontextmanager
-async def launched() -> AsyncGenerator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
-        try:
-            yield browser
-        finally:
-            await browser.close()
+class _Shared:
+    """One browser for all tests of the process: its start takes longer than most of them. Each test has a profile of its own."""
+
+    def __init__(self) -> None:
+        self._browser: Browser | None = None
+        self._driver: Playwright | None = None
+
+    async def browser(self) -> Browser:
+        if self._browser is None or not self._browser.is_connected():
+            self._driver = await async_playwright().start()
+            self._browser = await self._driver.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        return self._browser
+
+    async def close(self) -> None:
+        if self._browser is not None:
+            await self._browser.close()
+        if self._driver is not None:
+            await self._driver.stop()
+
+
+shared = _Shared()
 
 
 @asynccontextmanager
@@ -200,24 +220,22 @@ async def browsing(
     **context: Any,
 ) -> AsyncGenerator[tuple[HttpServer, Chrome]]:
     """A server whose model plays `answers`, and a browser. Everything that went wrong in any tab fails the test."""
+    tmp_path.mkdir(exist_ok=True)
     script = tmp_path / "answers.json"
-    script.write_text(scripted(answers))
+    script.write_text(json.dumps(list(answers)))
     settings = {"model_provider": "scripted", "understudy.scripted_model": str(script), **(config or {})}
-    async with HttpServer(tmp_path, config=settings) as server, launched() as browser:
-        made = await browser.new_context(viewport={"width": width, "height": height}, **context)
+    async with HttpServer(tmp_path, config=settings) as server:
+        made = await (await shared.browser()).new_context(viewport={"width": width, "height": height}, **context)
         await made.add_init_script(_LISTEN)
         chrome = Chrome(made, server)
-        yield server, chrome
-        for tab in chrome.tabs:
-            tab.check()
-        await made.close()
-
-
-def scripted(answers: Sequence[Any]) -> str:
-    import json
-
-    return json.dumps(list(answers))
-
-
-def client_of(server: HttpServer) -> HttpClient:
-    return HttpClient(server.port, server.token)
+        try:
+            yield server, chrome
+        except Exception as error:
+            for tab in chrome.tabs:
+                error.add_note(f"{tab.page.url} shows:\n{(await tab.page.inner_text('body'))[-3000:]}\nwrong: {tab.wrong}")
+            raise
+        else:
+            for tab in chrome.tabs:
+                tab.check()
+        finally:
+            await made.close()

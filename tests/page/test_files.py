@@ -80,8 +80,8 @@ def test_the_icons_of_the_manifest_are_there_in_their_sizes() -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_every_module_is_valid_javascript() -> None:
-    for path in OURS:
-        checked = subprocess.run(
-            ["node", "--check", "--input-type=module", "-"], input=path.read_text(), capture_output=True, text=True, timeout=60
-        )
-        assert checked.returncode == 0, f"{path.name}: {checked.stderr}"
+    parse = "const { readFileSync } = require('fs'); const { SourceTextModule } = require('vm');"
+    each = "for (const name of process.argv.slice(1)) new SourceTextModule(readFileSync(name, 'utf8'), { identifier: name });"
+    command = ["node", "--experimental-vm-modules", "--no-warnings", "-e", parse + each, *map(str, OURS)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert checked.returncode == 0, checked.stderr

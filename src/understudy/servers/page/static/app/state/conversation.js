@@ -56,8 +56,8 @@ export class Conversation extends Observed {
 
   async open() {
     try {
-      const [row, page] = await Promise.all([get(conversationUrl(this.id)), this._page({ limit: PAGE })]);
-      this._takeRow(row);
+      const page = await this._page({ limit: PAGE });
+      this._takeRow(await get(conversationUrl(this.id))); // later than the page, so that no question is missed in between
       this._show(page);
     } catch (error) {
       if (error.status === 404 || error.status === 401) {

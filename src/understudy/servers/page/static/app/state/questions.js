@@ -1,6 +1,7 @@
 // The questions of one conversation that are open, and their answers. The first answer counts, whoever gives it; who comes second is told.
 
 import { conversationUrl, get, post } from "../net/api.js";
+import { secondsOf } from "../text/format.js";
 import { tell } from "./notices.js";
 
 const ASKED = new Set(["exec_approval_request", "apply_patch_approval_request", "approval_request"]);
@@ -22,20 +23,22 @@ export class Questions {
     this.open = [];
     this.answering = new Set(); // calls whose answer is on its way
     this._answered = new Set(); // here, so that nobody is told of their own answer
+    this._decided = new Map(); // when, by call: a row that was on its way meanwhile may still have the question
   }
 
   set(questions) {
-    this.open = questions;
+    this.open = questions.filter((question) => !(secondsOf(question.asked_at) <= this._decided.get(question.call_id)));
     this._changed();
   }
 
-  take({ msg, by }) {
+  take({ msg, by, at }) {
     if (ASKED.has(msg.type)) {
       if (msg.question) this.set([...this.open.filter((known) => known.call_id !== msg.call_id), msg.question]);
       else this._read();
     } else if (msg.type === "approval_decided" && msg.effective !== false) {
       const asked = this.open.find((question) => question.call_id === msg.call_id);
       if (asked && !this._answered.has(msg.call_id)) tell(`The question was ${decisionWord(msg.decision)} by ${msg.by ?? by ?? "somebody else"}.`);
+      this._decided.set(msg.call_id, secondsOf(at));
       this._close(msg.call_id);
     } else if (["task_complete", "turn_aborted"].includes(msg.type) && this.open.length) this._read();
   }

@@ -1,0 +1,128 @@
+"""Questions on the page: what is asked is shown exactly; each answer does what it says; the first one counts."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.page.browser import Tab, browsing, in_browser
+from tests.page.rest import Rest
+
+pytestmark = in_browser
+
+ASKING = {"approval_policy": "on-request", "sandbox_mode": "workspace-write"}
+READING = {"approval_policy": "on-request", "sandbox_mode": "read-only"}
+
+
+def touch(name: str, call_id: str = "call-1") -> dict[str, Any]:
+    arguments = {"command": ["touch", name], "with_escalated_permissions": True, "justification": "it is needed"}
+    return {"call": "shell", "id": call_id, "arguments": arguments}
+
+
+async def ask(tab: Tab, folder: Path) -> str:
+    thread = await tab.start("Make it", Folder=str(folder))
+    await tab.question.wait_for()
+    return thread
+
+
+async def test_a_command_is_asked_about_with_its_reason_and_runs_once_approved(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [[touch("made.txt")], {"say": "Done."}], config=ASKING) as (server, chrome):
+        tab = await chrome.log_in()
+        await ask(tab, server.cwd)
+        shown = await tab.question.inner_text()
+        assert "touch made.txt" in shown
+        assert str(server.cwd) in shown
+        assert "it is needed" in shown
+        assert "outside the sandbox" in shown
+        assert not (server.cwd / "made.txt").exists()
+        await tab.until("() => document.title.startsWith('(1) waiting')")
+        await tab.by_role("heading", "Waiting for you").wait_for()
+        await tab.button("Approve").click()
+        await tab.sees("Done.", tab.timeline)
+        assert (server.cwd / "made.txt").exists()
+        await tab.question.wait_for(state="detached")
+        await tab.sees("approved by local", tab.timeline)
+        await tab.until("() => !document.title.includes('waiting')")
+
+
+async def test_an_approval_for_the_session_spares_the_second_question(tmp_path: Path) -> None:
+    answers = [[touch("made.txt")], [touch("made.txt", "call-2")], {"say": "Done."}]
+    async with browsing(tmp_path, answers, config=ASKING) as (server, chrome):
+        tab = await chrome.log_in()
+        await ask(tab, server.cwd)
+        await tab.button("For the session").click()
+        await tab.sees("Done.", tab.timeline)
+        assert await tab.page.locator(".of-question").count() == 1
+
+
+async def test_a_denial_takes_a_word_to_the_model(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [[touch("made.txt")], {"say": "As you like."}], config=ASKING) as (server, chrome):
+        tab = await chrome.log_in()
+        thread = await ask(tab, server.cwd)
+        await tab.button("Deny …").click()
+        await tab.page.get_by_label("A word to the model").fill("Use another name")
+        await tab.button("Deny").click()
+        await tab.sees("As you like.", tab.timeline)
+        await tab.sees("Use another name", tab.page.locator(".of-question"))
+        assert not (server.cwd / "made.txt").exists()
+        events = (await Rest(server).get(f"/v1/conversations/{thread}/events"))["events"]
+        decided = [event["msg"] for event in events if event["msg"]["type"] == "approval_decided"]
+        assert [(each["decision"], each["message"]) for each in decided] == [("denied", "Use another name")]
+
+
+async def test_stopping_at_a_question_ends_the_turn(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [[touch("made.txt")]], config=ASKING) as (server, chrome):
+        tab = await chrome.log_in()
+        thread = await ask(tab, server.cwd)
+        await tab.button("Stop").click()
+        await tab.question.wait_for(state="detached")
+        await tab.sees("Stopped.", tab.timeline)
+        assert (await Rest(server).until_idle(thread))["state"] == "interrupted"
+
+
+async def test_a_patch_is_shown_as_its_diff_before_it_is_applied(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Add File: new.txt\n+first\n+second\n*** End Patch\n"
+    answers = [[{"call": "apply_patch", "arguments": {"input": patch}}], {"say": "Done."}]
+    async with browsing(tmp_path, answers, config=READING) as (server, chrome):
+        tab = await chrome.log_in()
+        await ask(tab, server.cwd)
+        assert await tab.question.locator("tr.added").count() == 2
+        assert "new.txt" in await tab.question.inner_text()
+        assert not (server.cwd / "new.txt").exists()
+        await tab.button("Approve").click()
+        await tab.sees("Done.", tab.timeline)
+        assert (server.cwd / "new.txt").read_text() == "first\nsecond\n"
+
+
+async def test_two_tabs_see_the_same_and_who_is_second_is_told(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [[touch("made.txt")], {"say": "Done."}], config=ASKING) as (server, chrome):
+        first = await chrome.log_in()
+        thread = await ask(first, server.cwd)
+        second = await chrome.tab(f"#/c/{thread}")
+        await second.question.wait_for()
+        await second.button("Approve").click()
+        await first.question.wait_for(state="detached")
+        await first.sees("The question was approved by local.")
+        for tab in (first, second):
+            await tab.sees("Done.", tab.timeline)
+        assert await first.timeline.inner_text() == await second.timeline.inner_text()
+
+
+async def test_an_answer_that_comes_second_is_refused_with_who_was_first(tmp_path: Path) -> None:
+    """The tab does not hear of the first answer: its stream is held up."""
+    async with browsing(tmp_path, [[touch("made.txt")], {"say": "Done."}], config=ASKING) as (server, chrome):
+        tab = await chrome.log_in()
+        thread = await ask(tab, server.cwd)
+        await tab.page.context.set_offline(True)
+        call = await tab.question.get_attribute("data-call")
+        await Rest(server).post(f"/v1/conversations/{thread}/decisions", {"call_id": call, "decision": "denied"})
+        tab.expects_failures = True
+        await tab.page.context.set_offline(False)
+        await tab.page.evaluate(
+            """async ([url, call]) => {
+                const { post } = await import("/page/app/net/api.js");
+                window.told = await post(url, { call_id: call, decision: "approved" }).catch((error) => error.message);
+            }""",
+            [f"v1/conversations/{thread}/decisions", call],
+        )
+        assert "denied, by local" in await tab.page.evaluate("window.told")
+        await tab.question.wait_for(state="detached")
+        assert not (server.cwd / "made.txt").exists()
