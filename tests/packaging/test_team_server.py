@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.http_server import HttpClient
 from understudy.testing.waiting import WAIT_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -42,15 +41,14 @@ async def run(*command: str, env: Mapping[str, str], cwd: Path) -> tuple[int | N
     return process.returncode, out.decode()
 
 
-async def until_healthy(port: int) -> None:
-    client = HttpClient(port, None)
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            try:
-                if (await client.request("GET", path="/healthz")).status == 200:
-                    return
-            except OSError:
-                await asyncio.sleep(0.1)
+async def is_healthy(port: int) -> bool:
+    reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), WAIT_SECONDS)
+    try:
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return (await asyncio.wait_for(reader.readline(), WAIT_SECONDS)).split()[1] == b"200"
+    finally:
+        writer.close()
+        await writer.wait_closed()
 
 
 async def served(command: list[str], env: Mapping[str, str], cwd: Path) -> None:
@@ -61,7 +59,7 @@ async def served(command: list[str], env: Mapping[str, str], cwd: Path) -> None:
     try:
         assert process.stdout is not None
         first = (await asyncio.wait_for(process.stdout.readline(), WAIT_SECONDS)).decode()
-        await until_healthy(int(first.rpartition(":")[2].split("/")[0]))
+        assert await is_healthy(int(first.rpartition(":")[2].split("/")[0]))
     finally:
         if process.returncode is None:
             process.terminate()
