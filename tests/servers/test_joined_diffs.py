@@ -10,7 +10,13 @@ from understudy.servers.rest.joined_diffs import join_diffs, split_files
 from understudy.tools.patch.unified import unified_diff
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=25)
-TEXTS = st.builds(lambda lines, end: "\n".join(lines) + ("\n" if end and lines else ""), LINES, st.booleans())
+
+
+def text_of(lines: list[str], end: bool) -> str:
+    return "\n".join(lines) + ("\n" if end and lines else "")
+
+
+TEXTS = st.builds(text_of, LINES, st.booleans())
 
 
 def whole_diff(old: str, new: str, name: str = "f") -> str:

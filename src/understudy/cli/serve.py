@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from understudy.cli.settings import read_overrides
 from understudy.config.home import find_home
@@ -26,7 +27,27 @@ def run(options: Namespace) -> int:
     from understudy.servers.memory import hide_memory
 
     hide_memory()
-    return serve(settings, cli, lambda address: _announce(settings, address))
+    from understudy.servers.page.running import forget_running
+
+    try:
+        return serve(settings, cli, lambda address: _begin(settings, address, opens=options.open))
+    finally:
+        forget_running(settings.state_dir)
+
+
+def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
+    from understudy.servers.page.running import RunningServer, note_running
+
+    page = address.removesuffix("/mcp")
+    parts = urlsplit(page)
+    port = settings.port or parts.port or 0
+    note_running(settings.state_dir, RunningServer(page, settings.host, port, os.getpid(), settings.no_auth))
+    _announce(settings, address)
+    if opens:
+        from understudy.cli.open import fresh_link, open_link
+
+        if not open_link(settings.state_dir, page + "/" if settings.no_auth else fresh_link(settings.state_dir, page)):
+            print("understudy: there is no browser here that could be started: open the link yourself", file=sys.stderr, flush=True)
 
 
 def _announce(settings: ServeSettings, address: str) -> None:

@@ -19,7 +19,14 @@ def add_http(commands: Commands) -> None:
     serve.add_argument("--allow-origin", action="append", metavar="URL", help="pages that may call the server; may be given again")
     serve.add_argument("--no-auth", action="store_true", help="ask for no token: any program on this machine may call")
     serve.add_argument("--log-format", metavar="FORMAT", help="lines of the log: text or json (default: text)")
+    serve.add_argument("--open", action="store_true", help="open the page in a browser, logged in")
     add_overrides(serve)
+
+    page = add(
+        commands, "open", "open", "open the page of the running server in a browser", more="docs/page.md says what it shows."
+    )
+    page.add_argument("id", metavar="ID", nargs="?", help="the conversation to show (default: the list of them)")
+    page.add_argument("--print", action="store_true", help="print the link, which works once, instead of opening a browser")
 
     token = commands.add_parser("token", help="say who may call a server", description="Say who may call a server over HTTP.")
     token.set_defaults(act=None, help_of=token)

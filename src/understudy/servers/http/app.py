@@ -82,6 +82,9 @@ class App:
             await issuer.show_metadata(asked.method, send)
             return
         self._check_place(asked)
+        if asked.path == "/openapi.json" and asked.method in ("GET", "HEAD"):
+            await self.rest.describe(asked, send)
+            return
         if self.page.serves(asked.path):
             await self.page.serve(asked, send)
             return

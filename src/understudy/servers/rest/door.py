@@ -44,6 +44,15 @@ class RestDoor:
         """Of a path; none where nothing is there."""
         return tuple(self._routes.find(path))
 
+    @staticmethod
+    async def describe(asked: Asked, send: Send) -> None:
+        from understudy.servers.rest.openapi import openapi_document  # few ask for it
+
+        document = openapi_document()
+        headers = (*GUARDING, (b"content-type", b"application/json"), (b"content-length", str(len(document)).encode()))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if asked.method == "HEAD" else document})
+
     async def serve(self, asked: Asked, visitor: Visitor, send: Send) -> None:
         """Raises `Refusal`. Whoever asks may come in; what they may do is for the handlers."""
         found = self._routes.find(asked.path).get(asked.method)

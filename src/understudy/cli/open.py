@@ -1,0 +1,69 @@
+"""`understudy open [ID]`: the page of the running server in a browser, logged in."""
+
+import html
+import os
+import sys
+import tempfile
+import time
+import webbrowser
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+
+from understudy.config.home import find_home, state_dir
+from understudy.errors import BadRequest
+from understudy.protocol.uuids import read_uuid
+
+_PREFIX = "open-"
+
+
+def run(options: Namespace) -> int:
+    from understudy.servers.page.running import find_running
+
+    folder = state_dir(find_home(os.environ))
+    place = ""
+    if options.id is not None:
+        try:
+            place = f"#/c/{read_uuid(options.id)}"
+        except ValueError as error:
+            raise BadRequest(f"{options.id!r} is no id of a conversation: {error}. `understudy list` has them") from None
+    server = find_running(folder)
+    if server is None:
+        raise BadRequest("no server runs here. Start one with `understudy serve --open`")
+    link = f"{server.page}/{place}" if server.no_auth else fresh_link(folder, server.page, place)
+    if options.print:
+        print(link)
+    elif not open_link(folder, link):
+        print("understudy: there is no browser here that could be started. Open this link yourself:", file=sys.stderr)
+        print(link)
+    return 0
+
+
+def fresh_link(folder: Path, page: str, place: str = "") -> str:
+    from understudy.servers.page.links import Links
+
+    return f"{page}/login?code={Links(folder).make()}{place}"
+
+
+def open_link(folder: Path, link: str) -> bool:
+    """By a file that only the user can read: others can see what a program is started with. False where there is no browser."""
+    _forget_old(folder)
+    descriptor, path = tempfile.mkstemp(prefix=_PREFIX, suffix=".html", dir=folder)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        address = html.escape(link, quote=True)
+        file.write(f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>understudy</title>'
+                   f'<meta http-equiv="refresh" content="0; url={address}"><a href="{address}">Open the page</a>\n')  # fmt: skip
+    try:
+        opened = webbrowser.open(f"file://{path}")
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        os.unlink(path)
+    return opened
+
+
+def _forget_old(folder: Path) -> None:
+    for entry in folder.glob(f"{_PREFIX}*.html"):
+        with suppress(OSError):
+            if time.time() - entry.stat().st_mtime > 600:
+                entry.unlink()

@@ -1,0 +1,57 @@
+"""Where the server of this home listens: a file that it writes when it begins and removes when it ends, for `understudy open`."""
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+_NAME = "server.json"
+SECONDS = 2.0  # to connect
+
+
+class RunningServer(msgspec.Struct, frozen=True):
+    page: str  # its address for browsers, without a slash at the end
+    host: str  # where it listens
+    port: int
+    process: int
+    no_auth: bool = False
+
+
+def note_running(state_dir: Path, server: RunningServer) -> None:
+    """Where it cannot be written, `understudy open` does not find the server; nothing else needs it."""
+    beside = state_dir / f".{_NAME}.{os.getpid()}"
+    with suppress(OSError):
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(server))
+        os.replace(beside, state_dir / _NAME)
+
+
+def forget_running(state_dir: Path) -> None:
+    """Unless another server has been started since."""
+    found = _read(state_dir)
+    if found is not None and found.process == os.getpid():
+        with suppress(OSError):
+            os.unlink(state_dir / _NAME)
+
+
+def find_running(state_dir: Path) -> RunningServer | None:
+    """The server that was started last, if it still listens."""
+    found = _read(state_dir)
+    if found is None:
+        return None
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(found.host, found.host)
+    try:
+        socket.create_connection((host, found.port), SECONDS).close()
+    except OSError:
+        return None
+    return found
+
+
+def _read(state_dir: Path) -> RunningServer | None:
+    try:
+        return msgspec.json.decode((state_dir / _NAME).read_bytes(), type=RunningServer)
+    except (OSError, msgspec.MsgspecError, UnicodeError):
+        return None

@@ -1,0 +1,67 @@
+"""`understudy open`: a fresh link for the server that runs; clear words where none does, or where there is no browser."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+from tests.support.http_server import HttpServer
+from tests.support.rest_client import RestClient
+from understudy.testing import CodexHome
+from understudy.testing.waiting import WAIT_SECONDS
+
+ID = "67e55044-10b1-426f-9247-bb680e5fe0c8"
+
+
+async def run_open(home: CodexHome, *args: str, **env: str) -> tuple[int, str, str]:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "understudy", "open", *args, env={**home.environment(), **env}, stdout=pipe, stderr=pipe
+    )
+    out, err = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def test_a_link_is_made_for_the_server_that_runs_and_logs_in_once(tmp_path: Path) -> None:
+    async with HttpServer(tmp_path) as server:
+        code, out, _ = await run_open(server.home, "--print", ID)
+        found = re.fullmatch(rf"http://127\.0\.0\.1:{server.port}/login\?code=([A-Z2-7]+)#/c/{ID}\n", out)
+        assert code == 0
+        assert found is not None
+        client = RestClient(server.port)
+        for status in (204, 401):
+            response = await client.request("POST", "/login", {"code": found[1]}, {"Origin": client.origin})
+            assert response.status == status
+        await server.stop()
+        code, out, err = await run_open(server.home, "--print")
+        assert (code, out) == (1, "")
+        assert "understudy serve" in err
+
+
+async def test_the_browser_is_given_the_link_in_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
+    browser.chmod(0o755)
+    async with HttpServer(tmp_path) as server:
+        assert (await run_open(server.home, BROWSER=f"{browser} %s"))[0] == 0
+        shown = (tmp_path / "shown").read_text().strip()
+        assert "code=" not in shown
+        path = Path(shown.removeprefix("file://"))
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert f"http://127.0.0.1:{server.port}/login?code=" in path.read_text()
+
+
+async def test_what_is_no_id_is_refused_in_words(tmp_path: Path) -> None:
+    async with HttpServer(tmp_path) as server:
+        code, _, err = await run_open(server.home, "<script>")
+        assert code == 1
+        assert "no id of a conversation" in err
+
+
+async def test_serve_opens_the_page_when_asked_to(tmp_path: Path) -> None:
+    async with HttpServer(tmp_path, args=("--open",)) as server:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while "no browser" not in server.stderr:  # there is none in the tests
+                if list((server.home.path / "understudy").glob("open-*.html")):
+                    break
+                await asyncio.sleep(0.05)
