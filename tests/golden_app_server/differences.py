@@ -414,7 +414,7 @@ def fine_again() -> list[Json]:
 
 
 NO_KEY = failed_turn(Begins("HTTP 401: Incorrect API key"), {"httpConnectionFailed": {"httpStatusCode": 401}})
-FULL = failed_turn("HTTP 400: too long", "contextWindowExceeded")
+FULL = failed_turn(Begins("HTTP 400: too long\nThe model's context is full"), "contextWindowExceeded")
 BAD = failed_turn("HTTP 400: bad thing", "other")
 CORES = "the catalogue, the configuration and the skills are our own"
 
