@@ -177,6 +177,13 @@ class Chrome:
         await tab.page.locator(".sidebar").wait_for()
         return tab
 
+    async def log_in_with(self, token: str) -> Tab:
+        tab = await self.tab("login")
+        await tab.page.get_by_label("Token").fill(token)
+        await tab.button("Log in").click()
+        await tab.page.locator(".sidebar").wait_for()
+        return tab
+
 
 async def login_link(server: HttpServer) -> str:
     """The last one that it has printed."""

@@ -126,3 +126,17 @@ async def test_an_answer_that_comes_second_is_refused_with_who_was_first(tmp_pat
         assert "denied, by local" in await tab.page.evaluate("window.told")
         await tab.question.wait_for(state="detached")
         assert not (server.cwd / "made.txt").exists()
+
+
+async def test_somebody_who_may_only_read_sees_the_question_and_cannot_answer(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [[touch("made.txt")], {"say": "Done."}], config=ASKING) as (server, chrome):
+        thread = (await Rest(server).post("/v1/conversations", {"prompt": "Make it", "folder": str(server.cwd)}))["id"]
+        await Rest(server).until_asked(thread)
+        tab = await chrome.log_in_with(await server.add_token("auditor", "--rights", "read", "--others", "read"))
+        await tab.open(thread)
+        await tab.question.wait_for()
+        await tab.sees("You may watch this conversation, but not answer for it.")
+        assert await tab.button("Approve").count() == 0
+        assert await tab.page.get_by_label("Message", exact=True).count() == 0
+        await tab.button("More actions").click()
+        assert await tab.page.locator(".menu > *").all_inner_texts() == ["Export as Markdown", "Export as JSON"]

@@ -141,3 +141,22 @@ async def test_a_folder_that_is_not_there_is_refused_with_a_reason(tmp_path: Pat
         await tab.button("Start").click()
         await tab.page.locator(".notice.bad").wait_for()
         assert "/not/there" in await tab.page.locator(".notice.bad").inner_text()
+
+
+async def test_somebody_with_a_root_starts_in_it_and_nowhere_else(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (server, chrome):
+        tab = await chrome.log_in_with(await server.add_token("guest", "--root", str(server.cwd)))
+        await tab.page.get_by_role("link", name="New", exact=True).click()
+        await tab.sees(f"Allowed: {server.cwd}")
+        folder = tab.page.get_by_label("Folder", exact=True)
+        assert await folder.input_value() == str(server.cwd)
+        modes = await tab.page.get_by_label("Commands may").locator("option").all_inner_texts()
+        assert modes == ["as configured", "read files only", "write in its folder"]
+        await tab.page.get_by_label("What should be done?").fill("Greet")
+        await folder.fill("/usr")
+        tab.expects_failures = True
+        await tab.button("Start").click()
+        await tab.page.locator(".notice.bad").wait_for()
+        await folder.fill(str(server.cwd))
+        await tab.button("Start").click()
+        await tab.sees("Hello.", tab.timeline)

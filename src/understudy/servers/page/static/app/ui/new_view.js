@@ -53,11 +53,11 @@ export function NewView({ list }) {
         <div class="field-row">
           <label class="field"><span>Model</span>
             <input name="model" list="models" placeholder=${me?.models?.[0] ?? "as configured"} autocomplete="off" />
-            <datalist id="models">${(me?.models ?? []).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>
           </label>
           <${Choice} name="approval_policy" label="Ask me" options=${me?.approval_policies ?? Object.keys(POLICIES)} words=${POLICIES} />
           <${Choice} name="sandbox" label="Commands may" options=${me?.sandbox_modes ?? []} words=${SANDBOXES} />
         </div>
+        <datalist id="models">${(me?.models ?? []).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>
         <div class="buttons"><button type="submit" class="button primary" disabled=${busy || !prompt.trim()}>Start</button></div>
       </form>
     </div>`;
@@ -69,8 +69,8 @@ function Folder({ me, folders }) {
   return html`
     <label class="field"><span>Folder</span>
       <input name="folder" list="folders" required=${Boolean(roots)} placeholder=${roots ? "one of your folders, or below" : "where the server was started"} value=${roots?.length === 1 ? roots[0] : undefined} autocomplete="off" spellcheck=${false} />
-      <datalist id="folders">${folders.map((path) => html`<option key=${path} value=${path}>${exact(path)}</option>`)}</datalist>
     </label>
+    <datalist id="folders">${folders.map((path) => html`<option key=${path} value=${path}></option>`)}</datalist>
     ${roots && html`<p class="hint">Allowed: ${roots.map((path) => exact(path)).join(", ")}</p>`}`;
 }
 
