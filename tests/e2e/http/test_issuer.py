@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator
@@ -19,6 +20,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 from pydantic import AnyUrl
 
 from tests.support.http_server import HttpClient, HttpServer
+from tests.support.rest_client import RestClient
 from tests.support.token_issuer import SCOPES, TokenIssuer
 from understudy.testing import HOLD, ScriptedModel, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -193,6 +195,26 @@ async def test_a_stream_ends_with_the_token_it_was_opened_with(tmp_path: Path) -
         assert "result" not in shown[-1]
         assert (await alice.post("ping")).status == 401
         model.release()
+
+
+async def test_a_cookie_has_no_other_rights_than_its_token_and_does_not_outlive_it(tmp_path: Path) -> None:
+    async with issued(tmp_path) as (issuer, server):
+
+        async def log_in(token: str) -> RestClient:
+            client = RestClient(server.port)
+            response = await client.request("POST", "/login", {"token": token}, {"Origin": client.origin})
+            assert response.status == 204
+            return RestClient(server.port, cookie=response.headers["set-cookie"].partition(";")[0])
+
+        reader = await log_in(issuer.token(scope="understudy:read"))
+        assert (await reader.get("/v1/me"))["rights"] == ["read"]
+        client = RestClient(server.port)
+        short = await client.request("POST", "/login", {"token": f" {issuer.token()} "}, {"Origin": client.origin})
+        age = re.search(r"Max-Age=(\d+)", short.headers["set-cookie"])
+        assert age is not None
+        assert 0 < int(age[1]) <= 630  # ten minutes, and half a one by which clocks may differ
+        assert await status(server, issuer.token()) == 400  # the same person, with more rights and for longer
+        assert await reader.status("GET", "/v1/me") == (401, "unauthorized")
 
 
 async def test_a_subject_cannot_be_somebody_who_has_a_token_of_this_server(tmp_path: Path) -> None:

@@ -85,13 +85,20 @@ class Issuer:
         if not (caller.rights or caller.others):
             challenge = self.challenge('error="insufficient_scope"')
             raise Refusal(403, f"the token has none of the scopes {' '.join(SCOPES)}", headers=((b"www-authenticate", challenge),))
-        principal = Principal(caller, CallerLimits(None, frozenset(DEFAULT_MODES)), f"issuer:{self._issuer}")
+        # a cookie that was made for a token does not stand for one with other rights
+        made_of = " ".join(["issuer:" + self._issuer, *sorted(caller.rights), "others:", *sorted(caller.others)])
+        principal = Principal(caller, CallerLimits(None, frozenset(DEFAULT_MODES)), made_of)
         known = _Known(principal, float(claims["exp"]) + LEEWAY_SECONDS)
         if len(self._tokens) >= MOST_REMEMBERED:
             self._tokens.clear()
         self._tokens[_hash(token)] = known
         self._callers[name] = known
         return principal
+
+    def end_of(self, token: str) -> float | None:
+        """When one that was found good is over; None for others."""
+        known = self._remembered(token)
+        return None if known is None else known.expires
 
     def current(self, name: str) -> Principal | None:
         known = self._callers.get(name)

@@ -100,6 +100,10 @@ class Principals:
             note_caller(found.name)
         return found
 
+    def end_of(self, authorization: str) -> float | None:
+        """When a signed token is over. None for one of ours, whose end is looked up each time."""
+        return None if self.issuer is None else self.issuer.end_of(_token_in(authorization))
+
     def current(self, name: str) -> Principal | None:
         """As they are now; None for those whose token is gone."""
         if name == LOCAL.name:

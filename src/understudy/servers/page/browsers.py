@@ -2,6 +2,7 @@
 requests with its cookie; so those that change something have to come from our own page, and those of other pages are refused.
 """
 
+import time
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,8 +41,9 @@ class Browsers:
 
     # -- cookies
 
-    def cookie_for(self, principal: Principal) -> bytes:
-        return self._cookie(self.logins.make(principal), LIFETIME_SECONDS)
+    def cookie_for(self, principal: Principal, end: float | None = None) -> bytes:
+        seconds = LIFETIME_SECONDS if end is None else min(LIFETIME_SECONDS, max(1, int(end - time.time())))
+        return self._cookie(self.logins.make(principal, end), seconds)
 
     def no_cookie(self) -> bytes:
         return self._cookie("", 0)

@@ -24,7 +24,7 @@ from understudy.servers.rest.bodies import read_body
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES = 4096
+MOST_BYTES = 20 * 1024  # signed tokens can be long
 LINK_OVER = "this link was used already, or is too old: `understudy open` makes another one"
 
 
@@ -60,15 +60,21 @@ class PageDoor:
         if not is_json(asked.header(b"content-type")):
             raise Refusal(415, "the content type should be application/json")
         given = read_body(await asked.body(MOST_BYTES), LogIn)
+        end: float | None = None
         if given.code is not None:
             if not self._use(given.code):
                 raise Refusal(401, LINK_OVER)
             principal = self._principals.current(LOCAL_NAME)
+        elif given.token:
+            authorization = f"Bearer {given.token}"
+            await self._principals.learn(authorization)
+            principal = self._principals.find(authorization)
+            end = self._principals.end_of(authorization)
         else:
-            principal = self._principals.find(f"Bearer {given.token}") if given.token else None
+            principal = None
         if principal is None or not principal.token_hash:
             raise Refusal(401, "this token is not known here, or is not valid any more")
-        await self._answer(send, (b"set-cookie", self.browsers.cookie_for(principal)))
+        await self._answer(send, (b"set-cookie", self.browsers.cookie_for(principal, end)))
 
     def _use(self, code: str) -> bool:
         try:

@@ -21,6 +21,7 @@ class Login(msgspec.Struct, frozen=True, array_like=True):
     principal: str
     token: bytes  # digest of the hash of the token that it stands for
     created: int
+    end: int = 0  # of the token itself, where it says so; 0: it does not
 
     @property
     def name(self) -> str:
@@ -36,8 +37,9 @@ class Logins:
         self._ended = EndedIds(state_dir / "ended_logins", LIFETIME_SECONDS)
         self._principals = principals
 
-    def make(self, principal: Principal) -> str:
-        login = Login(secrets.token_bytes(12), principal.name, _digest(principal), int(time.time()))
+    def make(self, principal: Principal, end: float | None) -> str:
+        """`end`: of the token that they came with, which a cookie does not outlive."""
+        login = Login(secrets.token_bytes(12), principal.name, _digest(principal), int(time.time()), int(end or 0))
         return self._seal.close(_encode(login))
 
     def read(self, cookie: str) -> tuple[Login, Principal] | None:
@@ -48,6 +50,8 @@ class Logins:
         except msgspec.MsgspecError:
             login = None
         if login is None or login.name in self._ended or not -60 <= time.time() - login.created < LIFETIME_SECONDS:
+            return None
+        if login.end and login.end <= time.time():
             return None
         principal = self._principals.current(login.principal)
         if principal is None or not principal.token_hash or _digest(principal) != login.token:
