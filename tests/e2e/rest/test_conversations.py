@@ -200,6 +200,13 @@ async def test_requests_are_read_strictly(tmp_path: Path) -> None:
             ("POST", "/v1/conversations", b'{"prompt": "\xff"}', "JSON"),
             ("POST", "/v1/conversations", {"folder": "/no/such/folder"}, "folder"),
             ("POST", "/v1/conversations", {"approval_policy": "always"}, "always"),
+            ("POST", "/v1/conversations", b'{"config":' + b'{"a":' * 900 + b"1" + b"}" * 901, "levels"),
+            (
+                "POST",
+                f"/v1/conversations/{row['id']}/messages",
+                b'{"text":"x","config":' + b'{"a":' * 900 + b"1" + b"}" * 901,
+                "levels",
+            ),
             ("GET", "/v1/conversations?limits=1", None, "limits"),
             ("GET", "/v1/conversations?limit=1000", None, "limit"),
             ("GET", "/v1/conversations?limit=1&limit=2", None, "twice"),

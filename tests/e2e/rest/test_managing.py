@@ -98,6 +98,28 @@ async def test_diffs_of_a_turn_and_of_the_whole_conversation_and_undo(tmp_path: 
         assert (await client.status("POST", f"{path}/undo", {"turn": "77"}))[0] in (404, 409, 400)
 
 
+async def test_nothing_is_undone_for_a_token_outside_its_folders_or_modes(tmp_path: Path) -> None:
+    script = [call("apply_patch", input=patch("*** Add File: a.txt", "+one")), say("Added.")]
+    place = tmp_path / "place"
+    place.mkdir()
+    async with ScriptedModel(script) as model, serving_rest(tmp_path, model) as (server, client):
+        row = await client.create(server.cwd, "Add", approval_policy="never", sandbox="workspace-write")
+        await (await client.stream(row["id"])).until("task_complete")
+        others = ("--others", "run,read")
+        elsewhere = RestClient(server.port, await server.add_token("elsewhere", "--root", str(place), *others))
+        reading = RestClient(server.port, await server.add_token("reading", "--sandbox", "read-only", *others))
+        looking = RestClient(server.port, await server.add_token("looking", "--others", "read"))
+        for bound in (elsewhere, reading, looking):
+            assert await bound.status("POST", f"/v1/conversations/{row['id']}/undo", {}) == (403, "forbidden")
+            if bound is not looking:
+                fork = await bound.post(f"/v1/conversations/{row['id']}/fork", {})
+                assert await bound.status("POST", f"/v1/conversations/{fork['id']}/undo", {}) == (403, "forbidden")
+        assert (server.cwd / "a.txt").read_text() == "one\n"
+        free = RestClient(server.port, await server.add_token("free", *others))
+        await free.post(f"/v1/conversations/{row['id']}/undo", {})
+        assert not (server.cwd / "a.txt").exists()
+
+
 async def test_a_fork_begins_like_its_source_up_to_a_message(tmp_path: Path) -> None:
     async with ScriptedModel([say("One."), say("Two."), say("Other.")]) as model, serving_rest(tmp_path, model) as (server, client):
         row = await client.create(server.cwd, "1")

@@ -114,6 +114,12 @@ class CallerChecks:
         self.limits.check_place(str(config.cwd), op.message.pins)
         return op
 
+    async def check_undo(self, handle: Handle) -> None:
+        """Whether the caller may have files put back where this conversation has worked. Raises `NotAllowed`."""
+        if self.limits is not None:
+            self.check_setup(handle.setup())
+            self.limits.check_past(entry.record for entry in await handle.read(0))
+
     def check_images(self, given: Sequence[str]) -> None:
         """Raises `NotAllowed`."""
         if self.limits is not None:

@@ -11,6 +11,7 @@ from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import ApprovalDecided, Overrides, Terms
+from understudy.servers.mcp.arguments import table
 from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.reading import told_of
 from understudy.servers.rest.shapes import Accepted, Decided, Stopped
@@ -40,6 +41,9 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budget: dict[str, Any] | None = None
 
     def overrides(self) -> Overrides | None:
+        """Raises `InvalidArguments`."""
+        if self.config is not None and (problem := table(self.config)) is not None:
+            raise InvalidArguments(f"{problem}\nin `config`")
         chosen = Overrides(
             model=self.model,
             profile=self.profile,

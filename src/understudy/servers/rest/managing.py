@@ -44,7 +44,10 @@ async def compact(visit: Visit) -> Answer:
 
 
 async def undo(visit: Visit, wanted: UndoWanted) -> Undone:
-    ended = await (await visit.find()).undo(wanted.turn)
+    handle = await visit.find()
+    handle.check_right("run")
+    await visit.check_undo(handle)
+    ended = await handle.undo(wanted.turn)
     if ended.problem:
         raise Conflict(ended.describe(), "not_undone")
     return Undone(status="ok", turn=ended.undone, message=ended.describe(), taken_back=ended.taken_back, left=ended.left)
