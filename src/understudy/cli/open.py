@@ -18,7 +18,7 @@ _PREFIX = "open-"
 
 
 def run(options: Namespace) -> int:
-    from understudy.servers.page.running import find_running
+    from understudy.config.running_server import find_running
 
     folder = state_dir(find_home(os.environ))
     place = ""

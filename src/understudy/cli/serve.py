@@ -27,7 +27,7 @@ def run(options: Namespace) -> int:
     from understudy.servers.memory import hide_memory
 
     hide_memory()
-    from understudy.servers.page.running import forget_running
+    from understudy.config.running_server import forget_running
 
     try:
         return serve(settings, cli, lambda address: _begin(settings, address, opens=options.open))
@@ -36,7 +36,7 @@ def run(options: Namespace) -> int:
 
 
 def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
-    from understudy.servers.page.running import RunningServer, note_running
+    from understudy.config.running_server import RunningServer, note_running
 
     page = address.removesuffix("/mcp")
     parts = urlsplit(page)

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from understudy.config.questions import QuestionSettings
+from understudy.config.running_server import link_to
 from understudy.engine.notifying import MOST_BYTES, MOST_CHARACTERS, Notifier, NotifyProgram, cut_text
 from understudy.errors import AgentError
 from understudy.models.http import HttpClient, HttpFailure
@@ -45,6 +46,7 @@ class OpenedQuestion(msgspec.Struct, frozen=True):
     turn_id: str
     cwd: str
     question: Question
+    link: str | None = None  # to the question on the page; following it answers nothing
 
     def argument(self, hide: Callable[[str], str]) -> bytes:
         """The JSON, short enough to be an argument. `hide` takes secrets out of a text."""
@@ -64,6 +66,8 @@ class OpenedQuestion(msgspec.Struct, frozen=True):
             "kind": kind_of(question),
             "question": fit(question_text(question, self.cwd)),
         }
+        if self.link is not None:
+            told["link"] = self.link
         match question:
             case CommandApprovalAsked(command=command):
                 told["command"] = fit(quote_command(command))
@@ -88,6 +92,7 @@ class QuestionTeller:
         self, settings: QuestionSettings, home: Path, state_dir: Path, known: Callable[[], Iterable[str]], opened: OpenedQuestion
     ) -> None:
         """Returns at once, and never raises."""
+        opened = msgspec.structs.replace(opened, link=link_to(state_dir, opened.conversation_id))
         if settings.command:
             self._notifier.tell(NotifyProgram(settings.command, home, known, KEY), opened)
         if settings.url is not None and len(self._posts) < MOST_POSTS:

@@ -1,13 +1,14 @@
 """`understudy open`: a fresh link for the server that runs; clear words where none does, or where there is no browser."""
 
 import asyncio
+import json
 import re
 import sys
 from pathlib import Path
 
 from tests.support.http_server import HttpServer
-from tests.support.rest_client import RestClient
-from understudy.testing import CodexHome
+from tests.support.rest_client import RestClient, serving_rest
+from understudy.testing import CodexHome, ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 ID = "67e55044-10b1-426f-9247-bb680e5fe0c8"
@@ -65,3 +66,29 @@ async def test_serve_opens_the_page_when_asked_to(tmp_path: Path) -> None:
                 if list((server.home.path / "understudy").glob("open-*.html")):
                     break
                 await asyncio.sleep(0.05)
+
+
+async def test_a_question_s_news_carry_a_link_that_answers_nothing_by_being_fetched(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    asks = call("shell", command=["touch", "made"], with_escalated_permissions=True, justification="why not")
+    config = {
+        "approval_policy": "on-request",
+        "sandbox_mode": "workspace-write",
+        "understudy.on_question.command": ["sh", "-c", f'printf %s "$0" > {told}.new; mv {told}.new {told}'],
+    }
+    async with ScriptedModel([asks, say("Done.")]) as model, serving_rest(tmp_path, model, config=config) as (server, client):
+        row = await client.create(server.cwd, "Make it")
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not told.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        link = json.loads(told.read_text())["link"]
+        assert link == f"{client.origin}/#/c/{row['id']}"
+        nobody = RestClient(server.port)
+        for method in ("GET", "HEAD", "POST"):
+            assert (await nobody.request(method, "/", None if method != "POST" else {})).status == (
+                405 if method == "POST" else 200
+            )
+        [question] = (await client.get(f"/v1/conversations/{row['id']}"))["questions"]
+        stream = await client.stream(row["id"])
+        await client.post(f"/v1/conversations/{row['id']}/decisions", {"call_id": question["call_id"], "decision": "denied"})
+        await stream.until("task_complete")

@@ -1,4 +1,4 @@
-"""Where the server of this home listens: a file that it writes when it begins and removes when it ends, for `understudy open`."""
+"""Where the server of this home listens: a file that is there while it runs, for `understudy open` and for links."""
 
 import os
 import socket
@@ -48,6 +48,20 @@ def find_running(state_dir: Path) -> RunningServer | None:
     except OSError:
         return None
     return found
+
+
+def link_to(state_dir: Path, conversation_id: str) -> str | None:
+    """Where a person finds a conversation on the page, once they are logged in; None where no server runs."""
+    found = _read(state_dir)
+    if found is None:
+        return None
+    try:
+        os.kill(found.process, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:  # somebody else's, but it runs
+        pass
+    return f"{found.page}/#/c/{conversation_id}"
 
 
 def _read(state_dir: Path) -> RunningServer | None:
