@@ -162,9 +162,10 @@ class Chrome:
     def origin(self) -> str:
         return f"http://127.0.0.1:{self._server.port}"
 
-    async def tab(self, place: str = "") -> Tab:
+    async def tab(self, place: str = "", *, expects_failures: bool = False) -> Tab:
         """Another tab of somebody who is logged in."""
         tab = Tab(await self.context.new_page(), self.origin)
+        tab.expects_failures = expects_failures
         self.tabs.append(tab)
         await tab.page.goto(f"{self.origin}/{place}")
         return tab

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.page.browser import Tab, browsing, in_browser
+from tests.page.browser import Tab, browsing, in_browser, login_link
 from tests.page.rest import Rest
 
 pytestmark = in_browser
@@ -149,14 +149,32 @@ async def test_a_tab_that_is_opened_in_the_middle_of_an_answer_has_all_of_it_onc
 async def test_a_login_that_has_ended_is_told_and_another_one_is_offered(tmp_path: Path) -> None:
     async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (server, chrome):
         tab = await chrome.log_in()
+        thread = await tab.start("Talk")
+        await tab.sees("Hello.", tab.timeline)
         await chrome.context.clear_cookies()
         tab.expects_failures = True
         await tab.page.reload()
         await tab.sees("Signed out")
-        await tab.page.goto(f"{chrome.origin}/login")
+        await tab.page.get_by_role("main").get_by_role("link", name="Log in").click()
         await tab.page.get_by_label("Token").fill("wrong")
         await tab.button("Log in").click()
         await tab.sees("understudy open")
         await tab.page.get_by_label("Token").fill(server.token)
         await tab.button("Log in").click()
         await tab.sees("Connected", tab.page.locator(".sidebar"))
+        await tab.sees("Hello.", tab.timeline)
+        assert tab.page.url == f"{chrome.origin}/#/c/{thread}"
+
+
+async def test_a_link_that_logs_in_leads_to_its_conversation_once(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (server, chrome):
+        thread = (await Rest(server).post("/v1/conversations", {"prompt": "Talk", "folder": str(server.cwd)}))["id"]
+        link = f"{await login_link(server)}#/c/{thread}"
+        tab = await chrome.tab(link.removeprefix(f"{chrome.origin}/"))
+        await tab.sees("Hello.", tab.timeline)
+        assert tab.page.url == f"{chrome.origin}/#/c/{thread}"
+        await chrome.context.clear_cookies()
+        tab.expects_failures = True  # it has lost its cookie
+        again = await chrome.tab(link.removeprefix(f"{chrome.origin}/"), expects_failures=True)
+        await again.sees("this link was used already")
+        assert "code=" not in again.page.url

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../preact.js";
 import { useObserved } from "../state/observed.js";
 import { oneLine } from "../text/visible.js";
-import { conversationPath, go } from "./route.js";
+import { conversationPath, go, loginPath } from "./route.js";
 
 const NAME = "Understudy";
 
@@ -35,7 +35,7 @@ export function useTitle(list, title) {
 
 function Connection({ state }) {
   if (state === "live") return html`<span class="connection">Connected</span>`;
-  if (state === "signed-out") return html`<span class="connection lost">Signed out. Run <code>understudy open</code>.</span>`;
+  if (state === "signed-out") return html`<span class="connection lost">Signed out. <a href=${loginPath()}>Log in</a></span>`;
   return html`<span class="connection lost" role="status">${state === "lost" ? "Connection lost; trying again …" : "Connecting …"}</span>`;
 }
 

@@ -10,7 +10,7 @@ import { Composer } from "./composer.js";
 import { Head } from "./head.js";
 import { useKeys } from "./keys.js";
 import { QuestionPanel, goToQuestion } from "./question_card.js";
-import { conversationPath, go } from "./route.js";
+import { conversationPath, go, loginPath } from "./route.js";
 import { Timeline } from "./timeline.js";
 
 export function ConversationView({ id, route, list, onTitle }) {
@@ -66,5 +66,6 @@ const isBusy = ({ state }) => state === "working" || state === "waiting";
 
 function Failure({ failure }) {
   const words = failure.status === 404 ? "There is no such conversation, or it is not yours to see." : failure.message;
-  return html`<div class="conversation"><div class="empty"><p>${words}</p><p><a class="button" href="#/">To the list</a></p></div></div>`;
+  const way = failure.status === 401 ? html`<a class="button primary" href=${loginPath()}>Log in</a>` : html`<a class="button" href="#/">To the list</a>`;
+  return html`<div class="conversation"><div class="empty"><p>${words}</p><p>${way}</p></div></div>`;
 }

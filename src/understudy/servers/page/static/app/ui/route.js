@@ -24,6 +24,9 @@ function decoded(part) {
 
 export const conversationPath = (id, rest = "") => `#/c/${encodeURIComponent(id)}${rest}`;
 
+/** Where to log in, and then come back to what is shown now. */
+export const loginPath = () => `login${location.hash}`;
+
 export function go(path) {
   if (location.hash !== path) location.hash = path;
 }
