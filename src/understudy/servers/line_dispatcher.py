@@ -59,7 +59,7 @@ class LineDispatcher:
                 try:
                     self._asked.answer(message)
                 except Exception:
-                    logger.exception("bug in handling %r", message)
+                    logger.exception("bug in handling a response")
             case Notification():
                 self.note(message)
             case Malformed(code=code, reason=reason, id=request_id, answers=answers):

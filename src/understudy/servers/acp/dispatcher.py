@@ -44,7 +44,7 @@ class Dispatcher(LineDispatcher):
         except InvalidParams as error:
             logger.info("notification %.100s: %s", notification.method, error)
         except Exception:
-            logger.exception("bug in handling %r", notification)
+            logger.exception("bug in handling the notification %.100s", notification.method)
 
     def result_line(self, request_id: RequestId, result: Any) -> bytes:
         return result_line(request_id, result)

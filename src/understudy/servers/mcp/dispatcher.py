@@ -111,7 +111,7 @@ class Dispatcher:
                 try:
                     self._peer.answer(message) if isinstance(message, Response) else self._notification(message)
                 except Exception:
-                    logger.exception("bug in handling %r", message)
+                    logger.exception("bug in handling a %s", type(message).__name__)
             case Malformed(code=code, reason=reason, id=request_id, answers=answers):
                 logger.info("malformed message: %s", reason)
                 if answers is None or not self._peer.answer_unreadable(answers):
