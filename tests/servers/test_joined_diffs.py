@@ -70,6 +70,12 @@ def test_a_joined_diff_leads_from_the_beginning_to_the_end(states: list[str]) ->
         assert joined == ""
 
 
+def test_lines_that_were_removed_and_put_back_are_no_change() -> None:
+    begun = "a\nb\n" + "a\n" * 9 + "b\na\na\na\n"
+    states = [begun, "a\na", "b\na\n", begun]
+    assert join_diffs([whole_diff(old, new) for old, new in pairwise(states)]) == ""
+
+
 def test_files_are_told_apart_and_sorted() -> None:
     joined = join_diffs([whole_diff("", "x\n", "b"), whole_diff("", "y\n", "a")])
     assert [file.new for file in split_files(joined)] == ["a", "b"]

@@ -10,6 +10,8 @@ from itertools import pairwise
 
 import msgspec
 
+from understudy.tools.patch.unified import changed_blocks
+
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NO_NEWLINE = "\\"
 CONTEXT = 3
@@ -167,29 +169,21 @@ class _Pieces:
         return "".join(_write(told, *self._known_part(told, *group)) for group in groups)
 
     def _told(self) -> list[tuple[str, int, str]]:
-        """Every line as a diff has it: its mark, its number in the beginning, its text."""
+        """Every line as a diff has it: its mark, its number in the beginning, its text.
+
+        What lies between two lines that no diff has named is compared anew: a later turn may have put back what one removed.
+        """
         told: list[tuple[str, int, str]] = []
         before = 1
-        added: list[str] = []
+        now: list[str] = []
         for line in [*self._now, Line(self._named + 1, "")]:
-            if not line.origin:
-                added.append(line.text)
+            if not line.origin or line.origin in self._before:
+                now.append(line.text)
                 continue
-            removed = [(number, self._before[number]) for number in range(before, line.origin)]
-            while removed and added and removed[0][1] == added[0]:
-                told.append((" ", *removed.pop(0)))
-                added.pop(0)
-            after: list[tuple[str, int, str]] = []
-            while removed and added and removed[-1][1] == added[-1]:
-                after.insert(0, (" ", *removed.pop()))
-                added.pop()
-            told += [("-", *each) for each in removed]
-            told += [("+", 0, text) for text in added]
-            told += after
-            added = []
+            told += _compare([(number, self._before[number]) for number in range(before, line.origin)], now)
             if line.origin <= self._named:
                 told.append((" ", line.origin, line.text))
-            before = line.origin + 1
+            before, now = line.origin + 1, []
         return told
 
     def _known_part(self, told: list[tuple[str, int, str]], begin: int, end: int) -> tuple[int, int]:
@@ -200,6 +194,17 @@ class _Pieces:
             raise DoesNotFit
         begin = max([begin, *(number + 1 for number in unknown if number < changed[0])])
         return begin, min([end, *(number for number in unknown if number > changed[-1])])
+
+
+def _compare(before: list[tuple[int, str]], now: list[str]) -> list[tuple[str, int, str]]:
+    told: list[tuple[str, int, str]] = []
+    at = 0
+    for block in changed_blocks([text for _, text in before], now):
+        told += [(" ", *each) for each in before[at : block.old_start]]
+        told += [("-", *each) for each in before[block.old_start : block.old_end]]
+        told += [("+", 0, text) for text in now[block.new_start : block.new_end]]
+        at = block.old_end
+    return told + [(" ", *each) for each in before[at:]]
 
 
 def _write(told: list[tuple[str, int, str]], begin: int, end: int) -> str:
