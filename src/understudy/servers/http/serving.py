@@ -115,6 +115,10 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
         connection.shutdown()
     if state.tasks:
         await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
+    for connection in tuple(state.connections):
+        connection.transport.abort()  # of those who do not read what they are sent
+    if state.tasks:
+        await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
     for task in tuple(state.tasks):
         task.cancel()
     return code
