@@ -174,6 +174,9 @@ async def test_without_tokens_pages_of_other_sites_are_kept_out_all_the_same(tmp
         client = RestClient(server.port)
         assert (await client.get("/v1/me"))["name"] == "local"
         assert (await client.request("GET", "/v1/me", headers={"Sec-Fetch-Site": "cross-site"})).status == 403
+        assert (await client.request("GET", "/metrics")).status == 200
+        for path in ("/v1/me", "/metrics"):  # by a name that was pointed at this machine
+            assert (await client.request("GET", path, headers={"Host": f"evil.example:{server.port}"})).status == 421
         for origin in ("http://evil.example", "http://localhost:3000"):
             response = await client.request("POST", "/v1/conversations", {"folder": str(tmp_path)}, {"Origin": origin})
             assert response.status == 403

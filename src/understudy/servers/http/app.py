@@ -76,6 +76,8 @@ class App:
             await send_answer(send, 200 if ready else 503, encode({"status": "ok" if ready else "not ready"}))
             return
         if asked.path == "/metrics" and self.operations is not None:
+            if self._principals.are_open:  # without tokens a page elsewhere is kept out by where it is alone
+                self._check_place(asked)
             await self.operations.show_metrics(asked, self._principals, self._limiter, send)
             return
         if (issuer := self._principals.issuer) is not None and issuer.serves(asked.path):

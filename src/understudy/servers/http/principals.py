@@ -66,6 +66,11 @@ class Principals:
         return Principal(by_door(LOCAL, DOOR), None, self._first_hash)
 
     @property
+    def are_open(self) -> bool:
+        """Whether no token is asked for."""
+        return self._open
+
+    @property
     def has_named(self) -> bool:
         return bool(self._named)
 
