@@ -1,5 +1,6 @@
 """`understudy serve`: MCP over HTTP, for several clients at once."""
 
+import logging
 import os
 import sys
 from argparse import Namespace
@@ -11,6 +12,8 @@ from understudy.cli.settings import read_overrides
 from understudy.config.home import find_home
 from understudy.config.serve import ServeSettings, read_serve
 from understudy.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 _FLAGS = ("host", "port", "token_file", "tls_cert", "tls_key", "public_url", "allow_host", "allow_origin", "no_auth", "log_format")
 _PATHS = ("token_file", "tls_cert", "tls_key")
@@ -47,7 +50,7 @@ def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
         from understudy.cli.open import fresh_link, open_link
 
         if not open_link(settings.state_dir, page + "/" if settings.no_auth else fresh_link(settings.state_dir, page)):
-            print("understudy: there is no browser here that could be started: open the link yourself", file=sys.stderr, flush=True)
+            _warn(settings, "understudy: there is no browser here that could be started: open the link yourself")
 
 
 def _announce(settings: ServeSettings, address: str) -> None:
@@ -56,7 +59,7 @@ def _announce(settings: ServeSettings, address: str) -> None:
 
     print(f"understudy serves MCP at {address}")
     if settings.no_auth:
-        print("NO TOKEN IS ASKED FOR: every program on this machine can run commands and approve them.", file=sys.stderr)
+        _warn(settings, "NO TOKEN IS ASKED FOR: every program on this machine can run commands and approve them.")
     else:
         print(f"The token is in {settings.token_file}. Clients send it with each request, for example:")
         print(
@@ -64,16 +67,26 @@ def _announce(settings: ServeSettings, address: str) -> None:
         )
         print("`understudy token add NAME` makes another one, with rights of its own.")
     page = address.removesuffix("/mcp")
-    if settings.no_auth:
+    if settings.log_format == "json":  # which is collected: a link that logs in is not for everyone who reads it
+        logger.info("the page is at %s/; `understudy open` makes a link that logs in", page)
+    elif settings.no_auth:
         print(f"The page is at {page}/", file=sys.stderr)
     else:
         minutes = LIFETIME_SECONDS // 60
         print(f"To watch and approve in a browser, open this link: it works once, within {minutes} minutes.", file=sys.stderr)
         print(f"  {page}/login?code={Links(settings.state_dir).make()}", file=sys.stderr)
     if settings.tls_cert is None and not is_loopback(settings.host):
-        print(
+        _warn(
+            settings,
             "WITHOUT TLS tokens and conversations can be read on the way: give --tls-cert and --tls-key, or put a proxy before it.",
-            file=sys.stderr,
         )
     sys.stdout.flush()
     sys.stderr.flush()
+
+
+def _warn(settings: ServeSettings, text: str) -> None:
+    """On standard error, where each line is an object if the log is of JSON."""
+    if settings.log_format == "json":
+        logger.warning("%s", text)
+    else:
+        print(text, file=sys.stderr, flush=True)

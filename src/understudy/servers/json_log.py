@@ -53,4 +53,8 @@ def _clean(value: object) -> object:
     """Without tokens, and without halves of characters, which have no UTF-8."""
     if not isinstance(value, str):
         return value
-    return _TOKEN.sub("[token]", value.encode(errors="backslashreplace").decode())
+    return without_tokens(value.encode(errors="backslashreplace").decode())
+
+
+def without_tokens(text: str) -> str:
+    return _TOKEN.sub("[token]", text)

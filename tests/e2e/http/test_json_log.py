@@ -92,3 +92,16 @@ async def test_a_name_that_is_none_is_replaced_and_a_format_that_is_none_is_refu
     with pytest.raises(AssertionError, match="log_format"):
         await refused.start()
     await refused.stop()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_a_token_or_a_code_in_an_address_is_not_told(tmp_path: Path, form: str) -> None:
+    async with serving(tmp_path, None, "--log-format", form) as (server, client):
+        for path in (f"/v1/{server.token}", f"/v1/me?token={server.token}", "/login?code=SECRETCODE", "/the/last/one"):
+            await client.request("GET", path=path)
+        async with asyncio.timeout(WAIT_SECONDS):
+            while "/the/last/one" not in server.stderr:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert "/v1/[token]" in server.stderr
+        assert server.token not in server.stderr
+        assert "SECRETCODE" not in server.stderr

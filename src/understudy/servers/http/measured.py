@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from understudy.servers.http.answers import Message, Receive, Send
 from understudy.servers.http.metrics import Metrics
+from understudy.servers.json_log import without_tokens
 from understudy.servers.request_scope import REQUEST, RequestScope
 
 logger = logging.getLogger("understudy.requests")
@@ -70,5 +71,6 @@ class _Counted:
 
 def _tell(request: RequestScope, status: int | None, seconds: float) -> None:
     told = "left" if status is None else str(status)
-    fields = {"method": request.method, "path": request.path, "status": status, "seconds": round(seconds, 6)}
-    logger.info("%s %.200r: %s in %.3f s", request.method, request.path, told, seconds, extra={"fields": fields})
+    path = without_tokens(request.path)  # where somebody has put one by mistake
+    fields = {"method": request.method, "path": path, "status": status, "seconds": round(seconds, 6)}
+    logger.info("%s %.200r: %s in %.3f s", request.method, path, told, seconds, extra={"fields": fields})
