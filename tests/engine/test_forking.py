@@ -1,10 +1,13 @@
 """What a fork copies: everything up to the end of a turn, with its numbers, and nothing that belongs to the other one alone."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.store.records import new_id, open_log
 from understudy.engine.fold import State
-from understudy.engine.forking import RUNS_THERE, forked
-from understudy.errors import BadRequest
+from understudy.engine.forking import RUNS_THERE, fork, forked
+from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import (
@@ -85,3 +88,13 @@ def test_approvals_for_the_session_and_running_commands_stay_with_the_other() ->
     ended = batch.entries[-1].record
     assert isinstance(ended, CommandEnded)
     assert (ended.call_id, ended.started, ended.ended_by) == ("s", started, RUNS_THERE)
+
+
+async def test_what_was_deleted_meanwhile_is_not_there_to_be_forked(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    try:
+        with pytest.raises(UnknownConversation):
+            await fork(new_id(), log, log, None, None, owner="local")
+        assert (await log.list(1)).rows == ()
+    finally:
+        log.close()

@@ -12,7 +12,7 @@ import msgspec
 from understudy.engine.fold import State
 from understudy.engine.log_path import path_to
 from understudy.engine.on_disk import on_disk
-from understudy.errors import BadRequest
+from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import ApprovalDecided, CommandEnded, Entry, Noticed, Opened, Record, TurnEnded
 from understudy.protocol.uuids import new_uuid
@@ -50,7 +50,10 @@ async def fork(
     source_id: ConversationId, source: EventLog, target: EventLog, message_id: str | None, turn: str | None, *, owner: str
 ) -> ConversationId:
     """The id of the new conversation, which is in the target by now. Raises `AgentError` with nothing recorded."""
-    batch = forked(await source.read(source_id), source_id, ConversationId(new_uuid()), message_id, turn, owner=owner)
+    entries = await source.read(source_id)
+    if not entries:
+        raise UnknownConversation(f"no conversation {source_id}")  # deleted meanwhile
+    batch = forked(entries, source_id, ConversationId(new_uuid()), message_id, turn, owner=owner)
     await on_disk(lambda told: target.append(batch, told))
     return batch.conversation_id
 

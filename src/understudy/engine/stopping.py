@@ -83,3 +83,4 @@ class _TurnEnd(QuietViewer):
     def failed(self, error: AgentError) -> None:
         if not self.over.done():
             self.over.set_exception(error)
+            self.over.exception()  # whoever waited may have left

@@ -1,9 +1,11 @@
 """What a person does by REST besides talking: the live list, titles, archive, forks, undo, diffs, export, images."""
 
+import asyncio
 import base64
 import json
 from pathlib import Path
 
+from tests.support.obliging_model import ObligingModel
 from tests.support.rest_client import RestClient, Stream, log_in, serving_rest
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 
@@ -249,3 +251,19 @@ async def test_a_log_out_and_a_revoked_token_end_the_streams_that_are_open(tmp_p
         changes = await ann.changes()
         await server.revoke_token("ann")
         assert await changes.is_over()
+
+
+async def test_deleting_and_stopping_at_once_leave_nothing_behind_in_the_log(tmp_path: Path) -> None:
+    async with ObligingModel() as model, serving_rest(tmp_path, model) as (server, client):
+        for _ in range(5):
+            row = await client.create(server.cwd, "talk")
+            path = f"/v1/conversations/{row['id']}"
+            deleted, *stopped = await asyncio.gather(
+                client.request("DELETE", path),
+                client.request("POST", f"{path}/interrupt"),
+                client.request("POST", f"{path}/interrupt"),
+            )
+            assert deleted.status == 200
+            assert {response.status for response in stopped} <= {200, 404}
+        assert await server.stop() == 0
+        assert "ERROR" not in server.stderr
