@@ -213,3 +213,29 @@ async def test_a_secret_that_looks_like_a_number_leaves_a_recording_that_can_be_
         made = client.call_tool("codex", prompt="go")
         assert text_of(await made) == "x"
         assert [event["input_tokens"] for event in client.events(made) if event["type"] == "token_count"] == [20261115]
+
+
+async def test_a_key_that_a_provider_sends_back_in_a_header_or_a_name_is_not_recorded(tmp_path: Path) -> None:
+    script = [
+        status(400, {KEY: {KEY: KEY}}),
+        status(307, "", {"location": f"http://127.0.0.1:9/?key={KEY}"}),
+    ]
+    async with recording(script, tmp_path, "chat") as (_, client):
+        assert (await client.call_tool("codex", prompt="one"))["isError"] is True
+        assert (await client.call_tool("codex", prompt="two"))["isError"] is True
+    assert len(lines(tmp_path)) == 2
+    assert KEY not in (tmp_path / "session.jsonl").read_text()
+
+
+@pytest.mark.parametrize("levels", [300, 700, 5000])
+async def test_what_is_nested_deeply_is_recorded_and_played(tmp_path: Path, levels: int) -> None:
+    """Both an answer and the arguments of a call, which are JSON within JSON when two requests are compared."""
+    deep = '{"a":' * levels + "1" + "}" * levels
+    script = [call("update_plan", arguments_text=deep), say("done"), status(400, deep)]
+    async with recording(script, tmp_path, "chat") as (_, client):
+        assert text_of(await client.call_tool("codex", prompt="one")) == "done"
+        refused = text_of(await client.call_tool("codex", prompt="two"))
+        assert refused.startswith("unexpected status 400")
+    async with replaying(tmp_path) as client:
+        assert text_of(await client.call_tool("codex", prompt="one")) == "done"
+        assert text_of(await client.call_tool("codex", prompt="two")) == refused

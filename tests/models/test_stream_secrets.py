@@ -73,3 +73,25 @@ def test_numbers_and_the_form_of_events_stay() -> None:
     whole = json.dumps({"error": {"message": "20261115", "code": 20261115}})
     assert json.loads(hide_in_body(whole, pattern)) == {"error": {"message": "[redacted]", "code": 20261115}}
     assert hide_in_body("plain 20261115", pattern) == "plain [redacted]"
+
+
+def test_a_secret_is_taken_out_of_a_name_and_a_field_keeps_its_own() -> None:
+    body = json.dumps({"content": {SECRET: 1, "x": "content"}})
+    assert json.loads(hide_in_body(body, re.compile(f"{SECRET}|content"))) == {"content": {"[redacted]": 1, "x": "[redacted]"}}
+
+
+def test_the_pieces_of_two_calls_that_come_by_turns_are_joined_each_for_itself() -> None:
+    def piece(index: int, text: str) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "function": {"arguments": text}}]}}]}
+
+    body = body_of([piece(0, SECRET[:7]), piece(1, "of another"), piece(0, SECRET[7:])])
+    hidden = hide_in_body(body, PATTERN)
+    assert SECRET[:7] not in hidden
+    assert "of another" in hidden
+
+
+def test_what_is_nested_without_end_is_searched_as_text() -> None:
+    for deep in (f"{'[' * 700}{json.dumps(SECRET)}{']' * 700}", f"{'[' * 100_000}{json.dumps(SECRET)}"):
+        assert hide_in_body(deep, PATTERN) == deep.replace(SECRET, "[redacted]")
+        event = f'data: {{"deep": {deep}}}\n\n'
+        assert hide_in_body(event, PATTERN) == event.replace(SECRET, "[redacted]")

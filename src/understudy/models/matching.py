@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from understudy.models.mending import read_loosely
+from understudy.models.mending import DEEPEST, is_deep, read_loosely
 
 SHOWN_LINES = 60
 SHOWN_CHARACTERS = 240
@@ -34,15 +34,16 @@ class Normaliser:
         self._places = re.compile(rf"(?:{paths})(?![\w.-])") if found else None
         self._ids: dict[str, str] = {}
 
-    def normalise(self, value: Any) -> Any:
+    def normalise(self, value: Any, depth: int = 2 * DEEPEST) -> Any:
+        """`depth`: how much deeper JSON in a text may go and still be read. A value itself is `mended`: it is no deeper."""
         if isinstance(value, str):
-            inner = _as_object(value)
-            return self._text(value) if inner is None else {"(JSON)": self.normalise(inner)}
+            inner = _as_object(value, depth - 1)
+            return self._text(value) if inner is None else {"(JSON)": self.normalise(inner, depth - 1)}
         if isinstance(value, list):
-            return [self.normalise(entry) for entry in cast(list[Any], value)]
+            return [self.normalise(entry, depth - 1) for entry in cast(list[Any], value)]
         if isinstance(value, dict):
             table = cast(dict[str, Any], value)
-            return {key: "<duration>" if key in _DURATIONS else self.normalise(entry) for key, entry in table.items()}
+            return {key: "<duration>" if key in _DURATIONS else self.normalise(entry, depth - 1) for key, entry in table.items()}
         return value
 
     def _text(self, text: str) -> str:
@@ -53,7 +54,7 @@ class Normaliser:
         return _DURATION.sub("<duration>", text)
 
 
-def _as_object(text: str) -> dict[str, Any] | None:
+def _as_object(text: str, depth: int) -> dict[str, Any] | None:
     """Arguments and outputs of tools are JSON within JSON, in which escapes would hide where words begin."""
     if not text.startswith("{"):
         return None
@@ -61,7 +62,7 @@ def _as_object(text: str) -> dict[str, Any] | None:
         value = read_loosely(text.encode("utf-8", "replace"))
     except ValueError:
         return None
-    return cast(dict[str, Any], value) if isinstance(value, dict) else None
+    return cast(dict[str, Any], value) if isinstance(value, dict) and not is_deep(value, depth) else None
 
 
 def difference(recorded: Any, sent: Any, line: int) -> str:

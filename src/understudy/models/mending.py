@@ -51,6 +51,18 @@ def mended(value: Any, depth: int = DEEPEST) -> Any:
     return value
 
 
+def is_deep(value: Any, most: int = DEEPEST) -> bool:
+    """Whether something is nested in more than so many levels. Whoever goes through it by recursion would not get to its end."""
+    level: list[Any] = [value]
+    for _ in range(most + 1):
+        lists = [cast(list[Any], one) for one in level if isinstance(one, list)]
+        tables = [list(cast(dict[str, Any], one).values()) for one in level if isinstance(one, dict)]
+        level = [item for items in (*lists, *tables) for item in items]
+        if not level:
+            return False
+    return True
+
+
 def whole(text: str) -> str:
     """Halves that stand side by side are joined; a half that stands alone is replaced."""
     if text.isascii():

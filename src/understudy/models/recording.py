@@ -73,14 +73,15 @@ class Recorder:
     def write(self, request: Any, response: Exchange | None, body: bytes, ending: Ending, failure: str) -> None:
         """Raises ModelRefused: a recording with holes would be played wrongly."""
         pattern = secret_pattern(self._credentials.known_secrets(self._provider))
-        kept = {} if response is None else {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
+        headers = {} if response is None else response.headers
+        kept = {name: hide(headers[name], pattern) for name in KEPT_HEADERS if name in headers}
         line = Recorded(
             wire=self._provider.wire_api,
             request=hide(request, pattern),
             provider=self._provider.id,
             places=self._places,
             status=None if response is None else response.status,
-            reason="" if response is None else response.reason,
+            reason="" if response is None else hide(response.reason, pattern),
             headers=kept,
             body=hide_in_body(body.decode("utf-8", "replace"), pattern),
             ending=ending,

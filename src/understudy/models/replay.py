@@ -11,7 +11,7 @@ from understudy.config.providers import WIRES, WireApi
 from understudy.errors import ConfigError, ModelRefused
 from understudy.models.http import AnswerCut, AnswerSilent, BadAnswer, HttpFailure, Unreachable, Url
 from understudy.models.matching import Normaliser, difference
-from understudy.models.mending import read_mended
+from understudy.models.mending import mended, read_mended
 from understudy.models.recording import Recorded
 from understudy.models.stream_secrets import hide
 from understudy.models.transport import ReadsText
@@ -61,7 +61,7 @@ class Recording:
     def _comparable(self, index: int) -> Any:
         if index not in self._normalised:
             line = self._lines[index][1]
-            self._normalised[index] = Normaliser(line.places).normalise(line.request)
+            self._normalised[index] = Normaliser(line.places).normalise(mended(line.request))
         return self._normalised[index]
 
 

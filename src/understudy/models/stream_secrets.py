@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
+from understudy.models.mending import is_deep
 from understudy.policy.secrets import REDACTED
 
 _Slot = tuple[dict[str, Any] | list[Any], str | int]  # where a text stands in an event: what holds it, and under which key
 _DATA = re.compile(r"^data:[ ]?(\{.*)$", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]+")
 DEEPEST = 12
 
 
@@ -19,8 +21,13 @@ def hide(value: Any, pattern: re.Pattern[str]) -> Any:
     if isinstance(value, list):
         return [hide(entry, pattern) for entry in cast(list[Any], value)]
     if isinstance(value, dict):
-        return {key: hide(entry, pattern) for key, entry in cast(dict[str, Any], value).items()}
+        return {_hide_name(key, pattern): hide(entry, pattern) for key, entry in cast(dict[str, Any], value).items()}
     return value
+
+
+def _hide_name(name: str, pattern: re.Pattern[str]) -> str:
+    """A field's name is a plain word, which somebody may have for a password; a name that is more than that may hold a secret."""
+    return name if _WORD.fullmatch(name) else pattern.sub(REDACTED, name)
 
 
 def hide_in_body(body: str, pattern: re.Pattern[str]) -> str:
@@ -74,10 +81,12 @@ def _hide(pieces: list[tuple[int, _Slot]], pattern: re.Pattern[str]) -> set[int]
 
 
 def _parse(text: str) -> Any:
+    """None for what is no JSON, or too deep to be gone through: secrets are looked for in its text then."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    return None if is_deep(value) else value
 
 
 def _kind(event: Any) -> tuple[Any, ...]:
@@ -94,7 +103,7 @@ def _slots(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, _Slot]]:
     if isinstance(value, dict):
         entries = cast(dict[str, Any], value).items()
     elif isinstance(value, list):
-        entries = enumerate(cast(list[Any], value))
+        entries = _numbered(cast(list[Any], value))
     else:
         return
     for key, entry in entries:
@@ -102,3 +111,10 @@ def _slots(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, _Slot]]:
             yield (*path, key), (cast(Any, value), key)
         else:
             yield from _slots(entry, (*path, key))
+
+
+def _numbered(entries: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """By the number that an entry says it has: the pieces of two calls may come by turns, each alone in its list."""
+    for place, entry in enumerate(entries):
+        number: object = cast(dict[str, Any], entry).get("index") if isinstance(entry, dict) else None
+        yield number if isinstance(number, int) else place, entry

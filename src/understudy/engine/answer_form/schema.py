@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from understudy.errors import AgentError
+from understudy.models.mending import is_deep
 from understudy.sandbox.worker_process import run_worker
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def shape_problem(schema: object) -> str | None:
     """What is wrong with a schema at first sight. What it says is looked at by `schema_problem`."""
     if not isinstance(schema, dict):
         return "a JSON schema is an object"
-    if _depth_exceeds(cast(object, schema), MOST_LEVELS):
+    if is_deep(cast(object, schema), MOST_LEVELS - 1):
         return f"a schema may have at most {MOST_LEVELS} levels"
     try:
         size = len(_encode(schema))
@@ -69,7 +70,7 @@ async def check_answer(schema: Schema, text: str) -> Fits | Misfit:
         value = parse_answer(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         return Misfit(f"the answer is not JSON: {error}")
-    if _depth_exceeds(value, MOST_LEVELS * 4):
+    if is_deep(value, MOST_LEVELS * 4 - 1):
         return Misfit("the answer is nested too deeply")
     problems = await _ask_worker({"schema": schema, "answer": value})
     if problems is None:
@@ -99,14 +100,3 @@ async def _ask_worker(job: dict[str, Any]) -> list[str] | None:
         return None
     logger.error("the schema worker failed: %s", finished.err)
     raise CannotCheck("the output schema could not be checked: the worker for it failed; see the server's log")
-
-
-def _depth_exceeds(value: object, most: int) -> bool:
-    level: list[Any] = [value]
-    for _ in range(most):
-        lists = [cast(list[Any], one) for one in level if isinstance(one, list)]
-        tables = [list(cast(dict[str, Any], one).values()) for one in level if isinstance(one, dict)]
-        level = [item for items in (*lists, *tables) for item in items]
-        if not level:
-            return False
-    return True
