@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,6 +115,18 @@ async def test_a_binary_file_is_named_as_one(project: Path) -> None:
     (project / "x").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     with pytest.raises(ToolError, match=r"x cannot be read: it is a binary file \(PNG image\); look at it with view_image"):
         await run(Host(project), "read_file", path="x")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+async def test_lines_that_are_not_shown_are_only_counted(project: Path, encoding: str) -> None:
+    """There may be millions of them, and others wait for the interpreter meanwhile."""
+    count = 20_000_000
+    (project / "lines").write_text("\n" * count + "here\n" + "\n" * (count // 4), encoding=encoding)
+    began = time.process_time()
+    said = await run(Host(project), "read_file", path="lines", start_line=count, end_line=count + 1)
+    assert said.split("\n")[:2] == [f"{count}\t", f"{count + 1}\there"]
+    assert f"[lines {count}-{count + 1} of {count + count // 4 + 1}]" in said
+    assert time.process_time() - began < 5, "of computing: it took more than ten seconds when each line was looked at"
 
 
 async def test_a_file_without_end_is_read_to_a_bound(project: Path) -> None:
@@ -254,6 +267,15 @@ async def test_a_name_that_is_not_utf8_is_shown_spelled_out(project: Path) -> No
     (Path(os.fsdecode(os.fsencode(project) + b"/src")) / os.fsdecode(b"\xff.txt")).write_text("one")
     assert await run(Host(project), "list_files", glob="*.txt") == "notes.txt\nsrc/\\udcff.txt"
     assert "src/\\udcff.txt:1:one" in await run(Host(project), "search", pattern="^one")
+
+
+async def test_a_name_with_a_line_break_does_not_pass_for_lines_of_ours(project: Path) -> None:
+    (project / "new\nsrc").mkdir()
+    (project / "new\nsrc" / "x\n[no files]").write_text("one\n")
+    shown = r'"new\nsrc/x\n[no files]"'
+    assert await run(Host(project), "list_files", glob="new*/**") == shown
+    assert (await run(Host(project), "list_files")).splitlines()[:2] == [r'"new\nsrc/"', shown]
+    assert await run(Host(project), "search", pattern="^one") == f"{shown}:1:one"
 
 
 @pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/1/cmdline", "/dev/zero", "/proc/kcore"])

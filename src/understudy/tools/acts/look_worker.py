@@ -109,7 +109,7 @@ class _Look:
                     judged = judged or may_show()
                     if not judged:
                         break
-                    if count >= most or not self._say(f"{self._shown(path)}:{number}:{shown_line(line, at)}"):
+                    if count >= most or not self._say(f"{_spelled(self._shown(path))}:{number}:{shown_line(line, at)}"):
                         self.notes.append(f"{count} matches are shown, there are more: narrow `pattern`, `path` or `glob`")
                         return
                     count += 1
@@ -193,7 +193,7 @@ class _Look:
             else:
                 found.append((self._shown(each.path), each.is_folder, each.depth))
         if self._job["glob"]:
-            self._say_all([path for path, _, _ in found], "narrow `path` or `glob`")
+            self._say_all([_spelled(path) for path, _, _ in found], "narrow `path` or `glob`")
         else:
             self._say_tree(found)
         if tree.cut:
@@ -228,7 +228,12 @@ class _Look:
 
 
 def _listed(path: str, is_folder: bool, below: int) -> str:
-    return f"{path}/" + (f" ({below} files)" if below else "") if is_folder else path
+    return _spelled(f"{path}/") + (f" ({below} files)" if below else "") if is_folder else _spelled(path)
+
+
+def _spelled(path: str) -> str:
+    """As JSON spells it where it has a line break, so that a name cannot pass for lines of ours."""
+    return json.dumps(path, ensure_ascii=False) if len(path.splitlines()) > 1 or path.endswith(("\n", "\r")) else path
 
 
 def _count_below(found: list[tuple[str, bool, int]], level: int, above: int) -> dict[str, int]:
