@@ -100,6 +100,7 @@ def bad_tokens(issuer: TokenIssuer) -> dict[str, str]:
         "signed by somebody else": issuer.token("foreign", header={"kid": "one"}),
         "signed with the public key as a secret": issuer.token("shared", header={"kid": "one", "alg": "HS256"}),
         "not signed": f"{plain({'alg': 'none', 'kid': 'one'})}.{body}.",
+        "by an algorithm for other keys": f"{plain({'alg': 'EdDSA', 'kid': 'one'})}.{body}.{signature}",
         "body changed": f"{head}.{plain({**json.loads(_decoded(body)), 'sub': 'mallory'})}.{signature}",
         "signature cut": f"{head}.{body}.{signature[:-4]}",
         "a key that is not known": issuer.token(header={"kid": "nobody"}),
@@ -129,6 +130,8 @@ async def test_every_other_token_is_refused_with_where_to_get_one(tmp_path: Path
         place = f"http://127.0.0.1:{server.port}/.well-known/oauth-protected-resource/mcp"
         scope = "understudy:run understudy:approve understudy:read"
         assert without.headers["www-authenticate"] == f'Bearer resource_metadata="{place}", scope="{scope}"'
+        assert await server.stop() == 0
+        assert "Warning" not in server.stderr
 
 
 async def test_a_valid_token_that_allows_nothing_is_told_which_scopes_it_lacks(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ The name of the caller is the subject, their rights are scopes. Tokens are for t
 
 import logging
 import time
+import warnings
 from hashlib import sha256
 from typing import Any, cast, get_args
 
 import msgspec
 from joserfc import jwt
-from joserfc.errors import JoseError
+from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import GuestProtocol, Key
 
 from understudy.config.tokens import DEFAULT_MODES
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 # Each is checked with a public key. None lets whoever can check a token make one, and `none` is no signature at all.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+# issuers still use the older name of Ed25519, and whoever sends it is not to write into our log
+warnings.filterwarnings("ignore", message="EdDSA", category=SecurityWarning)
 MOST_CHARACTERS = 16 * 1024
 MOST_REMEMBERED = 1000
 LEEWAY_SECONDS = 30
