@@ -1,6 +1,7 @@
 """`understudy exec`: its words in every order, prompts from everywhere, and what is refused before anything begins."""
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.exec_runs import finish, place
+from tests.support.app_client import AppClient
 from understudy import __version__
 from understudy.cli.exec_options import OPTIONS, is_exec, parse
 from understudy.testing import ScriptedModel, say
@@ -142,6 +144,28 @@ async def test_an_open_pipe_that_says_nothing_is_not_waited_for(tmp_path: Path) 
         run = await finish(process)
     assert run.code == 0
     assert "it is left out" in run.err
+
+
+async def test_who_began_a_conversation_is_kept_with_it_and_shown_at_every_door(tmp_path: Path) -> None:
+    async with ScriptedModel([say("one"), say("two"), say("three"), say("four"), say("five")]) as model:
+        where = place(model, tmp_path)
+        first = (await where.json("--thread-source", "night build ☾", "go")).thread
+        assert (await where.json("--thread-source", "another", "resume", first, "go on")).thread == first
+        kept = (await where.json("fork", first, "a copy")).thread
+        other = (await where.json("--thread-source", "another", "fork", first, "a copy")).thread
+        nobody = (await where.json("--thread-source", "", "go")).thread
+        refused = await where.run("exec", "--json", "--skip-git-repo-check", "--thread-source", os.fsdecode(b"\xff"), "go")
+        listed = json.loads((await where.run("conversations", "--json")).out)
+        shown = (await where.run("show", first)).out
+        async with AppClient(where.home.path, where.cwd) as client:
+            threads = (await client.call("thread/list"))["data"]
+            read = (await client.call("thread/read", threadId=other))["thread"]
+    source = {row["conversation_id"]: row.get("thread_source") for row in listed}
+    assert source == {first: "night build ☾", kept: "night build ☾", other: "another", nobody: None}
+    assert {thread["id"]: thread["threadSource"] for thread in threads} == source
+    assert read["threadSource"] == "another"
+    assert "begun by night build ☾" in shown
+    assert (refused.code, refused.out, "--thread-source" in refused.err) == (1, "", True)
 
 
 async def test_a_link_named_codex_answers_like_codex(tmp_path: Path) -> None:

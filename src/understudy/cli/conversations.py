@@ -102,6 +102,7 @@ def _as_json(listed: Listed, status: Status, going_on: GoingOn) -> dict[str, Any
         "pending": list(summary.pending),
         **({"running": going_on.shown()} if going_on else {}),
         **summary.spent(),
+        **({"thread_source": summary.thread_source} if summary.thread_source else {}),
         "archived": listed.archived,
     }
 

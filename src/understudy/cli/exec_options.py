@@ -121,7 +121,7 @@ OPTIONS = (
     _flag("--last", "last", "the newest conversation of this folder", only_behind=True),
     _flag("--all", "all", "with --last: of any folder", only_behind=True),
     *REVIEW_OPTIONS,
-    _value("--thread-source", "thread_source", "NAME", "who starts it; kept with the conversation", hidden=True),
+    _value("--thread-source", "thread_source", "NAME", "who starts it; kept with a new conversation", hidden=True),
     _value("--cyber-access-program", "cyber_access_program", "NAME", "has no effect", hidden=True),
     _list("--enable", "enable", "FEATURE", "has no effect", hidden=True),
     _list("--disable", "disable", "FEATURE", "has no effect", hidden=True),

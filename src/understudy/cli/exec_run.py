@@ -15,6 +15,7 @@ from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL
+from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Overrides, Terms
 
@@ -118,11 +119,13 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
         config = engine.configure(chosen)
         config = checked(request, config)
         check_repository(request, config)
-        handle = await engine.create(LOCAL, add_folders(request, chosen, config))
+        handle = await engine.create(LOCAL, add_folders(request, chosen, config), thread_source=_thread_source(request))
         return handle, config, None
     conversation_id = await find_conversation(engine, request)
     if request.action == "fork":
-        handle = await engine.fork(LOCAL, conversation_id, kept=not request.ephemeral)
+        handle = await engine.fork(
+            LOCAL, conversation_id, kept=not request.ephemeral, thread_source=_thread_source(request)
+        )
     elif request.ephemeral:
         handle = await engine.copy_in_memory(LOCAL, conversation_id)
     else:
@@ -132,6 +135,13 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
     check_repository(request, config)
     chosen = add_folders(request, chosen, config)
     return handle, config, None if chosen == Overrides() else chosen
+
+
+def _thread_source(request: Request) -> str | None:
+    source = request.thread_source
+    if source and not is_unicode(source):
+        raise BadRequest(f"--thread-source {visible(source)} is not UTF-8")
+    return source or None
 
 
 async def find_conversation(engine: Engine, request: Request) -> ConversationId:

@@ -61,7 +61,8 @@ def _print(
     path = path_to(entries)
     console.print(Text(one_line(summary.title), "bold"))
     used = spent_line(summary)
-    facts = [listed.conversation_id, status, rfc3339(listed.created_at), summary.model, summary.cwd, used]
+    begun_by = f"begun by {summary.thread_source}" if summary.thread_source else ""
+    facts = [listed.conversation_id, status, rfc3339(listed.created_at), summary.model, summary.cwd, used, begun_by]
     console.print(Text("  ".join(one_line(fact) for fact in facts if fact), "dim"))
     console.print()
     head, diff = (EVERY_LINE, EVERY_LINE) if full else (HEAD_LINES, DIFF_LINES)

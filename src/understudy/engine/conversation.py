@@ -109,9 +109,17 @@ class Conversation:
 
     # -- beginning
 
-    async def open(self, overrides: Overrides, model: str, provider: str, pins: Pins | None, owner: str = LOCAL_NAME) -> None:
+    async def open(
+        self,
+        overrides: Overrides,
+        model: str,
+        provider: str,
+        pins: Pins | None,
+        owner: str = LOCAL_NAME,
+        thread_source: str | None = None,
+    ) -> None:
         """The first record of a new conversation."""
-        await self.queue.run(self._open(Opened(self.id, model, overrides, provider, pins, owner)))
+        await self.queue.run(self._open(Opened(self.id, model, overrides, provider, pins, owner, thread_source)))
 
     async def _open(self, opened: Opened) -> None:
         await self.claim.begin()

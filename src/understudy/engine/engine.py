@@ -88,7 +88,13 @@ class Engine:
 
     # -- conversations
 
-    async def create(self, caller: Caller, overrides: Overrides, check: Callable[[TurnSetup], None] | None = None) -> Handle:
+    async def create(
+        self,
+        caller: Caller,
+        overrides: Overrides,
+        check: Callable[[TurnSetup], None] | None = None,
+        thread_source: str | None = None,
+    ) -> Handle:
         """A new conversation of this caller, opened in the log. Raises `ConfigError`, with nothing recorded.
 
         `check` is given what it will run with, its folder pinned already, and raises where the caller may not have that.
@@ -106,7 +112,7 @@ class Engine:
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
         stored = self._preparing.for_the_log(conversation_id, overrides, config)
         conversation.beginning.use_setup(setup, stored)
-        await conversation.open(stored, config.model, config.model_provider, setup.pins, caller.name)
+        await conversation.open(stored, config.model, config.model_provider, setup.pins, caller.name, thread_source)
         self._remember(conversation)
         self._warming.begin(setup)
         return Handle(self, conversation, caller)
@@ -147,9 +153,10 @@ class Engine:
         message_id: str | None = None,
         turn: str | None = None,
         kept: bool | None = None,
+        thread_source: str | None = None,
     ) -> Handle:
         """A new conversation that begins like this one, up to the end of a turn: of the one that read this message, of the one with
-        this id, or of the last one that is over. `kept`: on disk; None: as this one. Raises `AgentError` with nothing recorded.
+        this id, or of the last one that is over. `kept`: on disk; None: as this one; `thread_source` likewise. Raises `AgentError` with nothing recorded.
         """
         from understudy.engine.forking import fork  # few conversations are
 
@@ -157,7 +164,7 @@ class Engine:
         self._check_room()
         known = self._logs.of(kept=self._logs.is_kept(source))
         target = known if kept is None else self._logs.of(kept=kept)
-        new_id = await fork(source, known, target, message_id, turn, owner=caller.name)
+        new_id = await fork(source, known, target, message_id, turn, owner=caller.name, thread_source=thread_source)
         self._preparing.copy_secrets(source, new_id)
         return await self.find(caller, new_id)
 

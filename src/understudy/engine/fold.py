@@ -81,6 +81,7 @@ class State(msgspec.Struct, eq=False):
     pins: Pins | None = None  # the places it began with, or was given since
     model: str = ""
     owner: str = LOCAL_NAME
+    thread_source: str | None = None
     history: History = msgspec.field(default_factory=History)  # what the model is sent
     waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
     queued: dict[str, UserMessage] = {}  # accepted for turns of their own, which have not begun
@@ -246,6 +247,7 @@ class State(msgspec.Struct, eq=False):
         self.pins = record.pins
         self.model = record.model
         self.owner = record.owner
+        self.thread_source = record.thread_source
 
     def _counted(self, entry: Entry, record: TokensCounted) -> None:
         self.usage = record.total or record.usage
@@ -341,6 +343,7 @@ class State(msgspec.Struct, eq=False):
             total.cost_usd,
             self.sessions.commands() if self.sessions.running else (),
             self.turn,
+            self.thread_source,
         )
 
     @classmethod

@@ -29,13 +29,14 @@ def forked(
     turn: str | None = None,
     *,
     owner: str,
+    thread_source: str | None = None,
 ) -> Batch:
     """What makes the new conversation, which belongs to `owner`, whoever has the old one: up to the end of the turn that read this
     message, or of the turn with this id; by default the last one that is over. Raises `BadRequest` where there is no such end.
     """
     end = _end(entries, message_id, turn)
     now = time.time()
-    copied = [_copy(entry, new_id, owner, now) for entry in entries if entry.seq <= end]
+    copied = [_copy(entry, new_id, owner, thread_source, now) for entry in entries if entry.seq <= end]
     added: list[tuple[str, Record]] = [("0", Noticed(f"forked from conversation {source}"))]
     state = State.read(copied)
     for of_turn, begun in state.sessions.running.values():
@@ -47,13 +48,20 @@ def forked(
 
 
 async def fork(
-    source_id: ConversationId, source: EventLog, target: EventLog, message_id: str | None, turn: str | None, *, owner: str
+    source_id: ConversationId,
+    source: EventLog,
+    target: EventLog,
+    message_id: str | None,
+    turn: str | None,
+    *,
+    owner: str,
+    thread_source: str | None = None,
 ) -> ConversationId:
     """The id of the new conversation, which is in the target by now. Raises `AgentError` with nothing recorded."""
-    entries = await source.read(source_id)
+    entries, new_id = await source.read(source_id), ConversationId(new_uuid())
     if not entries:
         raise UnknownConversation(f"no conversation {source_id}")  # deleted meanwhile
-    batch = forked(entries, source_id, ConversationId(new_uuid()), message_id, turn, owner=owner)
+    batch = forked(entries, source_id, new_id, message_id, turn, owner=owner, thread_source=thread_source)
     await on_disk(lambda told: target.append(batch, told))
     return batch.conversation_id
 
@@ -71,10 +79,12 @@ def _end(entries: Sequence[Entry], message_id: str | None, turn: str | None) -> 
     return ends[-1] if ends else 1  # nothing was said in it yet: its settings alone
 
 
-def _copy(entry: Entry, new_id: ConversationId, owner: str, now: float) -> Entry:
+def _copy(entry: Entry, new_id: ConversationId, owner: str, thread_source: str | None, now: float) -> Entry:
     match entry.record:
         case Opened() as opened:
-            renamed = msgspec.structs.replace(opened, conversation_id=new_id, owner=owner)
+            renamed = msgspec.structs.replace(
+                opened, conversation_id=new_id, owner=owner, thread_source=thread_source or opened.thread_source
+            )
             return msgspec.structs.replace(entry, record=renamed, at=now)
         case ApprovalDecided(key=str()) as decided:  # for the rest of the other conversation
             return msgspec.structs.replace(entry, record=msgspec.structs.replace(decided, key=None))

@@ -57,6 +57,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     cost_usd: float | None = None  # None: not known, or in part
     running: tuple[RunningCommand, ...] = ()  # commands; those of a process that has died do not run any more
     turn: str | None = None  # that has begun and not ended; that of a process that has died does not run any more
+    thread_source: str | None = None  # what the program that began it calls itself
 
     def spent(self) -> dict[str, int | float]:
         """Tokens and cost, as lists show them; what is not known is left out."""

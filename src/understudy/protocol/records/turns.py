@@ -19,6 +19,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
     provider: str = ""
     pins: Pins | None = None  # None in logs from before there were any
     owner: str = LOCAL_NAME  # the name of the caller who made it
+    thread_source: str | None = None  # what the program that began it calls itself: `exec --thread-source`
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):

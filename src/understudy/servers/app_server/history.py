@@ -28,6 +28,7 @@ class Past(Projection):
         self.preview = ""
         self.forked_from: str | None = None
         self.provider = ""
+        self.thread_source: str | None = None
         self._turns: dict[str, Json] = {}
         self._items: dict[str, list[Json]] = {}
 
@@ -38,8 +39,9 @@ class Past(Projection):
         match entry.record:
             case UserMessage(message=message) if not self.preview:
                 self.preview = message.text()[:LONGEST_PREVIEW]
-            case Opened(provider=provider):
+            case Opened(provider=provider, thread_source=thread_source):
                 self.provider = provider
+                self.thread_source = thread_source
             case Noticed(message=message) if entry.turn == "0" and (found := _FORKED.fullmatch(message)):
                 self.forked_from = found[1]
             case _:

@@ -32,6 +32,7 @@ def thread_object(
     forked_from: str | None = None,
     ephemeral: bool = False,
     originator: str | None = None,
+    thread_source: str | None = None,
     turns: Sequence[Json] = (),
 ) -> Json:
     return {
@@ -60,7 +61,7 @@ def thread_object(
         "originator": originator,
         "source": SOURCE,
         "canAcceptDirectInput": True,
-        "threadSource": None,
+        "threadSource": thread_source,
         "agentNickname": None,
         "agentRole": None,
         "gitInfo": None,
@@ -85,6 +86,7 @@ def listed_thread(listed: Listed, status: Json, provider: str, message: Message 
         updated_at=listed.updated_at,
         preview="" if message is None else message.text()[:LONGEST_PREVIEW],
         name=summary.title if is_named else None,
+        thread_source=summary.thread_source,
     )
 
 

@@ -139,6 +139,7 @@ def _thread(client: Client, handle: Handle, log: Log, config: Config | None = No
         forked_from=past.forked_from,
         ephemeral=config is not None and config.history_persistence == "none",
         originator=client.name,
+        thread_source=past.thread_source,
         turns=log.turns() if with_turns else (),
     )
 
