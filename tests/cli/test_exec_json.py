@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from tests.cli.exec_runs import LONGEST, Exec, finish, item, next_event, place
 from understudy.testing import ScriptedModel, call, cut_after, hang, say, status
 
@@ -271,6 +273,35 @@ async def test_a_command_that_began_before_a_message_joined_its_turn_is_a_whole_
     assert began["item"]["id"] == ended["item"]["id"]
     assert ended["item"]["command"] == began["item"]["command"] == f"bash -lc '{script}'"
     assert (ended["item"]["aggregated_output"], ended["item"]["status"]) == ("ended\n", "completed")
+
+
+@pytest.mark.parametrize("answer", ["no", "abort"])
+@pytest.mark.parametrize("kind", ["command_execution", "file_change"])
+async def test_what_is_refused_after_a_message_joined_its_turn_is_a_whole_item(tmp_path: Path, kind: str, answer: str) -> None:
+    patch = "*** Begin Patch\n*** Add File: made\n+one\n*** End Patch\n"
+    asks = call("shell", command=["touch", "made"]) if kind == "command_execution" else call("apply_patch", input=patch)
+    async with ScriptedModel([say("ready"), asks, *([say("done")] if answer == "no" else [])]) as model:
+        config = {"approval_policy": "untrusted", "understudy": {"unasked": "wait"}}
+        where = place(model, tmp_path, config)
+        thread = (await where.json("hello")).thread
+        first = await where.start("exec", "--json", "--skip-git-repo-check", "resume", thread, "begin")
+        async with asyncio.timeout(LONGEST):
+            while json.loads((await where.run("approvals", "--json")).out) == []:
+                pass
+        second = await where.start("exec", "--json", "--skip-git-repo-check", "resume", thread, "join us")
+        async with asyncio.timeout(LONGEST):
+            while "join us" not in (await where.run("show", thread)).out:
+                pass
+        assert (await where.run("approvals", "answer", thread, answer)).code == 0
+        began, joined = await finish(first), await finish(second)
+    assert (began.code, joined.code) == ((0, 0) if answer == "no" else (1, 1)), (began, joined)
+    for run in (began, joined):
+        told = [event for event in run.events if event.get("item", {}).get("type") == kind]
+        assert [event["type"] for event in told] == ["item.started", "item.completed"][-1 if kind == "file_change" else -2 :], (
+            run.out
+        )
+        assert (told[-1]["item"]["status"], told[-1]["item"]["id"]) == ("failed", told[0]["item"]["id"])
+    assert not (where.cwd / "made").exists()
 
 
 async def test_a_session_that_died_with_its_process_is_a_whole_item_of_the_next_turn(tmp_path: Path) -> None:

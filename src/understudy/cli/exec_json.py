@@ -117,6 +117,8 @@ async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGener
         warnings=config.warnings,
         in_form=in_form,
         begun=handle.under_way(),
+        called=handle.not_begun(),
+        questions=handle.facts.questions.values(),
         say=None if task.review is None else task.review.as_message,
     )
     viewer = JsonViewer(handle, output, events, created=created, hides_reasoning=config.hide_agent_reasoning)

@@ -123,9 +123,7 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
         return handle, config, None
     conversation_id = await find_conversation(engine, request)
     if request.action == "fork":
-        handle = await engine.fork(
-            LOCAL, conversation_id, kept=not request.ephemeral, thread_source=_thread_source(request)
-        )
+        handle = await engine.fork(LOCAL, conversation_id, kept=not request.ephemeral, thread_source=_thread_source(request))
     elif request.ephemeral:
         handle = await engine.copy_in_memory(LOCAL, conversation_id)
     else:

@@ -156,7 +156,8 @@ class Engine:
         thread_source: str | None = None,
     ) -> Handle:
         """A new conversation that begins like this one, up to the end of a turn: of the one that read this message, of the one with
-        this id, or of the last one that is over. `kept`: on disk; None: as this one; `thread_source` likewise. Raises `AgentError` with nothing recorded.
+        this id, or of the last one that is over. `kept` (on disk) and `thread_source`: None: as this one. Raises `AgentError` with
+        nothing recorded.
         """
         from understudy.engine.forking import fork  # few conversations are
 

@@ -22,7 +22,7 @@ from understudy.errors import AgentError, NotAllowed, UnknownConversation, repor
 from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.items import Message, Usage
+from understudy.protocol.items import FunctionCall, Message, Usage
 from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import (
     CommandStarted,
@@ -372,6 +372,11 @@ class Handle:
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
         """What calls of the model have begun and not ended."""
         return tuple(self._conversation.state.running.values())
+
+    def not_begun(self) -> tuple[FunctionCall, ...]:
+        """Calls of the model that wait for their turn, or for an answer to a question."""
+        state = self._conversation.state
+        return tuple(call for call in state.calls.values() if call.call_id not in state.running)
 
     def work_of(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago."""

@@ -5,7 +5,7 @@ A codec for one viewer of one turn. Every command and patch is an item that is c
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     PlanUpdated,
+    Question,
     Record,
     TokensCounted,
     ToolAnswered,
@@ -81,11 +82,13 @@ class ExecEvents:
         warnings: Sequence[str] = (),
         in_form: bool = False,
         begun: Sequence[Begun] = (),
+        called: Sequence[FunctionCall] = (),
+        questions: Iterable[Question] = (),
         say: Callable[[str], str] | None = None,
     ) -> None:
         """`usage`: what the thread has used before. `warnings`: told before the turn begins. `in_form`: answers are JSON, which
-        programs parse as they are. `begun`: what is under way already; of that, items tell when it ends. `say`: what messages say
-        in place of the model's own text.
+        programs parse as they are. `begun`: what is under way already; of that, items tell when it ends. `called` and `questions`:
+        what has not begun yet, and may be refused. `say`: what messages say in place of the model's own text.
         """
         self._warnings = warnings
         self._thread_id = thread_id
@@ -96,8 +99,10 @@ class ExecEvents:
         self._items = 0
         self._began = False
         self._ended = False
-        self._calls: dict[str, FunctionCall] = {}  # of which no item tells yet
-        self._asked: dict[str, dict[str, FileChange]] = {}  # patches that somebody was asked about
+        self._calls = {call.call_id: call for call in called}  # of which no item tells yet
+        self._asked = {  # patches that somebody was asked about
+            question.call_id: question.changes for question in questions if isinstance(question, PatchApprovalAsked)
+        }
         self._commands: dict[str, _Running] = {}
         self._patches: dict[str, dict[str, FileChange]] = {}
         self._tool_calls: dict[str, Json] = {}
