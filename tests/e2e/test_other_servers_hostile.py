@@ -193,3 +193,30 @@ async def _on_http(called: Callable[[dict[str, Any]], Iterator[dict[str, Any]]])
         serving.close()
         for connection in connections:
             connection.transport.abort()
+
+
+LISTING = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = '{"jsonrpc": "2.0", "id": %s, "result": ' % json.dumps(asked.get("id"))
+    match asked["method"]:
+        case "initialize":
+            print(said + sys.argv[1] + "}", flush=True)
+        case "tools/list":
+            levels = int(sys.argv[2])
+            deep = '{"properties": {"a": ' * levels + "{}" + "}}" * levels
+            print(said + '{"tools": [{"name": "deep", "description": "a ] \\\\" {", "inputSchema": ' + deep + '},'
+                ' {"name": "good", "inputSchema": {"type": "object"}}]}}', flush=True)
+        case "tools/call":
+            print(said + '{"content": [{"type": "text", "text": "ok"}]}}', flush=True)
+"""
+
+
+@pytest.mark.parametrize("levels", [60, 300, 5000])
+async def test_a_tool_with_a_schema_nested_without_end_hides_no_other(tmp_path: Path, levels: int) -> None:
+    config = program("srv", sys.executable, "-c", LISTING, json.dumps(HELLO), str(levels))
+    config |= {"approval_policy": "never", "sandbox_mode": "danger-full-access"}
+    async with scene([call("mcp__srv__good"), say("Done.")], tmp_path, config=config) as (model, client):
+        await client.codex("go")
+        assert told_to_model(model.requests[1]) == "ok"

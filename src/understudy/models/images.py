@@ -14,6 +14,7 @@ SCALED_SIDES = (2048, 1024, 512)  # tried in this order until the image is small
 NOT_AN_IMAGE = "it is no image that models can see: PNG, JPEG, GIF or WebP"
 _DAMAGED = "it is a damaged image"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a JPEG that are followed by its size
+_MOST_PARTS = 10_000  # of a JPEG before its size: one that is nothing else would be gone through for seconds
 _BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 
 _one_at_a_time = Lock()  # a decoded image may take 200 MB
@@ -110,7 +111,9 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:
     at = 2
-    while data[at] == 0xFF:
+    for _ in range(_MOST_PARTS):
+        if data[at] != 0xFF:
+            break
         marker = data[at + 1]
         if marker == 0xFF:  # filling
             at += 1

@@ -5,6 +5,7 @@ import asyncio
 import json
 import math
 import os
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -13,13 +14,15 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult
 from understudy.tools.host import RunsCommands
 from understudy.tools.mcp.limits import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT
 
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_DEEPEST = 100
 _STDERR_KEPT = 2048
 _GRACE_SECONDS = 0.5  # to end by itself once its input is closed
 
@@ -142,6 +145,8 @@ def _read_message(text: bytes) -> JSONRPCMessage | None:
             return jsonrpc_message_adapter.validate_json(mend(text), by_name=False)
         except (ValueError, RecursionError):
             continue
+    if (tools := _tools_in(text)) is not None:
+        return tools
     try:
         answer = msgspec.json.decode(text, type=_Answer)
     except (msgspec.DecodeError, RecursionError):
@@ -154,6 +159,36 @@ def _read_message(text: bytes) -> JSONRPCMessage | None:
 def _mended(text: bytes) -> bytes:
     """Halves of characters, which names of files get into texts, as question marks. Raises ValueError, or RecursionError."""
     return json.dumps(json.loads(text.decode("utf-8", "replace")), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _tools_in(text: bytes) -> JSONRPCResponse | None:
+    """A list of tools of which one has a schema nested without end: it must not take the others with it."""
+    if b'"tools"' not in text:
+        return None
+    try:
+        message = jsonrpc_message_adapter.validate_json(_without_depths(text), by_name=False)
+    except ValueError:
+        return None
+    return message if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list) else None
+
+
+def _without_depths(text: bytes) -> bytes:
+    """JSON with `null` in place of what is nested more deeply than a parser goes. By its brackets alone, which takes no stack."""
+    kept: list[bytes] = []
+    depth = start = 0
+    for found in _BRACKETS.finditer(text):
+        match found[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth == _DEEPEST:
+                    kept += (text[start : found.start()], b"null")
+            case b"}" | b"]":
+                if depth == _DEEPEST:
+                    start = found.end()
+                depth -= 1
+            case _:
+                pass  # a text
+    return b"".join((*kept, text[start:]))
 
 
 class _Answer(msgspec.Struct):
