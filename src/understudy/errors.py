@@ -10,7 +10,8 @@ AgentError                     anything we raise on purpose; its text is written
 │   ├── StreamLost             the stream broke; the turn asks again
 │   ├── ModelUnavailable       a request that kept failing; the turn asks again
 │   ├── ModelRefused           a status that time does not mend; final
-│   │   └── ContextFull        what was sent does not fit into the model's context window
+│   │   ├── ContextFull        what was sent does not fit into the model's context window
+│   │   └── ImagesRefused      the provider cannot use an image; the turn asks again without the newest ones
 │   ├── OutOfTime              the seconds of a budget ran out meanwhile; the turn asks a person
 │   └── MissingKey             no credential for the provider; final
 ├── TurnStopped                a turn ends before its work is done
@@ -123,6 +124,10 @@ class ModelRefused(ModelError):
 
 class ContextFull(ModelRefused):
     kind = "context_full"
+
+
+class ImagesRefused(ModelRefused):
+    """To callers it is a refusal like any other."""
 
 
 class OutOfTime(ModelError):

@@ -13,9 +13,10 @@ import pytest
 from tests.e2e.scenes import scene, text_of, told_to_model
 from tests.e2e.talking import Stream
 from tests.golden_exec.play import PNG
-from understudy.testing import call, say
+from understudy.testing import call, say, status
 
 URL = "data:image/png;base64," + base64.b64encode(PNG).decode()
+MODELS = {"chat": "gpt-4o", "responses": "gpt-5.5", "anthropic": "claude-sonnet-5-5"}
 NEVER: dict[str, Any] = {"approval_policy": "never", "sandbox_mode": "read-only"}
 
 
@@ -175,3 +176,36 @@ async def test_view_image_can_be_switched_off(tmp_path: Path) -> None:
     first, second = model.requests
     assert "view_image" not in str(first["tools"])
     assert told_to_model(second) == "unsupported call: view_image"
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])
+async def test_an_image_that_the_provider_refuses_does_not_end_the_conversation(tmp_path: Path, wire: Any) -> None:
+    """It would be refused with every request from then on. Those that were taken before stay."""
+    (tmp_path / "dot.png").write_bytes(PNG)
+    refused = status(400, {"error": {"message": "Could not process image", "type": "invalid_request_error"}})
+    script = [
+        call("view_image", path="dot.png"),
+        call("view_image", call_id="call2", path="dot.png"),
+        refused,
+        say("one dot"),
+        refused,
+        say("none"),
+        say("fine"),
+    ]
+    async with scene(script, tmp_path, wire=wire, config={**NEVER, "model": MODELS[wire]}) as (model, client):
+        first = await client.codex("look")
+        assert text_of(first) == "one dot"
+        thread = first["structuredContent"]["threadId"]
+        for prompt, answer in (("and now?", "none"), ("go on", "fine")):
+            assert text_of(await client.call_tool("codex-reply", prompt=prompt, threadId=thread)) == answer
+        told = [event["message"] for event in client.events() if event["type"] == "background_event"]
+        assert [one for one in told if "an image is no longer sent, because the provider refused it" in one]
+    data = base64.b64encode(PNG).decode()
+    assert [str(request).count(data) for request in model.requests] == [0, 1, 2, 1, 1, 0, 0]
+    assert "could not use an image" in str(model.requests[3])
+
+
+async def test_a_refusal_that_names_images_is_told_where_there_are_none(tmp_path: Path) -> None:
+    script = [status(400, {"error": {"message": "the tool view_image is not known"}})]
+    async with scene(script, tmp_path, config=NEVER) as (_, client):
+        assert "the tool view_image is not known" in text_of(await client.codex("look"))

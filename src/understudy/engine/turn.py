@@ -18,7 +18,7 @@ from understudy.engine.tail import Tail
 from understudy.engine.tool_calls import ToolCalls
 from understudy.engine.turn_budget import TurnBudget, listen_within, open_budget_question
 from understudy.engine.turn_setup import TurnSetup
-from understudy.errors import ContextFull, ModelError, ModelUnavailable, OutOfTime, StreamLost
+from understudy.errors import ContextFull, ImagesRefused, ModelError, ModelUnavailable, OutOfTime, StreamLost
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
@@ -180,6 +180,9 @@ class Turn:
                 if was_full or not await self._context.when_full(self):
                     raise self._context.still_full(error) from None
                 was_full = True
+            except ImagesRefused as error:
+                if not self._context.leave_out_images(self, error):
+                    raise
             except OutOfTime:
                 pass  # the budget is looked at before the request is put again
             self._incoming.begin_again()

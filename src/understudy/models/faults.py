@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.errors import ContextFull, ModelError, ModelRefused, StreamLost
+from understudy.errors import ContextFull, ImagesRefused, ModelError, ModelRefused, StreamLost
 from understudy.models.mending import mended, read_mended
 from understudy.models.retry import FINAL_CODES, LONGEST_WAIT, is_transient
 
@@ -38,7 +38,7 @@ def error_in_stream(value: Any) -> ModelError:
     if is_full(fault):
         return ContextFull(described(fault), codes=fault.codes)
     if fault.final:
-        return ModelRefused(described(fault), codes=fault.codes)
+        return (ImagesRefused if is_about_images(fault) else ModelRefused)(described(fault), codes=fault.codes)
     return stream_lost(clipped(fault.message), retry_after=wait_in_text(fault.message))
 
 
@@ -61,6 +61,18 @@ def is_full(fault: Fault) -> bool:
         return True
     words = fault.message.lower()
     return any(told in words for told in FULL_WORDS)
+
+
+def is_about_images(fault: Fault) -> bool:
+    """Providers have many words for an image that they cannot use, and all have this one."""
+    return any("image" in text.lower() for text in (fault.message, *fault.codes))
+
+
+def refusal_of(status: int, fault: Fault) -> type[ModelRefused]:
+    """What a status that time does not mend means."""
+    if status in (400, 413, 422) and is_full(fault):
+        return ContextFull
+    return ImagesRefused if status in (400, 404, 413, 415, 422) and is_about_images(fault) else ModelRefused
 
 
 def described(fault: Fault) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from understudy import __version__
-from understudy.errors import ConfigError, ContextFull, ModelError, ModelRefused, ModelUnavailable
+from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials, Secret, key_header, redacted, secrets_of
 from understudy.models.events import Answer, Model, ModelEvent
 from understudy.models.faults import (
@@ -18,7 +18,7 @@ from understudy.models.faults import (
     clipped,
     described,
     fault_in_body,
-    is_full,
+    refusal_of,
     stream_lost,
     wait_in_text,
 )
@@ -191,8 +191,7 @@ class HttpModel:
             raise ModelRefused(_redirected(status, response))
         hint = self.hints.for_status(response.status, fault.codes, fault.message)
         if not is_transient(response.status) or (response.status == 429 and fault.final):
-            refusal = ContextFull if response.status in (400, 413, 422) and is_full(fault) else ModelRefused
-            raise refusal(with_hint(_refusal(response.status, status, fault, body), hint))
+            raise refusal_of(response.status, fault)(with_hint(_refusal(response.status, status, fault, body), hint))
         if attempt > self._provider.request_max_retries:
             words = clipped(fault.message)
             brief = f"exceeded retry limit, last status: {status}"

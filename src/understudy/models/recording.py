@@ -73,7 +73,7 @@ class Recorder:
     def write(self, request: Any, response: Exchange | None, body: bytes, ending: Ending, failure: str) -> None:
         """Raises ModelRefused: a recording with holes would be played wrongly."""
         pattern = secret_pattern(self._credentials.known_secrets(self._provider))
-        headers = {} if response is None else response.headers
+        headers: Mapping[str, str] = {} if response is None else response.headers
         kept = {name: hide(headers[name], pattern) for name in KEPT_HEADERS if name in headers}
         line = Recorded(
             wire=self._provider.wire_api,

@@ -10,12 +10,14 @@ from understudy.engine.compaction.limits import Prefix
 from understudy.engine.compaction.plan import (
     CLEAR,
     NOT_SUMMED_UP,
+    REFUSED,
     SUMMED_UP,
     Allowance,
     Kept,
     compacted,
     note_of,
     plan_kept,
+    plan_refused,
     plan_trim,
 )
 from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, all_tokens
@@ -121,6 +123,15 @@ class Compactor:
         else:
             self._shorten(state, allowance, summary, used)
         return True
+
+    def leave_out_images(self, state: State, why: str) -> bool:
+        """An image that the provider refuses would make it refuse every request from here on. False when there is none."""
+        dropped = plan_refused(state)
+        if dropped:
+            self._turn.record(Noticed(f"an image is no longer sent, because the provider refused it: {why.partition(chr(10))[0]}"))
+            used = state.context_tokens or self._prefix.tokens() + all_tokens(state.items)
+            self._turn.record(Compacted("trimmed", used, used, note=REFUSED, shortened=dropped, total=state.usage))
+        return bool(dropped)
 
     async def when_asked(self, state: State) -> None:
         """Somebody wants a summary now. Raises `ModelError`."""

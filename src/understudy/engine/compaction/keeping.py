@@ -65,6 +65,10 @@ class ContextKeeper:
         """The provider refused a request for its length. False when there is nothing that could be left out."""
         return await self._made(turn).when_full(self._tail.state)
 
+    def leave_out_images(self, turn: "AsksModel", why: ModelError) -> bool:
+        """The provider refused a request for an image in it. False when there is none."""
+        return self._made(turn).leave_out_images(self._tail.state, str(why))
+
     def still_full(self, error: ContextFull) -> ContextFull:
         """The same, with what a person can do: nothing is left that could be left out."""
         from understudy.engine.compaction.compactor import hint_when_full

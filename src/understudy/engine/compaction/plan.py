@@ -21,6 +21,8 @@ CLEAR = 0.9  # of the limit: where dropping outputs gets below this, it suffices
 NOT_SUMMED_UP = "Earlier parts of this conversation were left out to make room, and could not be summed up."
 SUMMED_UP = "Earlier parts of this conversation were left out to make room. This is what you noted down of them before."
 
+REFUSED = "The provider could not use an image that you were to be shown, so it was left out. Do not ask for it again as it is."
+
 
 class Allowance(msgspec.Struct, frozen=True):
     """Tokens that may be kept, by our estimate."""
@@ -69,6 +71,15 @@ def plan_trim(state: State, allowance: Allowance, *, only_images: bool = False) 
             dropped.append(Shortened(source, len(_text_of(item))))
             saved += images * IMAGE_TOKENS - 2 * ITEM_TOKENS
     return tuple(dropped), saved
+
+
+def plan_refused(state: State) -> tuple[Shortened, ...]:
+    """The images since the last answer: those before it were taken. All there are, where it has none."""
+    history = state.history
+    seen = [index for index, item in enumerate(history.items) if images_in(item)]
+    answer = max((index for index, item in enumerate(history.items) if not _is_given(item)), default=-1)
+    newest = [index for index in seen if index > answer]
+    return tuple(Shortened(history.sources[index], len(_text_of(history.items[index]))) for index in newest or seen)
 
 
 def _text_of(item: Item) -> str:
