@@ -360,7 +360,7 @@ SERVER_ROWS: dict[str, Row] = {
         "protocol/test_jsonrpc.py: no bytes make it raise",
     ),
     "N8": row(
-        "messages of a later era of the protocol",
+        "messages of an era of the protocol that the server does not speak",
         "unknown methods are refused, unknown fields are ignored",
         "security/test_protocol.py: n7 n8 every odd line has its answer and does nothing else",
         "e2e/test_handshake.py: the protocol version is the client s where we speak it",

@@ -1,4 +1,4 @@
-"""`understudy serve`: MCP over HTTP, for several clients at once."""
+"""`understudy serve`: MCP, REST and the page over HTTP, for several clients at once."""
 
 import logging
 import os

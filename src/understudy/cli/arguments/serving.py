@@ -6,9 +6,7 @@ from understudy.cli.arguments.adding import Commands, add, add_json, add_overrid
 
 
 def add_http(commands: Commands) -> None:
-    serve = add(
-        commands, "serve", "serve", "serve MCP over HTTP, to several clients at once", more="docs/serve.md says how to use it."
-    )
+    serve = add(commands, "serve", "serve", "serve MCP, REST and a page over HTTP", more="docs/serve.md says how to use it.")
     serve.add_argument("--host", help="the address to listen to (default: 127.0.0.1, which only this machine reaches)")
     serve.add_argument("--port", type=_port, help="the port to listen to (default: 8722; 0: any)")
     serve.add_argument("--token-file", metavar="FILE", help="where the first token is (default: understudy/token in CODEX_HOME)")
