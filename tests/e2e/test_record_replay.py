@@ -1,6 +1,7 @@
 """Sessions that were recorded are played again with the network off, in another folder; what was not recorded fails loudly."""
 
 import json
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -181,15 +182,30 @@ async def test_a_file_that_is_no_recording_is_named(tmp_path: Path, content: str
     assert "session.jsonl" in text_of(result)
 
 
+@pytest.mark.parametrize(
+    "key", ["understudy.replay", "understudy.record", "understudy.scripted_model", "experimental_instructions_file"]
+)
+async def test_a_pipe_that_a_caller_names_holds_nobody_up(tmp_path: Path, key: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    provider = {"understudy.replay": "replay", "understudy.scripted_model": "scripted"}.get(key)
+    config = {key: str(tmp_path / "pipe")} | ({"model_provider": provider} if provider else {})
+    async with ScriptedModel([say("x")]) as model, McpProcess(model.url, cwd=folder(tmp_path, "one")) as client:
+        refused = await client.call_tool("codex", prompt="go", config=config)
+        assert refused["isError"] is True
+        assert str(tmp_path / "pipe") in text_of(refused)
+        assert text_of(await client.call_tool("codex", prompt="go")) == "x"
+
+
 async def test_without_a_recording_the_provider_says_how_to_name_one(tmp_path: Path) -> None:
     async with replaying(tmp_path, **{"understudy.replay": ""}) as client:
         result = await client.call_tool("codex", prompt="go")
     assert 'Set `replay = "FILE"`' in text_of(result)
 
 
-@pytest.mark.parametrize("place", ["missing/session.jsonl", "/dev/null", ".", "notes.txt"])
+@pytest.mark.parametrize("place", ["missing/session.jsonl", "/dev/null", ".", "notes.txt", "pipe"])
 async def test_a_recording_that_cannot_be_written_is_told_before_the_model_is_asked(tmp_path: Path, place: str) -> None:
     (folder(tmp_path, "one") / "notes.txt").write_text("something else")
+    os.mkfifo(tmp_path / "one" / "pipe")
     async with recording([], tmp_path, "chat", **{"understudy.record": place}) as (_, client):
         result = await client.call_tool("codex", prompt="go")
     assert result["isError"] is True

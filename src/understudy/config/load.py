@@ -41,6 +41,7 @@ MOST_COMMAND_SECONDS = 7 * 24 * 3600
 BY_ARGUMENT = "the `config` argument"
 COMMAND_SESSIONS, MOST_SESSIONS = 16, 256
 COMMAND_IDLE_SECONDS = 1800
+MOST_INSTRUCTIONS = 16 << 20  # bytes; no model reads as much
 KEPT = 32  # configurations; most processes see one or two
 
 _encode = msgspec.json.Encoder().encode
@@ -334,10 +335,12 @@ def _read_base_instructions(overrides: Overrides, read: Reader, cwd: Path, env: 
     named = read.text("experimental_instructions_file")
     if named is None:
         return None
+    from understudy.config.named_file import read_named_file  # few users have such a file
+
     path = expand(named, base=cwd, env=env)
     where = "`experimental_instructions_file` should name a text file that replaces the built-in instructions."
     try:
-        text = path.read_text(errors="replace").strip()
+        text = read_named_file(path, MOST_INSTRUCTIONS).decode(errors="replace").strip()
     except (OSError, ValueError) as error:
         reason = f"{error.strerror} (os error {error.errno})" if isinstance(error, OSError) else error
         raise ConfigError(f"failed to read experimental instructions file {path}: {reason}\n{where}") from None

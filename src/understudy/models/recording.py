@@ -147,6 +147,8 @@ def ending_of(failure: HttpFailure) -> Ending:
 def _check(path: Path) -> None:
     """Whoever names a file may mean another one: nothing is added to what is no recording. Raises ConfigError."""
     try:
+        if not path.is_file():
+            return  # `_append` says what is wrong
         with path.open("rb") as file:
             start = file.read(len(BEGINNING))
     except OSError:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
+from understudy.config.named_file import read_named_file
 from understudy.config.providers import WIRES, WireApi
 from understudy.errors import ConfigError, ModelRefused
 from understudy.models.http import AnswerCut, AnswerSilent, BadAnswer, HttpFailure, Unreachable, Url
@@ -18,6 +19,7 @@ from understudy.models.transport import ReadsText
 from understudy.policy.secrets import secret_pattern
 
 STEP = 64 * 1024  # bytes that are given at once
+MOST_BYTES = 1 << 30  # of a recording
 
 _opened: dict[tuple[str, int, int], "Recording"] = {}  # so that all conversations of a process use up the same recording
 
@@ -71,7 +73,7 @@ def open_recording(path: Path) -> Recording:
         found = path.stat()
         key = (str(path), found.st_mtime_ns, found.st_size)
         if key not in _opened:
-            _opened[key] = Recording(path, _read(path, path.read_bytes()))
+            _opened[key] = Recording(path, _read(path, read_named_file(path, MOST_BYTES)))
         return _opened[key]
     except OSError as error:
         raise ConfigError(f"cannot read the recording {path}: {error.strerror}\n`understudy.replay` should name one.") from None

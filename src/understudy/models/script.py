@@ -6,7 +6,10 @@ from typing import Any, cast
 
 import msgspec
 
+from understudy.config.named_file import read_named_file
 from understudy.errors import ConfigError, ModelRefused
+
+MOST_BYTES = 256 << 20  # of a script
 
 
 class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,7 +86,7 @@ BUILT_IN = Script(
 def load_script(path: Path) -> Script:
     """Raises ConfigError."""
     try:
-        data = path.read_bytes()
+        data = read_named_file(path, MOST_BYTES)
     except OSError as error:
         raise ConfigError(f"cannot read the script {path}: {error.strerror}") from None
     content = _parse(path, data)
