@@ -4,6 +4,7 @@ AgentError                     anything we raise on purpose; its text is written
 ├── BadRequest                 the caller's arguments are wrong
 │   ├── UnknownConversation
 │   ├── NotAllowed             the caller may not do that to this conversation
+│   ├── TooManyTurns           the caller has as many turns at work as it may have
 │   └── InvalidArguments
 ├── ConfigError                config.toml, a profile or an override is wrong
 ├── ModelError                 the model could not answer
@@ -80,6 +81,10 @@ class UnknownConversation(BadRequest):
 
 class NotAllowed(BadRequest):
     kind = "not_allowed"
+
+
+class TooManyTurns(BadRequest):
+    kind = "too_many_turns"
 
 
 class InvalidArguments(BadRequest):

@@ -36,7 +36,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     on_disconnect: OnDisconnect = "interrupt"  # what becomes of a turn whose caller has left, where that ends the call
     max_body_mb: int = 32
     rate: int = 100  # requests a second for each named token; 0: any number
-    concurrency: int = 100  # open requests of each named token; 0: any number
+    concurrency: int = 100  # open requests, and likewise turns at work, of each named token; 0: any number
     drain_seconds: float = 5.0  # that running turns get when the server is told to end
     metrics: MetricsDoor = "token"  # who may read /metrics: whoever has a token, anybody, or nobody
     log_format: LogFormat = "text"

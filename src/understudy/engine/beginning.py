@@ -84,8 +84,11 @@ class Beginning:
 
     # -- beginning; the caller holds the claim
 
-    async def begin(self, record: UserMessage, *before: UserMessage) -> Accepted:
-        """Start a turn with a message, and with those that were left for a turn that had ended. Raises with nothing recorded."""
+    async def begin(self, record: UserMessage, *before: UserMessage, by: str, promised: bool = False) -> Accepted:
+        """Start a turn with a message, and with those that were left for a turn that had ended. Raises with nothing recorded.
+
+        `by`: whose turn it is. `promised`: they were told before that there will be one.
+        """
         tail = self._tail
         before_fork = tail.state
         try:
@@ -100,6 +103,8 @@ class Beginning:
                 record = msgspec.structs.replace(record, pins=setup.pins)
             resumed = await self.settle_cut_turn()
             self._check_that_all_is_well()
+            if resumed is None and not promised:
+                self._running.check_room(by)
             turn_id = str(tail.state.submissions + len(before) + 1) if resumed is None else resumed
             started = () if resumed is not None else (TurnStarted(turn_id, window=setup.limits.window),)
             tail.append(*before, record, *started, turn=turn_id)
@@ -108,10 +113,10 @@ class Beginning:
             self._letters.put_back()
             raise
         self.use_setup(setup, tail.state.overrides)
-        self._start(turn_id, setup)
+        self._start(turn_id, setup, by if resumed is None else tail.state.owner)
         return Accepted(record.message_id, turn_id)
 
-    async def begin_compaction(self) -> tuple[str, bool]:
+    async def begin_compaction(self, by: str) -> tuple[str, bool]:
         """A turn without a message; or, with True, the one that waited for an answer when its process ended.
 
         Raises `BadRequest` where there is nothing to sum up.
@@ -123,9 +128,10 @@ class Beginning:
             raise BadRequest(NOTHING_TO_COMPACT)
         setup = self.setup()
         self._check_that_all_is_well()
+        self._running.check_room(by)
         turn_id = str(state.submissions + 1)
         self._tail.append(TurnStarted(turn_id, compacts=True, window=setup.limits.window), turn=turn_id)
-        self._start(turn_id, setup, compacts=True)
+        self._start(turn_id, setup, by, compacts=True)
         return turn_id, False
 
     async def resume(self) -> str | None:
@@ -133,7 +139,7 @@ class Beginning:
         resumed = await self.settle_cut_turn()
         if resumed is not None:
             self._check_that_all_is_well()
-            self._start(resumed, self.setup())
+            self._start(resumed, self.setup(), self._tail.state.owner)  # the log does not say who began it
         return resumed
 
     @property
@@ -184,7 +190,7 @@ class Beginning:
         if self._tail.failure is not None:
             raise self._tail.failure
 
-    def _start(self, turn_id: str, setup: TurnSetup, *, compacts: bool = False) -> None:
+    def _start(self, turn_id: str, setup: TurnSetup, by: str, *, compacts: bool = False) -> None:
         self._approvals.begin_turn(setup.config.questions, setup.on_question)
         shared = (self._sandbox, self._approvals, self._read_letters, self._long_commands, lambda: self.unsaved)
         turn = Turn(turn_id, self._tail, setup, *shared, compacts=compacts)
@@ -192,7 +198,7 @@ class Beginning:
             self._letters.compaction_left = False
             if not compacts:
                 turn.compact_soon()
-        self._running.start(turn)
+        self._running.start(turn, by)
         self._decide_with_letters(turn_id)
         self._on_started()  # last: what there is to watch for is seen from the task
 

@@ -86,6 +86,7 @@ class Conversation:
         self.loaded = False
         self.on_watch_needed = on_watch_needed
         self.held = HeldMessages()
+        self.queued_by: dict[str, str] = {}  # who sent the messages that wait here for turns of their own
         self.interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
 
     @property
@@ -218,10 +219,10 @@ class Conversation:
         else:
             self.fail_waiting(error)
 
-    async def begin(self, record: UserMessage, *before: UserMessage) -> Accepted:
+    async def begin(self, record: UserMessage, *before: UserMessage, by: str, promised: bool = False) -> Accepted:
         """Under the claim: a turn with this message, after those that were left for one that had ended."""
         try:
-            return await self.beginning.begin(record, *before)
+            return await self.beginning.begin(record, *before, by=by, promised=promised)
         except BaseException:
             self.claim.mistrust()
             raise

@@ -136,7 +136,8 @@ class Elsewhere:
         """Under the claim: messages that were left for a turn which has ended begin another one."""
         messages = await self._conversation.letters.unread_messages()
         if messages:
-            await self._conversation.begin(messages[-1], *messages[:-1])
+            by = self._conversation.letters.sent_by
+            await self._conversation.begin(messages[-1], *messages[:-1], by=by, promised=True)
 
     # -- letters to a turn that runs here
 
@@ -169,7 +170,7 @@ class Elsewhere:
             await self.begin_with_letters()
         if not conversation.running and conversation.letters.compaction_left:
             conversation.letters.compaction_left = False
-            await conversation.beginning.begin_compaction()
+            await conversation.beginning.begin_compaction(conversation.state.owner)
 
     async def _take_letters(self, letters: Sequence[Letter]) -> None:
         conversation = self._conversation
@@ -190,6 +191,7 @@ class Elsewhere:
             match letter.op:
                 case Send(message=message, own_turn=True):
                     conversation.tail.append(TurnQueued(message), turn=turn.turn_id)
+                    conversation.queued_by[message.message_id] = letter.op.by
                 case Cancel(message_id=message_id):
                     from understudy.engine.queued_turns import drop_here  # seldom asked for
 

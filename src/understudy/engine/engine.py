@@ -37,6 +37,7 @@ from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
     from understudy.engine.observing import InHand, Observer
+    from understudy.engine.turns_at_work import TurnsAtWork
 
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
@@ -69,6 +70,7 @@ class Engine:
         self._watch = Watch(self._logs.store, self._conversations)
         self._listing = Listing(self._logs, self._conversations)
         self.observer: Observer | None = None  # set before there are conversations
+        self.at_work: TurnsAtWork | None = None  # likewise, where callers may have so many turns at once
         self.takes_no_new: str | None = None  # why no conversation is begun here at present
 
     def _find_home(self) -> Path:
@@ -94,14 +96,19 @@ class Engine:
         overrides: Overrides,
         check: Callable[[TurnSetup], None] | None = None,
         thread_source: str | None = None,
+        *,
+        for_turn: bool = False,
     ) -> Handle:
         """A new conversation of this caller, opened in the log. Raises `ConfigError`, with nothing recorded.
 
         `check` is given what it will run with, its folder pinned already, and raises where the caller may not have that.
+        `for_turn`: a message follows at once, so that the caller needs room for a turn.
         """
         if not caller.may("run", caller.name):
             raise NotAllowed(f"{caller.name} does not have the right to run conversations")
         self._check_room()
+        if for_turn and self.at_work is not None:
+            self.at_work.check(caller.name)
         conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
         if config.history_persistence == "none":
@@ -289,6 +296,7 @@ class Engine:
         shared = (self._commands, self._preparing.prepare, self._loop, self.tasks, self._commit_delay, self._watch.wake)
         conversation = Conversation(conversation_id, log, *shared)
         conversation.tail.observer = self.observer
+        conversation.running.at_work = self.at_work
         return conversation
 
     def _remember(self, conversation: Conversation) -> None:

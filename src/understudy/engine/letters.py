@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from understudy.engine.tail import Tail, Told
 from understudy.errors import AgentError, StoreError
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Cancel, Compact, Decide, Interrupt, Op, Send
 from understudy.protocol.records import Entry, TurnQueued, UserMessage
@@ -24,6 +25,7 @@ class Letters:
         self.compaction_left = False  # somebody asked for it, and the turn they asked had ended
         self.decisions_left: list[Decide] = []  # about a turn whose process ended before it read them
         self._ends_left: set[str] = set()  # turns that were to be interrupted, likewise; empty: whichever ran
+        self.sent_by = LOCAL_NAME  # the last of the unread messages that were read
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
 
     @property
@@ -106,7 +108,9 @@ class Letters:
         self.compaction_left = self.compaction_left or any(isinstance(letter.op, Compact) for letter in letters)
         self.decisions_left += [letter.op for letter in letters if isinstance(letter.op, Decide)]
         self._ends_left.update(letter.op.turn for letter in letters if isinstance(letter.op, Interrupt))
-        messages = [letter.op.message for letter in letters if isinstance(letter.op, Send)]
-        self.unread.difference_update(message.message_id for message in messages)
+        sent = [letter.op for letter in letters if isinstance(letter.op, Send)]
+        self.unread.difference_update(op.message.message_id for op in sent)
         taken_back = {letter.op.message_id for letter in letters if isinstance(letter.op, Cancel)}
-        return [message for message in messages if message.message_id not in taken_back]
+        wanted = [op for op in sent if op.message.message_id not in taken_back]
+        self.sent_by = wanted[-1].by if wanted else LOCAL_NAME
+        return [op.message for op in wanted]

@@ -25,7 +25,7 @@ async def send_for_own_turn(conversation: "Conversation", op: Send, record: User
     if conversation.deleted:
         raise UnknownConversation(f"no conversation {conversation.id}")
     if conversation.running:
-        return queue(conversation, record)
+        return queue(conversation, op, record)
     try:
         inbox = await conversation.claim.take()
     except ConversationBusy:
@@ -33,18 +33,22 @@ async def send_for_own_turn(conversation: "Conversation", op: Send, record: User
     state = conversation.state
     if state.queued or (state.turn is not None and recovery.can_go_on(state)):  # left by a process that ended
         await conversation.beginning.resume()
-        accepted = queue(conversation, record)
+        accepted = queue(conversation, op, record)
         await begin_next(conversation)
         return accepted
-    return await conversation.begin(record, *(await conversation.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else ()))
+    left = await conversation.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else ()
+    return await conversation.begin(record, *left, by=op.by)
 
 
-def queue(conversation: "Conversation", record: UserMessage) -> Accepted:
-    """Under the claim."""
+def queue(conversation: "Conversation", op: Send, record: UserMessage) -> Accepted:
+    """Under the claim. Whoever has begun the turn that runs has room for the one after it."""
+    if not conversation.running or conversation.running.by != op.by:
+        conversation.running.check_room(op.by)
     if record.parent_message_id is not None:
         raise BadRequest(FORK_WHILE_RUNNING)
     conversation.beginning.check(record)
     conversation.tail.append(TurnQueued(record), turn=_number(conversation))
+    conversation.queued_by[record.message_id] = op.by
     return Accepted(record.message_id, "", queued=True)
 
 
@@ -61,7 +65,8 @@ async def begin_next(conversation: "Conversation") -> None:
             logger.info("queued turns of %s wait: %s", conversation.id, error)
             return
         try:
-            await conversation.begin(first)
+            by = conversation.queued_by.pop(first.message_id, conversation.state.owner)
+            await conversation.begin(first, by=by, promised=True)
         except AgentError as error:
             reason = str(error)
         except Exception as error:
@@ -87,6 +92,7 @@ async def drop(conversation: "Conversation", op: Cancel) -> bool:
 def drop_here(conversation: "Conversation", message_id: str) -> bool:
     if message_id not in conversation.state.queued:
         return False
+    conversation.queued_by.pop(message_id, None)
     conversation.tail.append(TurnDropped(message_id), turn=_number(conversation))
     return True
 

@@ -3,12 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from understudy.engine import recovery
 from understudy.engine.tail import Tail
 from understudy.engine.turn import Turn, TurnAborted
 from understudy.errors import AgentError, report_bug
+from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.records import TurnEnded
+
+if TYPE_CHECKING:
+    from understudy.engine.turns_at_work import TurnsAtWork
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +21,8 @@ logger = logging.getLogger(__name__)
 class Running:
     def __init__(self, tail: Tail, loop: asyncio.AbstractEventLoop) -> None:
         self.turn: Turn | None = None
+        self.by = LOCAL_NAME  # who began it
+        self.at_work: TurnsAtWork | None = None  # where callers may have so many at once
         self.on_ended: Callable[[], None] | None = None  # its end has been appended
         self._tail = tail
         self._loop = loop
@@ -32,9 +39,17 @@ class Running:
         """Nothing that comes now is for the running turn."""
         return self._told_to_end or self._tail.failure is not None
 
-    def start(self, turn: Turn) -> None:
+    def check_room(self, name: str) -> None:
+        """Whether this caller may begin a turn. Raises `TooManyTurns`."""
+        if self.at_work is not None:
+            self.at_work.check(name)
+
+    def start(self, turn: Turn, by: str) -> None:
         self._interrupt_asked = self._told_to_end = False
         self.turn = turn
+        self.by = by
+        if self.at_work is not None:
+            self.at_work.began(by)
         self._task = self._loop.create_task(self._run(turn), name=f"turn {turn.turn_id} of {self._tail.conversation_id}")
 
     async def _run(self, turn: Turn) -> None:
@@ -53,12 +68,17 @@ class Running:
             ended = TurnEnded("failed", report_bug(logger, error, "in turn %s of %s", turn.turn_id, name))
         finally:
             if not turn.closed:
-                self._task = self.turn = None
+                self._end()
                 if not self._abandoned:
                     self.close(turn.turn_id, ended)
                     turn.notify(ended)
                     if self.on_ended is not None:
                         self.on_ended()
+
+    def _end(self) -> None:
+        self._task = self.turn = None
+        if self.at_work is not None:
+            self.at_work.ended(self.by)
 
     def close(self, turn_id: str, ended: TurnEnded) -> None:
         """Whatever the turn left open is answered, and then it is over. Also for turns that a crash cut off."""
@@ -80,7 +100,7 @@ class Running:
         if not turn.listens:
             self._cancel(task)
             return
-        self._task = self.turn = None  # it is suspended in the model's stream: nothing of it is under way here
+        self._end()  # it is suspended in the model's stream: nothing of it is under way here
         turn.closed = True
         self.close(turn.turn_id, _interrupted(turn, asked_for=True))
         if self.on_ended is not None:

@@ -29,7 +29,8 @@ async def send(conversation: "Conversation", op: Send, record: UserMessage) -> A
         inbox = await conversation.claim.take()
     except ConversationBusy:
         return send_elsewhere(conversation, op, record)
-    return await conversation.begin(record, *(await conversation.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else ()))
+    left = await conversation.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else ()
+    return await conversation.begin(record, *left, by=op.by)
 
 
 def _join(conversation: "Conversation", record: UserMessage) -> Accepted:

@@ -25,9 +25,9 @@ async def compact(conversation: "Conversation", op: Compact) -> Accepted:
         return Accepted(turn=conversation.state.turn or "", joined=True)
     messages = await conversation.letters.unread_messages() if inbox is Inbox.HAS_LETTERS else []
     if messages:
-        await conversation.begin(messages[-1], *messages[:-1])
+        await conversation.begin(messages[-1], *messages[:-1], by=conversation.letters.sent_by, promised=True)
         return _by_running_turn(conversation)
-    turn, resumed = await conversation.beginning.begin_compaction()
+    turn, resumed = await conversation.beginning.begin_compaction(op.by)
     return _by_running_turn(conversation) if resumed else Accepted(turn=turn)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from understudy.config.serve import ServeSettings
 from understudy.config.tokens import read_tokens, tokens_file
 from understudy.engine.engine import Engine
+from understudy.engine.turns_at_work import TurnsAtWork
 from understudy.errors import ConfigError
 from understudy.servers.http.app import App
 from understudy.servers.http.guards import Guards, is_loopback
@@ -67,6 +68,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     context = _tls_context(settings)
     _use_issuer(settings, principals)
     engine = Engine(cli=cli)
+    engine.at_work = TurnsAtWork(settings.concurrency)
     operations = Operations(engine, settings)
     _ = engine.log  # a store that cannot be opened is told now
     known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]

@@ -4,10 +4,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from understudy.engine.handle import Handle
-from understudy.errors import AgentError, ConfigError, InvalidArguments, UnknownConversation
+from understudy.errors import AgentError, ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import ContentPart, InputText, Message
-from understudy.protocol.ops import Cancel
+from understudy.protocol.ops import Cancel, Delete
 from understudy.protocol.records import Terms
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.mcp import arguments
@@ -32,7 +32,7 @@ async def codex(call: Call) -> Later:
     images = await _read_images(call, values, values.get("cwd", "")) if values.get("images") else ()  # before there is a session
     try:
         chosen = call.client.check_new(arguments.overrides_from(values))
-        handle = await call.client.engine.create(call.client.caller, chosen, call.client.check_setup)
+        handle = await call.client.engine.create(call.client.caller, chosen, call.client.check_setup, for_turn=True)
     except ConfigError as error:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
@@ -118,6 +118,8 @@ async def _begin(
         raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:
         viewer.failed(error)
+        if created and isinstance(error, TooManyTurns):  # others began theirs meanwhile
+            handle.submit_soon(Delete())
         return LATER
     call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
     return LATER

@@ -4,7 +4,7 @@ from typing import Any
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.handle import Handle, Kept
-from understudy.errors import ConfigError, InvalidArguments, UnknownConversation
+from understudy.errors import ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, Interrupt
@@ -31,12 +31,17 @@ async def create(call: Call) -> OnceKept:
     prompt = values.get("prompt", "")
     client = call.client
     try:
-        handle = await client.engine.create(client.caller, client.check_new(overrides_from(values)), client.check_setup)
+        chosen = client.check_new(overrides_from(values))
+        handle = await client.engine.create(client.caller, chosen, client.check_setup, for_turn=bool(prompt))
     except ConfigError as error:
         raise ConfigError(f"Failed to load config: {error}") from error
     client.created_by[handle.id] = call.id
     if prompt:
-        await handle.submit(handle.message(Message("user", (InputText(prompt),)), terms=terms))
+        try:
+            await handle.submit(handle.message(Message("user", (InputText(prompt),)), terms=terms))
+        except TooManyTurns:  # others began theirs meanwhile
+            handle.submit_soon(Delete())
+            raise
     return OnceKept(handle.kept(), {"conversation_id": handle.id, "model": handle.facts.model})
 
 

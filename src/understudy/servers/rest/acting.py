@@ -6,10 +6,10 @@ import msgspec
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.handle import Handle, Kept
-from understudy.errors import InvalidArguments
+from understudy.errors import InvalidArguments, TooManyTurns
 from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
 from understudy.protocol.items import ContentPart, InputText, Message
-from understudy.protocol.ops import Decide
+from understudy.protocol.ops import Decide, Delete
 from understudy.protocol.records import ApprovalDecided, Overrides, Terms
 from understudy.servers.mcp.arguments import table
 from understudy.servers.rest.failures import Conflict, NotThere
@@ -87,9 +87,13 @@ async def create(visit: Visit, new: NewConversation) -> Answer:
     chosen = visit.check_new(new.overrides() or Overrides())
     visit.check_images(list(new.images))
     content = await _content(new.prompt, new.images, chosen.cwd or "")
-    handle = await visit.engine.create(visit.caller, chosen, visit.check_setup)
+    handle = await visit.engine.create(visit.caller, chosen, visit.check_setup, for_turn=bool(content))
     if content:
-        await handle.submit(handle.message(Message("user", content), terms=terms))
+        try:
+            await handle.submit(handle.message(Message("user", content), terms=terms))
+        except TooManyTurns:  # others began theirs meanwhile
+            handle.submit_soon(Delete())
+            raise
     await handle.kept()
     location = f"/v1/conversations/{handle.id}"
     return Answer(await told_of(visit, handle), 201, ((b"location", location.encode()),))

@@ -13,6 +13,7 @@ from understudy.errors import (
     ModelError,
     NotAllowed,
     StoreError,
+    TooManyTurns,
     UnknownConversation,
     report_bug,
 )
@@ -75,6 +76,8 @@ def to_refusal(error: Exception) -> Refusal:
             return _refuse(404, "no such conversation; GET /v1/conversations lists those that there are")
         case NotThere():
             return _refuse(404, str(error))
+        case TooManyTurns():
+            return Refusal(429, str(error), headers=((b"retry-after", b"1"),))
         case NotAllowed():
             return _refuse(403, str(error))
         case Conflict(code=code, details=details):
