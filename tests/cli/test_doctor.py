@@ -59,7 +59,12 @@ def test_what_is_missing_or_misspelt_is_named_and_nothing_is_made(program: Progr
         env={"MINE_KEY": secret},
         code=1,
     )
-    assert found["Model/key"][0] == {"section": "Model", "name": "key", "level": "ok", "text": "present"}
+    assert found["Model/key"][0] == {
+        "section": "Model",
+        "name": "key",
+        "level": "ok",
+        "text": "present, from the variable `MINE_KEY`",
+    }
     assert "https://host:8/v1" in found["Model/provider"][0]["text"]
     assert "the name host cannot be resolved" in found["Model/connection"][0]["text"]
     for hidden in (secret, "pw123", "v456"):

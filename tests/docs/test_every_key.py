@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -205,6 +206,19 @@ async def _(stage: Stage) -> None:
     seen = await stage.turn([say("x")], model_providers__mock__requires_openai_auth=True)
     assert seen.received[0].headers["authorization"] == "Bearer sk-of-openai-itself"
     assert "authorization" not in (await stage.turn([say("x")])).received[0].headers
+
+
+@shows("cli_auth_credentials_store")
+async def _(stage: Stage) -> None:
+    home = stage.work / "home-of-keys"
+    home.mkdir()
+    for store, kept in (("file", True), ("ephemeral", False)):
+        (home / "config.toml").write_text(f'cli_auth_credentials_store = "{store}"\n')
+        env = {**os.environ, "CODEX_HOME": str(home)}
+        command = [sys.executable, "-m", "understudy", "login"]
+        login = await asyncio.create_subprocess_exec(*command, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        await login.communicate(b"sk-of-a-test-0123456789")
+        assert (login.returncode == 0) == kept
 
 
 @shows("model_providers.*.base_url", "model_providers.*.wire_api")

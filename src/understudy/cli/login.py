@@ -4,16 +4,18 @@ import os
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from understudy.config.file import read_config_file
 from understudy.config.home import find_home, state_dir
+from understudy.config.model import CredentialsStore
 from understudy.config.providers import BUILT_IN
 from understudy.errors import BadRequest, ConfigError, MissingKey
 from understudy.models.auth import Credentials
 from understudy.models.logins import LONGEST, Logins, key_problem
 from understudy.models.providers import Provider, find_provider
 
+STORE_KEY = "cli_auth_credentials_store"
 SHOWN_FROM = 13  # shorter ones are not shown at all
 
 _ADDRESSED = {
@@ -45,8 +47,8 @@ def _log_in(options: Namespace, home: Path, logins: Logins) -> int:
         raise BadRequest("there is no key: standard input was empty")
     if (problem := key_problem(key)) is not None:
         raise BadRequest(problem)
-    logins.keep(provider.id, key)
-    print(f"The key for {provider.name} is kept in {logins.path}: {masked(key)}")
+    place = logins.keep(provider.id, key, _store(home))
+    print(f"The key for {provider.name} is kept in {place}: {masked(key)}")
     variable = provider.env_key or ("OPENAI_API_KEY" if provider.requires_openai_auth else None)
     if variable and os.environ.get(variable, "").strip():
         print(f"The variable {variable} is set, too, and comes first.", file=sys.stderr)
@@ -61,6 +63,15 @@ def _find(home: Path, provider_id: str | None) -> Provider:
 def _tables(home: Path) -> dict[str, Any]:
     tables = read_config_file(home).tree.get("model_providers")
     return cast(dict[str, Any], tables) if isinstance(tables, dict) else {}
+
+
+def _store(home: Path) -> CredentialsStore:
+    """Raises `ConfigError` for a value that is none."""
+    value = read_config_file(home).tree.get(STORE_KEY, "file")
+    if value not in get_args(CredentialsStore):
+        known = ", ".join(f'"{name}"' for name in get_args(CredentialsStore))
+        raise ConfigError(f"{home / 'config.toml'}: `{STORE_KEY}` is {value!r}. Expected one of {known}")
+    return cast(CredentialsStore, value)
 
 
 def _read_key(provider: Provider, *, from_input: bool) -> str:
@@ -80,15 +91,15 @@ def _read_key(provider: Provider, *, from_input: bool) -> str:
 
 
 def _log_out(options: Namespace, logins: Logins) -> int:
-    kept = logins.keys()
+    kept = logins.kept().providers()
     if options.all:
-        wanted = list(kept)
+        wanted = kept
     elif options.provider:
         wanted = [options.provider]
     elif len(kept) > 1:
         raise BadRequest(f"there are keys for {', '.join(sorted(kept))}: name one with --provider, or say --all")
     else:
-        wanted = list(kept)
+        wanted = kept
     forgotten = [provider_id for provider_id in wanted if logins.forget(provider_id)]
     if not forgotten:
         print("No key was kept" + (f" for {options.provider}." if options.provider else "."))
@@ -99,7 +110,7 @@ def _log_out(options: Namespace, logins: Logins) -> int:
 
 def _tell_status(home: Path, logins: Logins) -> int:
     """Exit code 1 if there is no key for any provider, as scripts ask it."""
-    kept, tables = logins.keys(), _tables(home)
+    kept, tables = logins.kept().providers(), _tables(home)
     built_in = {row.id for row in BUILT_IN if row.env_key or row.id == "openai"}
     credentials = Credentials(os.environ, home)
     told = False
@@ -115,7 +126,9 @@ def _tell_status(home: Path, logins: Logins) -> int:
             continue
         try:
             key = credentials.key_for(provider)
-        except MissingKey:
+        except MissingKey as error:
+            if provider_id in kept:  # in a keyring that cannot be asked
+                print(f"{provider_id}: {error}")
             continue
         if key is not None:
             told = True

@@ -56,10 +56,11 @@ def examine_model(config: Config, *, online: bool) -> Iterator[Finding]:
 
 def _key(config: Config, provider: Provider) -> Finding:
     try:
-        key = Credentials(os.environ, config.home).key_for(provider)
+        credentials = Credentials(os.environ, config.home)
+        key = credentials.key_for(provider)
     except ModelError as error:
         return Finding(SECTION, "key", "broken", str(error))
-    return Finding(SECTION, "key", "ok", "present" if key is not None else "none needed")
+    return Finding(SECTION, "key", "ok", f"present, from {credentials.source_of(provider)}" if key is not None else "none needed")
 
 
 def _connection(url: Url) -> Finding:

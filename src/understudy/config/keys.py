@@ -26,6 +26,7 @@ _USED = _names("""
     model_reasoning_effort model_reasoning_summary
     model_supports_reasoning_summaries model_verbosity approval_policy sandbox_mode disable_response_storage
     notify project_doc_max_bytes profile hide_agent_reasoning show_raw_agent_reasoning openai_base_url
+    cli_auth_credentials_store
     experimental_instructions_file developer_instructions compact_prompt
 """)
 PASSED_OVER = _names("""

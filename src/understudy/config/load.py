@@ -9,14 +9,14 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 
 from understudy.config.file import ConfigFile, absent_file, read_config_file
 from understudy.config.home import expand, state_dir
 from understudy.config.mcp_servers import read_mcp_servers
-from understudy.config.model import Config, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
+from understudy.config.model import Config, CredentialsStore, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
 from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.profiles import Profile, choose_profile
 from understudy.config.project import ProjectLayer, project_files, read_project_layer, with_project_servers
@@ -205,6 +205,9 @@ def build_config(
         model_provider=provider,
         provider_tables=providers,
         openai_base_url=read.text("openai_base_url"),
+        cli_auth_credentials_store=cast(
+            CredentialsStore, read.choice("cli_auth_credentials_store", get_args(CredentialsStore)) or "file"
+        ),
         model_reasoning_effort=read.choice("model_reasoning_effort", _EFFORTS) or "medium",
         model_reasoning_summary=read.choice("model_reasoning_summary", _SUMMARIES) or "auto",
         model_supports_reasoning_summaries=read.flag("model_supports_reasoning_summaries"),

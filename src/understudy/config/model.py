@@ -18,6 +18,7 @@ Inherit = Literal["all", "core", "none"]
 Wire = Literal["seed", "modern"]
 EventMethods = Literal["auto", "both", "codex/event", "none"]
 HistoryPersistence = Literal["save-all", "none"]
+CredentialsStore = Literal["file", "keyring", "auto", "ephemeral"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model_provider: str
     provider_tables: Mapping[str, Mapping[str, Any]]  # [model_providers] as written, types checked
     openai_base_url: str | None
+    cli_auth_credentials_store: CredentialsStore  # where a login keeps keys
     model_reasoning_effort: str
     model_reasoning_summary: str
     model_supports_reasoning_summaries: bool | None

@@ -4,9 +4,9 @@ A key goes only to the provider that names it, or that it was given for by `unde
 `auth.json`) goes only where `requires_openai_auth` says so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -15,6 +15,8 @@ from understudy.config.providers import BY_ID
 from understudy.errors import ConfigError, MissingKey
 from understudy.models.logins import Logins
 from understudy.models.providers import Provider, is_header
+
+T = TypeVar("T")
 
 OPENAI_KEY = "OPENAI_API_KEY"
 OPENAI_KEYS = ("CODEX_API_KEY", OPENAI_KEY)  # the first is how the Codex SDKs pass one
@@ -73,7 +75,7 @@ class Credentials:
         if variable := self._openai_variable(provider):
             return f"the variable `{variable}`"
         if self._key_of_login(provider):
-            return f"`understudy login`, in {self._logins.path}"
+            return f"`understudy login`, in {self._logins.place_of(provider.id)}"
         return f"{self._home / 'auth.json'}" if provider.requires_openai_auth else None
 
     def headers_for(self, provider: Provider) -> dict[str, Secret]:
@@ -89,7 +91,7 @@ class Credentials:
 
         found = [*secret_values(self._env), *(secret.reveal() for secret in self.headers_for(provider).values())]
         try:
-            found += self._keys_of_logins().values()
+            found += self._logins_asked(self._logins.keys_at_hand)
             found += [key] if (key := self._key_in_file()) else []
             found += [key.reveal()] if (key := self.key_for(provider)) else []
         except MissingKey:
@@ -114,11 +116,12 @@ class Credentials:
         return MissingKey(f"Missing environment variable: `{provider.env_key or OPENAI_KEY}`." + (f" {hint}" if hint else ""))
 
     def _key_of_login(self, provider: Provider) -> str | None:
-        return self._keys_of_logins().get(provider.id, "").strip() or None
+        key = self._logins_asked(lambda: self._logins.key(provider.id))
+        return (key or "").strip() or None
 
-    def _keys_of_logins(self) -> dict[str, str]:
+    def _logins_asked(self, ask: Callable[[], T]) -> T:
         try:
-            return self._logins.keys()
+            return ask()
         except ConfigError as error:
             raise MissingKey(str(error)) from None
 

@@ -1,18 +1,28 @@
-"""API keys that `understudy login` was given, one for a provider, in a file that only the user can read.
+"""API keys that `understudy login` was given, one for a provider: in a file that only the user can read, or in the keyring.
 
-Upstream's `auth.json` is only read (see `auth`). A key in the environment comes before both.
+The file says which are in the keyring. Upstream's `auth.json` is only read (see `auth`). Keys in the environment come before both.
 """
 
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from understudy.config.model import CredentialsStore
 from understudy.config.private_file import PrivateFile
 from understudy.errors import ConfigError
 from understudy.models.providers import is_header
 
+if TYPE_CHECKING:
+    from understudy.models.system_keyring import SystemKeyring
+
 FILE_NAME = "credentials.json"
 LONGEST = 16_384  # characters of a key; some providers' are signed tokens
+THE_KEYRING = "the system's keyring"
+
+_Stamp = tuple[int, int, int]
+_from_keyring: dict[tuple[Path, str], tuple[_Stamp, str]] = {}  # read once, for as long as nobody logs in or out
 
 
 def key_problem(key: str) -> str | None:
@@ -24,42 +34,122 @@ def key_problem(key: str) -> str | None:
     return None
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """What the file says, by the provider's id."""
+
+    keys: dict[str, str] = {}
+    in_keyring: tuple[str, ...] = ()
+
+    def providers(self) -> list[str]:
+        return [*self.keys, *self.in_keyring]
+
+    def without(self, provider_id: str) -> "Kept":
+        keys = {each: key for each, key in self.keys.items() if each != provider_id}
+        return Kept(keys, tuple(each for each in self.in_keyring if each != provider_id))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"api_keys": self.keys, **({"in_keyring": list(self.in_keyring)} if self.in_keyring else {})}
+
+
 class Logins:
-    """`credentials.json` of our state folder."""
+    """`credentials.json` of our state folder, and the keyring where it names that."""
 
     def __init__(self, state: Path) -> None:
         self.path = state / FILE_NAME
+        self._state = state
         self._file = PrivateFile(self.path, secret=True)
 
-    def keys(self) -> dict[str, str]:
-        """By the provider's id. Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
+    def kept(self) -> Kept:
+        """Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
         if not os.path.lexists(self.path):  # as for nearly everybody, at every request
-            return {}
+            return Kept()
         content = self._file.read()
         if content is None:
-            return {}
-        keys: Any = content.get("api_keys")
-        if not isinstance(keys, dict) or not all(isinstance(key, str) for key in cast(dict[str, Any], keys).values()):
+            return Kept()
+        try:
+            return msgspec.convert({"keys": content.get("api_keys"), "in_keyring": content.get("in_keyring", [])}, Kept)
+        except msgspec.ValidationError:
             raise ConfigError(
                 f'{self.path} is not understood. Expected {{"api_keys": {{PROVIDER: KEY}}}}; remove it and log in again'
-            )
-        return cast(dict[str, str], keys)
+            ) from None
 
-    def keep(self, provider_id: str, key: str) -> None:
+    def key(self, provider_id: str) -> str | None:
+        """Raises `ConfigError`, also where it is in a keyring that cannot be asked."""
+        kept = self.kept()
+        return self._read(provider_id) if provider_id in kept.in_keyring else kept.keys.get(provider_id)
+
+    def keys_at_hand(self) -> list[str]:
+        """All that can be read. Raises `ConfigError` where the file cannot."""
+        kept = self.kept()
+        found = list(kept.keys.values())
+        for provider_id in kept.in_keyring:
+            try:
+                found += [key] if (key := self._read(provider_id)) else []
+            except ConfigError:  # it is told to whoever needs that key
+                pass
+        return found
+
+    def place_of(self, provider_id: str) -> str:
+        return THE_KEYRING if provider_id in self.kept().in_keyring else str(self.path)
+
+    def keep(self, provider_id: str, key: str, store: CredentialsStore = "file") -> str:
+        """Where it is kept now. Raises `ConfigError` with nothing changed, also where a keyring is asked for and cannot be used."""
         with self._file.locked():
-            self._file.write({"api_keys": {**self._kept(), provider_id: key}})
+            kept = self._kept_or_untouched()
+            others = kept.without(provider_id)
+            if store == "ephemeral":
+                raise ConfigError('`cli_auth_credentials_store = "ephemeral"` keeps no key: set a variable, or choose "file"')
+            if store == "keyring" or (store == "auto" and self._keyring().problem() is None):
+                self._set(provider_id, key)
+                self._file.write(Kept(others.keys, (*others.in_keyring, provider_id)).as_json())
+                return THE_KEYRING
+            self._file.write(Kept({**others.keys, provider_id: key}, others.in_keyring).as_json())
+            if provider_id in kept.in_keyring:
+                try:
+                    self._keyring().delete(provider_id)
+                except ConfigError:  # nobody reads it any more
+                    pass
+        return str(self.path)
 
     def forget(self, provider_id: str) -> bool:
-        """False where there was no key."""
+        """False where there was no key. Raises `ConfigError` with nothing changed where the keyring may still have it."""
         with self._file.locked():
-            keys = self.keys()
-            if keys.pop(provider_id, None) is None:
+            kept = self.kept()
+            if provider_id not in kept.providers():
                 return False
-            self._file.write({"api_keys": keys})
+            if provider_id in kept.in_keyring:
+                try:
+                    self._keyring().delete(provider_id)
+                except ConfigError as error:
+                    raise ConfigError(f"{error}\nThe key for {provider_id} is still in the keyring.") from None
+            self._file.write(kept.without(provider_id).as_json())
         return True
 
-    def _kept(self) -> dict[str, str]:
+    def _set(self, provider_id: str, key: str) -> None:
         try:
-            return self.keys()
+            self._keyring().set(provider_id, key)
+        except ConfigError as error:
+            other = 'or keep keys in a file: understudy config set cli_auth_credentials_store "file"'
+            raise ConfigError(f"{error}\nNothing was kept. Mend that, {other}") from None
+
+    def _read(self, provider_id: str) -> str | None:
+        status = os.stat(self.path)
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        known = _from_keyring.get((self.path, provider_id))
+        if known is not None and known[0] == stamp:
+            return known[1]
+        key = self._keyring().get(provider_id)
+        if key is not None:
+            _from_keyring[self.path, provider_id] = stamp, key
+        return key
+
+    def _keyring(self) -> "SystemKeyring":
+        from understudy.models.system_keyring import SystemKeyring  # few keep keys there
+
+        return SystemKeyring(self._state)
+
+    def _kept_or_untouched(self) -> Kept:
+        try:
+            return self.kept()
         except ConfigError as error:
             raise ConfigError(f"{error}\nNothing was changed.") from None

@@ -180,7 +180,7 @@ async def log_in(client: Client, given: Raw | None) -> Answer:
         raise InvalidParams(f"Invalid params: `apiKey`: {problem}")
     config, provider = _provider(client)
     try:
-        Logins(config.state_dir).keep(provider.id, key)
+        Logins(config.state_dir).keep(provider.id, key, config.cli_auth_credentials_store)
     except OSError as error:
         raise InvalidRequest(f"the key cannot be kept in {config.state_dir}: {error.strerror}") from None
 
@@ -214,7 +214,7 @@ def _provider(client: Client) -> tuple[Config, Provider]:
 
 def _has_key(config: Config, provider: Provider) -> bool:
     if not provider.requires_openai_auth:
-        return provider.id in Logins(config.state_dir).keys()  # noqa: SIM118  # a method of its own
+        return provider.id in Logins(config.state_dir).kept().providers()
     try:
         return Credentials(os.environ, config.home).key_for(provider) is not None
     except MissingKey:
