@@ -28,7 +28,7 @@ async def test_a_recorded_session_goes_the_same_way(name: str, tmp_path: Path) -
     differences.change(name, recording)
     played, ours = await play(name, recording, tmp_path)
     wanted = [step["server"] for step in ours.fill(recording["session"]) if "server" in step]
-    wanted, seen = differences.alike(wanted), differences.alike(played.messages)
+    wanted, seen = differences.alike(name, wanted), differences.alike(name, played.messages)
     found = Comparison(ours)
     found.compare(answers(wanted, ours), answers(seen, ours), "answers")
     found.compare(told(wanted), told(seen), "told")
