@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.given_text import GivenText
 from understudy.engine.shown_text import UNFINISHED_CHARACTERS
-from understudy.engine.text_so_far import MAY_FINISH_TEXT, TEXT
+from understudy.engine.text_so_far import MAY_FINISH_TEXT, TEXT, said_in
 from understudy.engine.viewer import Outlet, QuietViewer, Viewer
 from understudy.errors import AgentError, report_bug
-from understudy.protocol.items import Message, Reasoning
+from understudy.protocol.items import Reasoning
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -81,6 +81,7 @@ class Following:
         self._recorded = False  # the message is in the log
         self._read = False  # the model has been given it
         self._behind = False
+        self._at_once = READ_AT_ONCE  # fewer where records are so large that a page of them is more than the outlet takes
         self._given = GivenText()
         self._shown_to: int | None = None  # of a viewer that came back, while it catches up: the last record it had been shown
 
@@ -269,7 +270,7 @@ class Following:
 
     def _show_rest(self, entry: Entry) -> None:
         """Of a text that is over, to a viewer that was behind: of an answer that was cut off only the end of the turn has it."""
-        text, given = _text_of(entry.record), self._given.length(TEXT)
+        text, given = said_in(entry.record), self._given.length(TEXT)
         longest = UNFINISHED_CHARACTERS if type(entry.record) is TurnEnded else len(text)
         lacks_some = given < min(len(text), longest)  # after that many the record has a mark instead of text
         if lacks_some and (not self._only_its_turn or (self.leads and entry.turn == self.turn)):
@@ -310,7 +311,7 @@ class Following:
 
     async def read_page(self) -> Sequence[Entry]:
         """The next entries after the cursor, for viewers who have not gone live; none once they have seen all that is published."""
-        return await self._conversation.read(self.cursor, READ_AT_ONCE)
+        return await self._conversation.read(self.cursor, self._at_once)
 
     @property
     def caught_up(self) -> bool:
@@ -346,9 +347,7 @@ class Following:
             except Exception as error:
                 self.fail(AgentError(report_bug(logger, error, "in reading %s for a viewer", self._conversation.id)))
                 return
-            for entry in entries:
-                if self.live:
-                    self._pass_on(LiveEntry(entry))
+            self._pass_on_while_there_is_room(entries)
             if not self.live:
                 return
             if not entries or self.caught_up:
@@ -360,6 +359,16 @@ class Following:
         if not self.message_id:
             self._shown_to = None
         self._show_missing()
+
+    def _pass_on_while_there_is_room(self, entries: Sequence[Entry]) -> None:
+        """What is left of the page is read again later: a client that does not read must not have it kept in memory."""
+        for number, entry in enumerate(entries, start=1):
+            if self.live:
+                self._pass_on(LiveEntry(entry))
+            if self._outlet is not None and self._outlet.congested and number < len(entries):
+                self._at_once = number
+                return
+        self._at_once = min(READ_AT_ONCE, 2 * self._at_once)
 
     def _show_missing(self) -> None:
         """Of unfinished texts what the viewer was not given."""
@@ -382,17 +391,6 @@ def _put_to_those_left(conversation: "Conversation") -> None:
 def _is_of_session(record: Record) -> bool:
     """The end of a command that an earlier turn began."""
     return isinstance(record, CommandEnded) and record.started is not None
-
-
-def _text_of(record: Record) -> str:
-    """What the model said in it."""
-    match record:
-        case TurnEnded(unfinished=text):
-            return text or ""
-        case ItemReceived(item=Message() as message):
-            return message.text()
-        case _:
-            return ""
 
 
 def is_reasoning(record: Record) -> bool:

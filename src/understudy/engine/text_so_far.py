@@ -40,6 +40,17 @@ def finished_by(record: Record) -> tuple[str, ...]:
             return ()
 
 
+def said_in(record: Record) -> str:
+    """What the model said in it."""
+    match record:
+        case TurnEnded(unfinished=text):
+            return text or ""
+        case ItemReceived(item=Message() as message):
+            return message.text()
+        case _:
+            return ""
+
+
 class _Text:
     """A text that grows. What was saved is kept in few pieces: a long answer has millions of small ones."""
 

@@ -23,6 +23,8 @@ from understudy.servers.rest.visits import Answer, Visit
 
 logger = logging.getLogger(__name__)
 
+PIECE_BYTES = 256 * 1024  # sent at once: a client that does not read keeps its request open, and open ones are counted
+
 GUARDING: Headers = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -144,4 +146,6 @@ async def _send(send: Send, answer: Answer) -> None:
         headers[b"content-type"] = b"application/json"
     headers |= dict(answer.headers)
     await send({"type": "http.response.start", "status": answer.status, "headers": list(headers.items())})
-    await send({"type": "http.response.body", "body": body})
+    for begin in range(0, max(1, len(body)), PIECE_BYTES):
+        end = begin + PIECE_BYTES
+        await send({"type": "http.response.body", "body": body[begin:end], "more_body": end < len(body)})
