@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.obliging_model import ObligingModel
 from tests.support.rest_client import RestClient, Stream, log_in, serving_rest
-from understudy.testing import HOLD, ScriptedModel, call, deltas, say
+from understudy.testing import ScriptedModel, call, say
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
 UNKNOWN = "67e55044-10b1-426f-9247-bb680e5fe0c8"
@@ -209,33 +209,6 @@ async def test_whoever_watches_sees_who_else_does(tmp_path: Path) -> None:
         assert (await client.get(f"/v1/conversations/{row['id']}"))["viewers"] == ["local", "ann"]
         second.close()
         assert (await first.until("viewers"))["msg"]["viewers"] == ["local"]
-
-
-async def test_every_address_of_a_conversation_answers_strangers_like_an_unknown_one(tmp_path: Path) -> None:
-    async with ScriptedModel([deltas(["Secret", HOLD])]) as model, serving_rest(tmp_path, model) as (server, client):
-        row = await client.create(server.cwd, "Private")
-        ann = RestClient(server.port, await server.add_token("ann"))
-        attempts: list[tuple[str, str, dict[str, str] | None]] = [
-            ("POST", "/compact", None),
-            ("POST", "/undo", {}),
-            ("POST", "/fork", {}),
-            ("POST", "/rename", {"title": "mine"}),
-            ("POST", "/archive", None),
-            ("POST", "/unarchive", None),
-            ("DELETE", "", None),
-            ("GET", "/diff", None),
-            ("GET", "/export", None),
-            ("GET", "/images/2/0", None),
-        ]
-        for method, path, body in attempts:
-            answers: list[tuple[int, bytes]] = []
-            for conversation in (row["id"], UNKNOWN, "no-uuid"):
-                response = await ann.request(method, f"/v1/conversations/{conversation}{path}", body)
-                answers.append((response.status, await response.body()))
-            assert answers[0] == answers[1] == answers[2], path
-            assert answers[0][0] == 404
-        model.release()
-        await (await client.stream(row["id"])).until("task_complete")
 
 
 async def test_a_log_out_and_a_revoked_token_end_the_streams_that_are_open(tmp_path: Path) -> None:

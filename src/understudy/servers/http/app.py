@@ -32,6 +32,11 @@ _METHODS = ("GET", "POST", "DELETE")
 _CORS_HEADERS = b"authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id"
 
 
+def refusal_body(refusal: Refusal, path: str) -> bytes:
+    """In the words of whoever serves that path."""
+    return refusal.body.rstrip(b"\n") if path == ENDPOINT else body_of(refusal)
+
+
 class App:
     def __init__(
         self, engine: Engine, settings: ServeSettings, principals: Principals, guards: Guards, offer: Offer = OFFER
@@ -59,13 +64,11 @@ class App:
         except ClientLeft:
             pass
         except Refusal as refusal:
-            body = refusal.body.rstrip(b"\n") if asked.path == ENDPOINT else body_of(refusal)
-            await send_answer(answering, refusal.status, body, refusal.headers)
+            await send_answer(answering, refusal.status, refusal_body(refusal, asked.path), refusal.headers)
         except Exception as error:
             reason = report_bug(logger, error, "in serving %s %s", asked.method, asked.path)
             if not answering.begun:
-                refusal = Refusal(500, reason, code=-32603)
-                await send_answer(answering, 500, refusal.body if asked.path == ENDPOINT else body_of(refusal))
+                await send_answer(answering, 500, refusal_body(Refusal(500, reason, code=-32603), asked.path))
 
     async def _serve(self, asked: Asked, send: Send) -> None:
         if asked.path == "/healthz" and asked.method in ("GET", "HEAD"):

@@ -27,6 +27,9 @@ class Asked:
     def __init__(self, scope: Mapping[str, Any], receive: Receive) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        raw: bytes = scope.get("raw_path") or b""
+        if b"%" in raw and b"%2f" in raw.lower():  # part of a name, and no slash: a proxy before us does not see one either
+            self.path = raw.decode("latin-1")
         self.query: bytes = scope.get("query_string", b"")
         self.receive = receive
         self.twice: bytes | None = None  # a header that may be sent only once

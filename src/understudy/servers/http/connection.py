@@ -6,6 +6,7 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from understudy.servers.http.answers import Refusal
+from understudy.servers.http.app import refusal_body
 from understudy.servers.http.joined_writes import JoinedWrites
 
 HEAD_SECONDS = 10.0  # from its first byte, or from the beginning of the connection
@@ -14,7 +15,7 @@ BODY_SECONDS = 20.0  # for the whole body, however it drips; and more for what h
 SLOWEST_BYTES = 64 * 1024  # a second, of a large one
 LONGEST_BODY_SECONDS = 600.0
 REST_SECONDS = 5.0  # for the rest of a request that is answered already, perhaps because it had no token
-_TOO_SLOW = Refusal(408, "the body of the request did not come in time").body.rstrip(b"\n")
+_TOO_SLOW = Refusal(408, "the body of the request did not come in time")
 
 
 class Connection(HttpToolsProtocol):
@@ -82,9 +83,10 @@ class Connection(HttpToolsProtocol):
             self._timer = self.loop.call_later(left, self._look_at_body)
             return
         if not (self.cycle.response_started or self.transport.is_closing()):
-            length = b"content-length: %d\r\n" % len(_TOO_SLOW)
+            body = refusal_body(_TOO_SLOW, self.scope["path"])
+            length = b"content-length: %d\r\n" % len(body)
             head = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n" + length
-            self.transport.write(head + b"\r\n" + _TOO_SLOW)
+            self.transport.write(head + b"\r\n" + body)
         self._give_up()
 
     def _give_up(self) -> None:
