@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import jsonschema
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.support.http_server import Json
 from tests.support.rest_client import RestClient, serving_rest
@@ -39,6 +40,14 @@ async def test_the_document_has_every_route_and_nothing_that_it_does_not_define(
                 assert named == {part[1:-1] for part in path.split("/") if part.startswith("{")}
         for schema in document["components"]["schemas"].values():
             jsonschema.Draft202012Validator.check_schema(schema)
+
+
+async def test_a_validator_of_the_specification_finds_nothing_wrong_with_the_document(tmp_path: Path) -> None:
+    async with serving_rest(tmp_path) as (server, _):
+        document = await RestClient(server.port).get("/openapi.json")
+    assert [str(error) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    document["info"] = {}
+    assert next(OpenAPIV31SpecValidator(document).iter_errors(), None) is not None, "it does not look"
 
 
 async def test_what_the_server_answers_is_what_the_document_says(tmp_path: Path) -> None:

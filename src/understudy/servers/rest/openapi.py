@@ -15,7 +15,9 @@ _ALWAYS = {
     400: "What was sent is not what is taken here",
     401: "A token is needed",
     403: "Not allowed with this token, or from this page",
+    421: "The server is not known by this Host",
     429: "Too many requests",
+    500: "A mistake of the server's, which its log describes",
     503: "The server is about to end, or its store cannot be used",
 }
 
@@ -68,7 +70,12 @@ def _operation(route: Route, by_kind: dict[type[Any], Any], components: dict[str
     if named:
         wrong[404] = "There is none, or it is another caller's"
     if route.method != "GET":
-        wrong |= {413: "The body is too large", 409: "Does not fit to how things stand; `error` says how they do"}
+        wrong |= {
+            408: "The body did not come in time",
+            413: "The body is too large",
+            409: "Does not fit to how things stand; `error` says how they do",
+        }
+        wrong[502] = "The model cannot be asked"
     if route.body is not None:
         wrong[415] = "The body should be JSON"
     if route.streams:
