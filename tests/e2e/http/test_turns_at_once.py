@@ -87,11 +87,6 @@ async def by_modern_call_that_was_dropped(alice: Alice, number: int) -> None:
     response.close()
 
 
-async def by_call_that_does_not_wait(alice: Alice, number: int) -> None:
-    result = await alice.mcp.result("codex", {"prompt": "x", "wait-seconds": 0.01})
-    assert result["structuredContent"]["running"]
-
-
 async def by_task(alice: Alice, number: int) -> None:
     await alice.tasks.begin()
 
@@ -118,7 +113,6 @@ async def by_sending_over_rest(alice: Alice, number: int) -> None:
 WAYS: list[Callable[[Alice, int], Awaitable[None]]] = [
     by_legacy_call_that_was_dropped,
     by_modern_call_that_was_dropped,
-    by_call_that_does_not_wait,
     by_task,
     by_creating,
     by_sending,
