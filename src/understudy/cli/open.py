@@ -26,14 +26,16 @@ def run(options: Namespace) -> int:
         try:
             place = f"#/c/{read_uuid(options.id)}"
         except ValueError as error:
-            raise BadRequest(f"{options.id!r} is no id of a conversation: {error}. `understudy list` has them") from None
+            raise BadRequest(f"{options.id!r} is no id of a conversation: {error}. `understudy conversations` lists them") from None
     server = find_running(folder)
     if server is None:
         raise BadRequest("no server runs here. Start one with `understudy serve --open`")
     link = f"{server.page}/{place}" if server.no_auth else fresh_link(folder, server.page, place)
     if options.print:
         print(link)
-    elif not open_link(folder, link):
+    elif open_link(folder, link):
+        print("understudy: opened in a browser. If it shows nothing, `understudy open --print` gives the link.", file=sys.stderr)
+    else:
         print("understudy: there is no browser here that could be started. Open this link yourself:", file=sys.stderr)
         print(link)
     return 0

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import threading
 from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,11 +47,15 @@ def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
     port = settings.port or parts.port or 0
     note_running(settings.state_dir, RunningServer(page, settings.host, port, os.getpid(), settings.no_auth))
     _announce(settings, address)
-    if opens:
-        from understudy.cli.open import fresh_link, open_link
+    if opens:  # some browsers are waited for until they end, and the server has to go on
+        threading.Thread(target=_open_page, args=(settings, page), daemon=True).start()
 
-        if not open_link(settings.state_dir, page + "/" if settings.no_auth else fresh_link(settings.state_dir, page)):
-            _warn(settings, "understudy: there is no browser here that could be started: open the link yourself")
+
+def _open_page(settings: ServeSettings, page: str) -> None:
+    from understudy.cli.open import fresh_link, open_link
+
+    if not open_link(settings.state_dir, page + "/" if settings.no_auth else fresh_link(settings.state_dir, page)):
+        _warn(settings, "understudy: there is no browser here that could be started: open the link yourself")
 
 
 def _announce(settings: ServeSettings, address: str) -> None:

@@ -23,6 +23,14 @@ async def run_open(home: CodexHome, *args: str, **env: str) -> tuple[int, str, s
     return process.returncode or 0, out.decode(), err.decode()
 
 
+def stand_in_browser(tmp_path: Path) -> Path:
+    """Writes down what it is to show."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown.new\nmv {tmp_path}/shown.new {tmp_path}/shown\n')
+    browser.chmod(0o755)
+    return browser
+
+
 async def test_a_link_is_made_for_the_server_that_runs_and_logs_in_once(tmp_path: Path) -> None:
     async with HttpServer(tmp_path) as server:
         code, out, _ = await run_open(server.home, "--print", ID)
@@ -40,9 +48,7 @@ async def test_a_link_is_made_for_the_server_that_runs_and_logs_in_once(tmp_path
 
 
 async def test_the_browser_is_given_the_link_in_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
-    browser.chmod(0o755)
+    browser = stand_in_browser(tmp_path)
     async with HttpServer(tmp_path) as server:
         assert (await run_open(server.home, BROWSER=f"{browser} %s"))[0] == 0
         shown = (tmp_path / "shown").read_text().strip()
@@ -60,12 +66,12 @@ async def test_what_is_no_id_is_refused_in_words(tmp_path: Path) -> None:
 
 
 async def test_serve_opens_the_page_when_asked_to(tmp_path: Path) -> None:
-    async with HttpServer(tmp_path, args=("--open",)) as server:
-        async with asyncio.timeout(WAIT_SECONDS):
-            while "no browser" not in server.stderr:  # there is none in the tests
-                if list((server.home.path / "understudy").glob("open-*.html")):
-                    break
-                await asyncio.sleep(0.05)
+    env = {"BROWSER": f"{stand_in_browser(tmp_path)} %s"}
+    async with HttpServer(tmp_path, args=("--open",), env=env) as server, asyncio.timeout(WAIT_SECONDS):
+        while not (tmp_path / "shown").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        shown = Path((tmp_path / "shown").read_text().strip().removeprefix("file://"))
+        assert f"http://127.0.0.1:{server.port}/login?code=" in shown.read_text()
 
 
 async def test_a_question_s_news_carry_a_link_that_answers_nothing_by_being_fetched(tmp_path: Path) -> None:
