@@ -203,7 +203,7 @@ export class Conversation extends Observed {
 
   _takeRow(row) {
     this.row = row;
-    this.questions.set(row.questions ?? []);
+    this.questions.add(row.questions ?? []);
   }
 
   _connected(state) {

@@ -1,6 +1,6 @@
 // The questions of one conversation that are open, and their answers. The first answer counts, whoever gives it; who comes second is told.
 
-import { conversationUrl, get, post } from "../net/api.js";
+import { conversationUrl, post } from "../net/api.js";
 import { secondsOf } from "../text/format.js";
 import { tell } from "./notices.js";
 
@@ -15,66 +15,71 @@ const WORDS = {
 
 export const decisionWord = (decision) => WORDS[decision] ?? String(decision ?? "answered").replaceAll("_", " ");
 
+/** Ids of calls are used again; `mark` says which question it is. */
+export const nameOf = ({ call_id: callId, mark }) => `${callId} ${mark}`;
+
+/**
+ * Events tell everything, in its order: only they take a question away. A row may be older than what they have told, or newer, so it
+ * only adds questions: its answer may have been on its way while the next question came up.
+ */
 export class Questions {
   constructor(id, changed) {
     this._id = id;
     this._changed = changed;
     /** @type {Record<string, any>[]} as the server describes them: exact command or patch, why it asks, what a yes lifts */
     this.open = [];
-    this.answering = new Set(); // calls whose answer is on its way
+    this.answering = new Set(); // names of those whose answer is on its way
     this._answered = new Set(); // here, so that nobody is told of their own answer
-    this._decided = new Map(); // when, by call: a row that was on its way meanwhile may still have the question
+    this._decided = new Map(); // when, by call
   }
 
-  set(questions) {
-    this.open = questions.filter((question) => !(secondsOf(question.asked_at) <= this._decided.get(question.call_id)));
+  /** What a row has. */
+  add(questions) {
+    const rows = new Map(questions.filter((question) => !this._isDecided(question)).map((question) => [nameOf(question), question]));
+    const known = this.open.map((question) => rows.get(nameOf(question)) ?? question); // a row knows more: when a question ends by itself
+    for (const question of known) rows.delete(nameOf(question));
+    this.open = [...known, ...rows.values()];
     this._changed();
   }
 
   take({ msg, by, at }) {
-    if (ASKED.has(msg.type)) {
-      if (msg.question) this.set([...this.open.filter((known) => known.call_id !== msg.call_id), msg.question]);
-      else this._read();
-    } else if (msg.type === "approval_decided" && msg.effective !== false) {
-      const asked = this.open.find((question) => question.call_id === msg.call_id);
-      if (asked && !this._answered.has(msg.call_id)) tell(`The question was ${decisionWord(msg.decision)} by ${msg.by ?? by ?? "somebody else"}.`);
-      this._decided.set(msg.call_id, secondsOf(at));
-      this._close(msg.call_id);
-    } else if (["task_complete", "turn_aborted"].includes(msg.type) && this.open.length) this._read();
-  }
-
-  /** As the server sees it now. */
-  async _read() {
-    try {
-      const row = await get(conversationUrl(this._id));
-      this.set(row.questions ?? []);
-    } catch {
-      // The list's stream or the next reconnect tells of it again.
-    }
+    if (ASKED.has(msg.type)) this.add([msg.question]);
+    else if (msg.type === "approval_decided" && msg.effective !== false) {
+      this._decided.set(msg.call_id, secondsOf(at) + 0.001); // times of events are cut to milliseconds
+      const asked = this.open.find((question) => this._isDecided(question));
+      if (asked && !this._answered.has(nameOf(asked))) tell(`The question was ${decisionWord(msg.decision)} by ${msg.by ?? by ?? "somebody else"}.`);
+      this._keep((question) => !this._isDecided(question));
+    } else if (["task_complete", "turn_aborted"].includes(msg.type)) this._keep(() => false); // none outlives its turn
   }
 
   /** `mark` keeps the answer from being taken for one on a later question with the same id. */
-  async decide({ call_id: callId, mark }, decision, message = "") {
-    if (this.answering.has(callId)) return;
-    this.answering.add(callId);
-    this._answered.add(callId);
+  async decide(question, decision, message = "") {
+    const name = nameOf(question);
+    if (this.answering.has(name)) return;
+    this.answering.add(name);
+    this._answered.add(name);
     this._changed();
+    const { call_id, mark } = question;
     try {
-      await post(conversationUrl(this._id, "/decisions"), { call_id: callId, mark, decision, ...(message ? { message } : {}) });
-      this._close(callId);
+      await post(conversationUrl(this._id, "/decisions"), { call_id, mark, decision, ...(message ? { message } : {}) });
+      this._keep((each) => nameOf(each) !== name);
       tell(decision === "abort" ? "You stopped the turn." : `Your answer: ${decisionWord(decision)}.`);
     } catch (error) {
-      this._answered.delete(callId);
+      this._answered.delete(name);
       tell(error.message, "bad");
-      if (error.status === 409 || error.status === 404) await this._read();
+      if (error.status === 404 || error.details?.decision) this._keep((each) => nameOf(each) !== name);
     } finally {
-      this.answering.delete(callId);
+      this.answering.delete(name);
       this._changed();
     }
   }
 
-  _close(callId) {
-    this.open = this.open.filter((question) => question.call_id !== callId);
+  _isDecided(question) {
+    return question.mark <= this._decided.get(question.call_id);
+  }
+
+  _keep(isKept) {
+    this.open = this.open.filter(isKept);
     this._changed();
   }
 }

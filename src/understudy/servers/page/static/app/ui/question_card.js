@@ -4,6 +4,7 @@ import { html, useEffect, useRef, useState } from "../preact.js";
 import { filesOfChanges } from "../text/diff.js";
 import { fullTime } from "../text/format.js";
 import { exact, shown } from "../text/visible.js";
+import { nameOf } from "../state/questions.js";
 import { DiffFiles } from "./diff_view.js";
 import { CommandLine } from "./items.js";
 import { Path } from "./inert.js";
@@ -15,7 +16,7 @@ export function QuestionPanel({ questions, folder, mayAnswer }) {
   if (!questions.open.length) return null;
   return html`
     <section class="questions" aria-label="Questions for you">
-      ${questions.open.slice(0, 3).map((question) => html`<${QuestionCard} key=${`${question.call_id} ${question.mark}`} question=${question} questions=${questions} folder=${folder} mayAnswer=${mayAnswer} />`)}
+      ${questions.open.slice(0, 3).map((question) => html`<${QuestionCard} key=${nameOf(question)} question=${question} questions=${questions} folder=${folder} mayAnswer=${mayAnswer} />`)}
       ${questions.open.length > 3 && html`<p class="note quiet">${questions.open.length - 3} more after these.</p>`}
     </section>`;
 }
@@ -33,7 +34,7 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
   useEffect(() => {
     if (denying) field.current?.focus();
   }, [denying]);
-  const busy = !settled || questions.answering.has(question.call_id);
+  const busy = !settled || questions.answering.has(nameOf(question));
   const decide = (decision, message = "") => !busy && questions.decide(question, decision, message);
   const offered = new Map(question.choices.map((choice) => [choice.decision, choice.label]));
   const canSay = question.kind !== "budget";
