@@ -14,6 +14,7 @@ from tests.store.records import position_of
 from tests.support.answered import answered as store_answered
 from tests.support.obliging_model import ObligingModel
 from tests.support.pausing import go_on, pause
+from understudy.engine.stopping import PATIENCE_SECONDS
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.chain import Heads
@@ -22,6 +23,7 @@ from understudy.store.seals import Seals
 from understudy.store.sqlite import SqliteLog, number_of
 from understudy.store.writing import append, prepare, write
 from understudy.testing import HOLD, McpProcess, Script, ScriptedModel, call, deltas, hang, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 
@@ -186,8 +188,11 @@ async def test_of_two_answers_that_the_other_has_not_read_yet_the_first_counts_a
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 async def test_an_answer_that_the_other_does_not_read_is_only_requested(tmp_path: Path) -> None:
-    async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
+    script = [call("shell", command=["touch", "made"]), say("done")]
+    longer = PATIENCE_SECONDS + WAIT_SECONDS
+    async with pair(script, tmp_path, config=ASKING, wait_seconds=longer) as (_, here, there):
         conversation = await create(here, prompt="1")
         stream = Stream(there, conversation)
         await there.next_request("elicitation/create")

@@ -249,17 +249,18 @@ class Engine:
         if deleted or not (conversation.loaded or conversation.queue.busy):
             self._forget(conversation)
         if deleted:
-            await self._clear_up(conversation)
+            await self._clear_up(conversation, self._logs.temporary_folder(conversation.id, kept=True))
         return deleted
 
     async def _delete(self, conversation: Conversation) -> None:
+        # Asked before: which conversations are in memory is not known of those that are deleted.
+        temporary = self._logs.temporary_folder(conversation.id, kept=self._logs.is_kept(conversation.id))
         await conversation.delete()
         self._forget(conversation)
-        await self._clear_up(conversation)
+        await self._clear_up(conversation, temporary)
 
-    async def _clear_up(self, conversation: Conversation) -> None:
+    async def _clear_up(self, conversation: Conversation, temporary: Path) -> None:
         """After what was deleted."""
-        temporary = self._logs.temporary_folder(conversation.id, kept=self._logs.is_kept(conversation.id))
         self._preparing.forget(conversation.id)
         from understudy.sandbox.private_tmp import remove_folder  # only here
 

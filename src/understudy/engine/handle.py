@@ -363,11 +363,10 @@ class Handle:
         """The turn that the message began; None where it joined another, or has not begun one yet."""
         return next((turn for turn, message in self._conversation.state.turn_messages.items() if message == message_id), None)
 
-    def going_on(self, *, after: str | None = None) -> GoingOn:
-        """What goes on in it; `after`: besides this turn, which is over."""
+    def going_on(self, *, turn: bool = True) -> GoingOn:
+        """What goes on in it; without `turn`, only commands that outlive theirs."""
         sessions = self._conversation.state.sessions
-        turn = self.running_turn
-        return GoingOn(None if turn == after else turn, sessions.commands() if sessions.running else ())
+        return GoingOn(self.running_turn if turn else None, sessions.commands() if sessions.running else ())
 
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
         """What calls of the model have begun and not ended."""

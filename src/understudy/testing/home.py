@@ -74,5 +74,6 @@ class CodexHome:
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """For a server on this home: little of our own, since a test must not depend on keys or proxies that happen to be set."""
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        kept |= {name: value for name, value in os.environ.items() if name.startswith("UNDERSTUDY_")}
+        ours = [name for name in tuple(os.environ) if name.startswith("UNDERSTUDY_")]  # another thread may set and unset others
+        kept |= {name: os.environ[name] for name in ours}
         return {**kept, "HOME": str(self.path.parent), "CODEX_HOME": str(self.path), **(more or {})}
