@@ -37,7 +37,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import GoingOn
+from understudy.store.log import GoingOn, RunningCommand
 
 if TYPE_CHECKING:
     from understudy.engine.answering import Outcome
@@ -363,10 +363,11 @@ class Handle:
         """The turn that the message began; None where it joined another, or has not begun one yet."""
         return next((turn for turn, message in self._conversation.state.turn_messages.items() if message == message_id), None)
 
-    def going_on(self, *, turn: bool = True) -> GoingOn:
-        """What goes on in it; without `turn`, only commands that outlive theirs."""
-        sessions = self._conversation.state.sessions
-        return GoingOn(self.running_turn if turn else None, sessions.commands() if sessions.running else ())
+    def going_on(self) -> GoingOn:
+        return GoingOn(self.running_turn, self.commands_going_on())
+
+    def commands_going_on(self) -> tuple[RunningCommand, ...]:
+        return sessions.commands() if (sessions := self._conversation.state.sessions).running else ()
 
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
         """What calls of the model have begun and not ended."""

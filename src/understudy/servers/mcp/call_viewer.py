@@ -174,8 +174,8 @@ class CallViewer:
     def details(self) -> dict[str, Any]:
         """What a result says beside the answer."""
         details: dict[str, Any] = {"refused": self._refused} if self._refused else {}
-        if going_on := self.handle.going_on(turn=False):  # the call's own is over; another one is not the caller's to wait for
-            details["running"] = going_on.shown()
+        if commands := self.handle.commands_going_on():  # the call's turn is over; another one is not the caller's to wait for
+            details["running"] = {"commands": [command.shown() for command in commands]}
         work = self.handle.work_of(self.following.turn or "")
         return details if work is None else {**details, "report": report_of(work)}
 
