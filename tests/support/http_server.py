@@ -20,6 +20,7 @@ LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 BOTH = "application/json, text/event-stream"
+DRAIN_SECONDS = 5  # that a server gives its turns when it is told to end, unless it is configured otherwise
 _open_connections: list[asyncio.StreamWriter] = []  # of clients, until their server is left
 
 
@@ -111,7 +112,7 @@ class HttpServer:
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.returncode is None:
             self.process.send_signal(number)
-        code = await asyncio.wait_for(self.process.wait(), WAIT_SECONDS)
+        code = await asyncio.wait_for(self.process.wait(), DRAIN_SECONDS + WAIT_SECONDS)
         if self._errors is not None:
             await asyncio.wait([self._errors], timeout=1)  # a grandchild may hold it open for longer
             self._errors.cancel()

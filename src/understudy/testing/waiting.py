@@ -7,7 +7,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-WAIT_SECONDS = float(os.environ.get("UNDERSTUDY_TEST_WAIT", "5"))  # raise it on a slow machine
+WAIT_SECONDS = float(os.environ.get("UNDERSTUDY_TEST_WAIT", "20"))  # a wait that is fulfilled costs no more
 
 
 class Watched:
