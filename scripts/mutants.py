@@ -2,10 +2,11 @@
 
 The mutants are cosmic-ray's, and two kinds of our own (`all` for `any`, and a statement left out). Which are tried is drawn with
 a seed that is printed; those that `equivalent_mutants.toml` names, because nothing can tell them from the original, are left out.
+Those that no test notices are printed as diffs.
 
 Each is tried in a copy of the tree, by a fork of a process that has the libraries loaded: with the tests about the file first, and
 only if those pass with the other fast tests of the folder. What takes several times as long as without the change counts as
-noticed. Now and then the unchanged file is tried in between: if its tests fail, the run is worth nothing. One core, at low
+noticed. Now and then the unchanged file is tried in between: if its tests fail, the run is worth nothing. One process, at low
 priority. Not part of CI.
 """
 
@@ -43,6 +44,7 @@ GRACE_SECONDS = 5.0
 WAIT_SECONDS = "10"  # that a test waits for something; a mutant that never lets it happen should not take a minute
 MOST_BYTES = 4 << 30  # of a process: a loop for ever may also grow for ever
 BETWEEN_CONTROLS = 25  # mutants
+OPTIONS = ("frozen", "kw_only", "gc", "eq")  # of structs: the type checker notices a change to them, or only a clock does
 EQUIVALENT = "scripts/equivalent_mutants.toml"
 COPIED = ("src", "tests", "docs", "scripts", "benchmarks", "pyproject.toml", "Makefile", "uv.lock")
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")
@@ -56,19 +58,63 @@ class Tests(NamedTuple):
         return self.nearest, (self.folder, *(f"--ignore={name}" for name in self.nearest))
 
 
-FILES = {
-    "policy/harmless.py": Tests(("tests/policy/test_harmless.py", "tests/policy/test_threats.py"), "tests/policy"),
-    "policy/words.py": Tests(("tests/policy/test_words.py",), "tests/policy"),
-    "tools/patch/plan.py": Tests(("tests/tools/patch/test_plan.py",), "tests/tools"),
-    "engine/fold.py": Tests(("tests/engine/test_fold_values.py", "tests/engine/test_fold.py"), "tests/engine"),
-    "engine/tail.py": Tests(("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"), "tests/engine"),
-    "engine/broadcast.py": Tests(("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"), "tests/engine"),
-    "engine/text_so_far.py": Tests(("tests/engine/test_text_so_far.py", "tests/engine/test_shown_text.py"), "tests/engine"),
-    "store/writing.py": Tests(("tests/store/test_writing.py", "tests/store/test_append.py"), "tests/store"),
-    "servers/mcp/call_viewer.py": Tests(
-        ("tests/servers/test_watching_calls.py", "tests/servers/test_refusals.py", "tests/servers/test_calls.py"), "tests/servers"
+NAMED = {  # where a file's tests are not those of its name, or those that import it
+    "policy/harmless.py": ("tests/policy/test_harmless.py", "tests/policy/test_threats.py"),
+    "engine/fold.py": (
+        "tests/engine/test_fold_values.py",
+        "tests/engine/test_fold_records.py",
+        "tests/engine/test_fold.py",
+    ),
+    "engine/tail.py": ("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"),
+    "engine/broadcast.py": ("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"),
+    "engine/conversation.py": (
+        "tests/engine/test_conversation_values.py",
+        "tests/engine/test_engine.py",
+        "tests/engine/test_conversation.py",
+    ),
+    "engine/text_so_far.py": ("tests/engine/test_text_so_far.py", "tests/engine/test_shown_text.py"),
+    "store/writing.py": ("tests/store/test_writing.py", "tests/store/test_append.py"),
+    "servers/mcp/call_viewer.py": (
+        "tests/servers/test_watching_calls.py",
+        "tests/servers/test_refusals.py",
+        "tests/servers/test_calls.py",
     ),
 }
+USUAL = (  # without any names
+    "policy/words.py",
+    "policy/harmless.py",
+    "tools/patch/plan.py",
+    "engine/fold.py",
+    "engine/tail.py",
+    "engine/broadcast.py",
+    "engine/text_so_far.py",
+    "engine/conversation.py",
+    "engine/following.py",
+    "engine/handle.py",
+    "engine/kept_clock.py",
+    "store/writing.py",
+    "servers/mcp/call_viewer.py",
+    "servers/http/heads.py",
+    "servers/http/at_once.py",
+    "config/private_file.py",
+)
+
+
+def tests_of(name: str) -> Tests:
+    """Those that are named for it; else the one of its name, or all that import it, below the folder of tests of its layer."""
+    layer = Path("tests") / Path(name).parts[0]
+    if name in NAMED:
+        return Tests(NAMED[name], str(layer))
+    stem = Path(name).stem
+    imported = f"understudy.{name.removesuffix('.py').replace('/', '.')}"
+    all_tests = sorted((ROOT / layer).rglob("test_*.py"))
+    same_name = [path for path in all_tests if path.stem in (f"test_{stem}", f"test_{stem}_values")]
+    found = same_name or [path for path in all_tests if imported in path.read_text()]
+    if not found:
+        raise SystemExit(f"{name}: no test below {layer} is called test_{stem}.py or imports it. Write one first")
+    return Tests(tuple(str(path.relative_to(ROOT)) for path in found), str(layer))
+
+
 _LOADED = (hypothesis, msgspec)  # before the first fork, so that no mutant has to
 
 
@@ -114,29 +160,33 @@ def _function_of(node: Any) -> Any:
     return node
 
 
-def mutants_of(code: str) -> list[str]:
-    """Every change that gives another program. Unions in annotations are left alone: any change there fails at once.
-    So are `is` for `==`, which is the same for small numbers, and `/` for `*` among parameters, which is the same for our calls."""
-    found: dict[str, None] = {}
-    original = _meaning(code)
-    for operator in _operators():
-        nodes = cosmic_ray.ast.ast_nodes(cosmic_ray.ast.get_ast(code))
-        count = sum(1 for node in nodes for _ in operator.mutation_positions(node))
-        for occurrence in range(count):
-            mutant = cosmic_ray.mutating.mutate_code(code, operator, occurrence)
-            if mutant is None:
-                continue
-            try:
-                if _meaning(mutant) != original:
-                    found[mutant] = None
-            except SyntaxError:
-                pass
-    return list(found)
+def mutants_of(code: str, draw: random.Random) -> Iterator[str]:
+    """Every change that gives another program, in an order that is drawn. Each is made only when it is asked for: it takes a while.
+    Unions in annotations are left alone: any change there fails at once. So are `is` for `==`, which is the same for small
+    numbers, and `/` for `*` among parameters, which is the same for our calls."""
+    nodes = list(cosmic_ray.ast.ast_nodes(cosmic_ray.ast.get_ast(code)))
+    places = [
+        (operator, occurrence)
+        for operator in _operators()
+        for occurrence in range(sum(1 for node in nodes for _ in operator.mutation_positions(node)))
+    ]
+    seen = {_meaning(code)}
+    for operator, occurrence in draw.sample(places, len(places)):
+        mutant = cosmic_ray.mutating.mutate_code(code, operator, occurrence)
+        try:
+            meaning = "" if mutant is None else _meaning(mutant)
+        except SyntaxError:
+            continue
+        if mutant is not None and meaning not in seen:
+            seen.add(meaning)
+            yield mutant
 
 
 def _meaning(code: str) -> str:
     tree = ast.parse(code)
     for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            node.keywords = [option for option in node.keywords if option.arg not in OPTIONS]
         if isinstance(node, ast.arguments):
             node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
             node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default)]
@@ -163,6 +213,9 @@ def is_noticed(tree: Path, tests: tuple[str, ...], seconds: float, *, show: bool
             os.setsid()
             os.chdir(tree)
             resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+            # What does not change is compiled once. A mutant's own code never is kept.
+            sys.dont_write_bytecode = not show
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "" if show else "1"
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0,) if show else (0, 1, 2):
                 os.dup2(null, stream)
@@ -218,63 +271,76 @@ def changed_line(code: str, mutant: str) -> tuple[str, str]:
     return " ".join(" ".join(old).split()), " ".join(" ".join(new).split())
 
 
+def as_diff(name: str, code: str, mutant: str) -> str:
+    lines = difflib.unified_diff(code.splitlines(), mutant.splitlines(), name, "mutant", lineterm="", n=1)
+    return "\n".join(f"    {line}" for line in list(lines)[2:])
+
+
 def equivalents(name: str, tree: Path) -> set[tuple[str, str]]:
+    """`to` is one change, or a list of them that share the reason."""
     listed = tomllib.loads((tree / EQUIVALENT).read_text())["mutant"]
-    return {(one["from"], one["to"]) for one in listed if one["file"] == name}
+    mine = [(one["from"], one["to"]) for one in listed if one["file"] == name]
+    return {(old, new) for old, changes in mine for new in ([changes] if isinstance(changes, str) else changes)}
 
 
-def try_file(name: str, tree: Path, count: int, draw: random.Random) -> float:
+def try_file(name: str, tree: Path, count: int, draw: random.Random, *, nearest_only: bool) -> float:
     target = tree / "src" / "understudy" / name
     code = target.read_text()
-    every = mutants_of(code)
-    order = draw.sample(every, len(every))
     same = equivalents(name, tree)
-    for old, new in same - {changed_line(code, mutant) for mutant in every}:
-        print(f"{name}: no longer a mutant, and still in {EQUIVALENT}: {old} -> {new}", flush=True)
-    chosen = [mutant for mutant in order if changed_line(code, mutant) not in same][:count]
+    lines = " ".join(code.split())
+    for old in sorted({old for old, _ in same if old not in lines}):
+        print(f"{name}: no longer in the code, and still in {EQUIVALENT}: {old}", flush=True)
+    left_out: list[str] = []
+    chosen: list[str] = []
+    for mutant in mutants_of(code, draw):
+        (left_out if changed_line(code, mutant) in same else chosen).append(mutant)
+        if len(chosen) == count:
+            break
     began = time.monotonic()
-    steps = FILES[name].steps()
+    steps = tests_of(name).steps()[: 1 if nearest_only else 2]
+    print(f"{name}: {len(chosen)} mutants, tried with {' '.join(steps[0])}", flush=True)
     limits: list[float] = []
     for tests in steps:
         since = time.monotonic()
         if is_noticed(tree, tests, 3600, show=True):
             raise SystemExit(f"{name}: its tests fail without any change: {' '.join(tests)}")
         limits.append((time.monotonic() - since) * SLOWER + SOME_SECONDS)
+    for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*"):
+        compiled.unlink()  # a mutant of the same length and second would be taken for it
     noticed = 0
     for number, mutant in enumerate(chosen, start=1):
         target.write_text(mutant)
         if any(is_noticed(tree, tests, seconds) for tests, seconds in zip(steps, limits, strict=True)):
             noticed += 1
         else:
-            print(f"{name} {number}: not noticed: {' -> '.join(changed_line(code, mutant))}", flush=True)
+            print(f"{name} {number}: not noticed:\n{as_diff(name, code, mutant)}", flush=True)
         if number % BETWEEN_CONTROLS == 0:
             target.write_text(code)
             if is_noticed(tree, steps[0], limits[0]):
                 raise SystemExit(f"{name}: its tests failed without any change, after mutant {number}")
     target.write_text(code)
     share = noticed / len(chosen)
-    drawn = f"drawn from {len(every)}, {len(same)} of them equivalent; {time.monotonic() - began:.0f} s"
-    print(f"{name}: {noticed} of {len(chosen)} noticed ({share:.0%}), {drawn}", flush=True)
+    drawn = f"{len(left_out)} equivalent ones left out; {time.monotonic() - began:.0f} s"
+    print(f"{name}: {noticed} of {len(chosen)} noticed ({share:.0%}), {len(chosen) - noticed} not; {drawn}", flush=True)
     return share
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
-    parser.add_argument("files", nargs="*", help=f"of src/understudy; all of these without any: {' '.join(FILES)}")
+    parser.add_argument("files", nargs="*", help=f"of src/understudy, like policy/words.py; without any: {' '.join(USUAL)}")
     parser.add_argument("--count", type=int, default=100, help="mutants per file")
-    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=None, help="of an earlier run, to draw the same mutants again")
+    parser.add_argument("--nearest", action="store_true", help="try only the tests about the file: quicker, and notices less")
     options = parser.parse_args()
-    unknown = [name for name in options.files if name not in FILES]
-    if unknown:
-        parser.error(f"no tests are named for {', '.join(unknown)}. Known: {', '.join(FILES)}")
+    files = [name.removeprefix("src/understudy/") for name in options.files] or list(USUAL)
+    for name in files:
+        if not (ROOT / "src" / "understudy" / name).is_file():
+            parser.error(f"there is no src/understudy/{name}. Name a file like policy/words.py")
+        tests_of(name)
     seed: int = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     os.nice(5)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     os.environ.setdefault("UNDERSTUDY_TEST_WAIT", WAIT_SECONDS)
-    sys.dont_write_bytecode = True
     shares: list[float] = []
     with tempfile.TemporaryDirectory(prefix="mutants-", dir="/var/tmp") as folder:
         tree = Path(folder) / "tree"
@@ -285,7 +351,9 @@ def main() -> int:
                 shutil.copytree(source, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
             elif source.exists():
                 shutil.copy(source, tree / part)
-        shares += [try_file(name, tree, options.count, random.Random(f"{seed} {name}")) for name in options.files or FILES]
+        for name in files:
+            draw = random.Random(f"{seed} {name}")
+            shares.append(try_file(name, tree, options.count, draw, nearest_only=options.nearest))
     return 0 if min(shares) >= WANTED else 1
 
 

@@ -21,7 +21,7 @@ DIST = ROOT / "dist"
 UNRELEASED = "not released yet"
 NEVER_PACKED = (".git/", ".venv/", ".env", "auth.json", "credentials.json")
 NOT_IN_WHEELS = ("tests/", "benchmarks/", "docs/")
-NEEDED = ("understudy/cli/main.py", "understudy/config/instructions.md")
+NEEDED = ("understudy/cli/main.py", "understudy/engine/instructions.md")
 LONGEST = 600.0  # seconds for one step
 
 
