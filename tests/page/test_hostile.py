@@ -1,5 +1,6 @@
 """Hostile texts wherever the page shows what others wrote: nothing of them is active, and nothing is fetched for them."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from tests.page.browser import Tab, browsing, in_browser
 from tests.page.hostile_texts import EVIL, HIDDEN_LETTERS, MARKUP, NAMES, TERMINAL, TEXTS
 from tests.page.rest import Rest
 from tests.support.http_server import HttpServer
+from understudy.testing.waiting import WAIT_SECONDS
 
 pytestmark = in_browser
 
@@ -32,7 +34,7 @@ async def create(server: HttpServer, prompt: str) -> str:
 
 
 async def test_there_are_enough_of_them() -> None:
-    assert len(set(TEXTS)) >= 60
+    assert len(set(TEXTS)) >= 100
 
 
 async def test_messages_of_models_and_people_are_inert_while_they_grow_and_afterwards(tmp_path: Path) -> None:
@@ -66,10 +68,15 @@ async def test_titles_and_folders_in_the_list_are_inert(tmp_path: Path) -> None:
         odd = server.cwd / "<img src=x onerror=window.hacked=1>\u202e"
         odd.mkdir()
         await rest.post("/v1/conversations", {"prompt": "in an odd folder", "folder": str(odd)})
+        async with asyncio.timeout(WAIT_SECONDS):
+            while (await rest.get("/v1/conversations?state=working"))["conversations"]:  # noqa: ASYNC110  # so that no row moves
+                await asyncio.sleep(0.05)
         await tab.page.reload()
         await tab.until("() => document.querySelectorAll('.rows a.row').length >= 60")
-        await tab.button("Show more").click()
-        await tab.until("(count) => document.querySelectorAll('.rows a.row').length >= count", len(TEXTS) + 1)
+        while await tab.rows.count() <= len(TEXTS):
+            shown = await tab.rows.count()
+            await tab.button("Show more").click()
+            await tab.until("(count) => document.querySelectorAll('.rows a.row').length > count", shown)
         await assert_inert(tab)
         await tab.rows.first.click()
         await tab.page.locator(".head").wait_for()
@@ -94,7 +101,10 @@ async def test_output_of_commands_and_their_words_are_inert(tmp_path: Path) -> N
         await tab.until("() => document.querySelectorAll('.output pre').length > 20")
         await assert_inert(tab)
         shown = await tab.timeline.inner_text()
-        assert "red and plain" in shown  # colours are left out
+        assert "red and plain" in shown
+        for hidden in ("black on black", "white on white", "vanished", "reversed", "indexed", "curly"):
+            assert hidden in shown
+        assert await tab.probe("faintText") == []  # colours never hide a word
         assert "rm -rf everything" in shown  # nothing is painted over
         assert "\\u{202e}" in shown
 

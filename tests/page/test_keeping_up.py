@@ -5,6 +5,8 @@ from typing import Any
 
 from tests.page.browser import Tab, browsing, in_browser, login_link
 from tests.page.rest import Rest
+from understudy.testing import HOLD, ScriptedModel, deltas
+from understudy.testing.home import provider_settings
 
 pytestmark = in_browser
 
@@ -118,15 +120,19 @@ async def test_a_question_that_was_open_when_the_server_was_killed_is_answered_a
 
 async def test_nothing_is_lost_or_doubled_where_the_network_goes_in_the_middle_of_an_answer(tmp_path: Path) -> None:
     pieces = [f"{number}." for number in range(400)]
-    async with browsing(tmp_path, [{"say": pieces, "pace": 0.01}], config=FREE) as (server, chrome):
+    async with (
+        ScriptedModel([deltas([*pieces[:200], HOLD, *pieces[200:]])]) as model,
+        browsing(tmp_path, config={**provider_settings(model), **FREE}) as (server, chrome),
+    ):
         tab = await chrome.log_in()
         thread = await tab.start("Count")
-        await tab.sees("20.", tab.page.locator(".live"))
+        await tab.sees("199.", tab.page.locator(".live"))
         tab.expects_failures = True
         await chrome.context.set_offline(True)
         await tab.page.evaluate("() => dispatchEvent(new Event('online'))")
-        await chrome.context.set_offline(False)
+        model.release()
         await Rest(server).until_idle(thread)
+        await chrome.context.set_offline(False)
         await tab.sees("399.", tab.page.locator(".items"))
         text = "".join((await tab.page.locator(".items .agent-message").inner_text()).split())
         assert text == "".join(pieces)
@@ -151,8 +157,8 @@ async def test_a_login_that_has_ended_is_told_and_another_one_is_offered(tmp_pat
         tab = await chrome.log_in()
         thread = await tab.start("Talk")
         await tab.sees("Hello.", tab.timeline)
-        await chrome.context.clear_cookies()
         tab.expects_failures = True
+        await chrome.context.clear_cookies()
         await tab.page.reload()
         await tab.sees("Signed out")
         await tab.page.get_by_role("main").get_by_role("link", name="Log in").click()
@@ -173,8 +179,8 @@ async def test_a_link_that_logs_in_leads_to_its_conversation_once(tmp_path: Path
         tab = await chrome.tab(link.removeprefix(f"{chrome.origin}/"))
         await tab.sees("Hello.", tab.timeline)
         assert tab.page.url == f"{chrome.origin}/#/c/{thread}"
+        tab.expects_failures = True  # it loses its cookie
         await chrome.context.clear_cookies()
-        tab.expects_failures = True  # it has lost its cookie
         again = await chrome.tab(link.removeprefix(f"{chrome.origin}/"), expects_failures=True)
         await again.sees("this link was used already")
         assert "code=" not in again.page.url

@@ -1,13 +1,19 @@
 """What a person does with a conversation besides talking: rename, fork, undo, compact, export, archive, delete, find."""
 
+import asyncio
 from pathlib import Path
+
+from playwright.async_api import Route
 
 from tests.page.browser import browsing, in_browser
 from tests.page.rest import Rest
+from understudy.testing.waiting import WAIT_SECONDS
 
 pytestmark = in_browser
 
 FREE = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
+SHOWN = """(titles) =>
+    JSON.stringify([...document.querySelectorAll(".row-title")].map((title) => title.innerText)) === JSON.stringify(titles)"""
 ADD = "*** Begin Patch\n*** Add File: {}\n+one\n+two\n*** End Patch\n"
 
 
@@ -40,6 +46,7 @@ async def test_a_fork_from_a_message_has_what_was_said_up_to_it(tmp_path: Path) 
         await tab.page.locator(".user-message").first.hover()
         await tab.button("Fork from here").first.click()
         await tab.until("(first) => !location.hash.includes(first)", first)
+        await tab.is_gone("Two.")  # the place changes a moment before what is shown
         await tab.sees("One.", tab.timeline)
         assert "Two." not in await tab.timeline.inner_text()
         await tab.until("() => document.querySelectorAll('.rows a.row').length === 2")
@@ -123,7 +130,7 @@ async def test_deleting_asks_first_and_then_is_for_good_on_every_tab(tmp_path: P
         thread = await tab.start("Away with it")
         await tab.sees("Hello.", tab.timeline)
         other = await chrome.tab(f"#/c/{thread}")
-        other.expects_failures = True  # what is deleted is not found
+        tab.expects_failures = other.expects_failures = True  # what is deleted is not found
         await other.sees("Hello.", other.timeline)
         await tab.act("Delete …")
         await tab.page.get_by_role("dialog").wait_for()
@@ -151,22 +158,49 @@ async def test_the_list_is_searched_and_filtered_and_what_waits_comes_first(tmp_
             call = (await rest.until_asked(row["id"]))["call_id"]
             await rest.post(f"/v1/conversations/{row['id']}/decisions", {"call_id": call, "decision": "denied"})
             await rest.until_idle(row["id"])
+        await rest.until_asked(waiting["id"])
         section = tab.page.get_by_role("region", name="Waiting for you")
+        await tab.until(SHOWN, ["Ask me", "Pears", "Apples"])
         await tab.until("() => document.querySelectorAll('.rows a.is-waiting').length === 1")
         assert await section.locator("a.row").get_attribute("data-id") == waiting["id"]
-        titles = tab.page.locator(".row-title")
-        assert await titles.all_inner_texts() == ["Ask me", "Pears", "Apples"]
         await tab.page.get_by_label("Search conversations").fill("pear")
-        await tab.until("() => document.querySelectorAll('.rows a.row').length === 1")
-        assert await titles.all_inner_texts() == ["Pears"]
+        await tab.until(SHOWN, ["Pears"])
         await tab.page.get_by_label("Search conversations").fill("")
         await tab.until("() => document.querySelectorAll('.rows a.row').length === 3")
         await tab.page.get_by_label("Filter by folder").select_option(str(server.cwd / "below"))
         await tab.until("() => document.querySelectorAll('.rows a.row').length === 1")
         await tab.page.get_by_label("Filter by folder").select_option("")
         await tab.page.get_by_label("Filter by state").select_option("waiting for you")
-        await tab.until("() => document.querySelectorAll('.rows a.row').length === 1")
-        assert await titles.all_inner_texts() == ["Ask me"]
+        await tab.until(SHOWN, ["Ask me"])
+
+
+async def test_what_happens_while_the_list_is_on_its_way_is_in_it(tmp_path: Path) -> None:
+    """The first answer of the reloaded page is old when it arrives."""
+    arrives, arrived = asyncio.Event(), asyncio.Event()
+    asked: list[Route] = []
+
+    async def answer(route: Route) -> None:
+        asked.append(route)
+        first = len(asked) == 1
+        response = await route.fetch()
+        if first:
+            await asyncio.wait_for(arrives.wait(), WAIT_SECONDS)
+        await route.fulfill(response=response)
+        if first:
+            arrived.set()
+
+    async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (server, chrome):
+        tab = await chrome.log_in()
+        await tab.page.route("**/v1/conversations?*", answer)
+        await tab.page.reload()
+        await tab.sees("Connected", tab.page.locator(".sidebar"))
+        await Rest(server).post("/v1/conversations", {"prompt": "Meanwhile", "folder": str(server.cwd)})
+        await tab.sees("Meanwhile", tab.page.locator(".rows"))
+        arrives.set()
+        await asyncio.wait_for(arrived.wait(), WAIT_SECONDS)
+        await Rest(server).post("/v1/conversations", {"prompt": "Later", "folder": str(server.cwd)})
+        await tab.sees("Later", tab.page.locator(".rows"))
+        assert await tab.rows.count() == 2
 
 
 async def test_who_watches_is_shown(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Questions on the page: what is asked is shown exactly; each answer does what it says; the first one counts."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from tests.page.browser import Tab, browsing, in_browser
 from tests.page.rest import Rest
+from understudy.testing.waiting import WAIT_SECONDS
 
 pytestmark = in_browser
 
@@ -98,12 +100,14 @@ async def test_two_tabs_see_the_same_and_who_is_second_is_told(tmp_path: Path) -
         thread = await ask(first, server.cwd)
         second = await chrome.tab(f"#/c/{thread}")
         await second.question.wait_for()
-        await second.button("Approve").click()
+        told = first.sees("The question was approved by local.")  # for some seconds
+        await asyncio.gather(told, second.button("Approve").click())
         await first.question.wait_for(state="detached")
-        await first.sees("The question was approved by local.")
         for tab in (first, second):
             await tab.sees("Done.", tab.timeline)
-        assert await first.timeline.inner_text() == await second.timeline.inner_text()
+        async with asyncio.timeout(WAIT_SECONDS):
+            while await first.timeline.inner_text() != await second.timeline.inner_text():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def test_an_answer_that_comes_second_is_refused_with_who_was_first(tmp_path: Path) -> None:
@@ -111,10 +115,10 @@ async def test_an_answer_that_comes_second_is_refused_with_who_was_first(tmp_pat
     async with browsing(tmp_path, [[touch("made.txt")], {"say": "Done."}], config=ASKING) as (server, chrome):
         tab = await chrome.log_in()
         thread = await ask(tab, server.cwd)
+        tab.expects_failures = True
         await tab.page.context.set_offline(True)
         call = await tab.question.get_attribute("data-call")
         await Rest(server).post(f"/v1/conversations/{thread}/decisions", {"call_id": call, "decision": "denied"})
-        tab.expects_failures = True
         await tab.page.context.set_offline(False)
         await tab.page.evaluate(
             """async ([url, call]) => {

@@ -7,6 +7,8 @@ from PIL import Image
 
 from tests.page.browser import browsing, in_browser
 from tests.page.rest import Rest
+from understudy.testing import ScriptedModel, cut_after, say
+from understudy.testing.home import provider_settings
 
 pytestmark = in_browser
 
@@ -139,8 +141,7 @@ async def test_a_folder_that_is_not_there_is_refused_with_a_reason(tmp_path: Pat
         await tab.page.get_by_label("What should be done?").fill("Go")
         await tab.page.get_by_label("Folder", exact=True).fill("/not/there")
         await tab.button("Start").click()
-        await tab.page.locator(".notice.bad").wait_for()
-        assert "/not/there" in await tab.page.locator(".notice.bad").inner_text()
+        await tab.page.locator(".notice.bad", has_text="/not/there").wait_for()
 
 
 async def test_somebody_with_a_root_starts_in_it_and_nowhere_else(tmp_path: Path) -> None:
@@ -160,3 +161,13 @@ async def test_somebody_with_a_root_starts_in_it_and_nowhere_else(tmp_path: Path
         await folder.fill(str(server.cwd))
         await tab.button("Start").click()
         await tab.sees("Hello.", tab.timeline)
+
+
+async def test_a_request_that_is_put_again_is_told_with_its_reason(tmp_path: Path) -> None:
+    async with ScriptedModel([cut_after(say("Hel")), say("Hello.")]) as model:
+        again = {**provider_settings(model), "model_providers.mock.stream_max_retries": 1}
+        async with browsing(tmp_path, config=again) as (server, chrome):
+            tab = await chrome.log_in()
+            await tab.start("Greet", Folder=str(server.cwd))
+            await tab.sees("Hello.", tab.timeline)
+            await tab.sees("Reconnecting... 1/1: stream disconnected before completion", tab.timeline)

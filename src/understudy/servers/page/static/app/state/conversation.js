@@ -35,6 +35,7 @@ export class Conversation extends Observed {
     this._cursor = null;
     this._stop = () => {};
     this._loading = null;
+    this._noted = 0; // events that have changed the state or the title of the row
     this.version = 0; // of the items
     this.keepOld = false; // the reader is looking at what is old: do not take it away
   }
@@ -98,7 +99,12 @@ export class Conversation extends Observed {
 
   async refresh() {
     try {
-      this._takeRow(await get(conversationUrl(this.id)));
+      let row, noted;
+      do {
+        noted = this._noted;
+        row = await get(conversationUrl(this.id));
+      } while (noted !== this._noted); // the stream was quicker than the answer, which may be older
+      this._takeRow(row);
     } catch (error) {
       if (error.status === 404) this.failure = error;
     }
@@ -270,4 +276,5 @@ function noteInRow(conversation, { msg, turn }) {
     const { total_token_usage: total, last_token_usage: last, model_context_window: window } = msg.info;
     conversation.row = { ...row, tokens: total?.total_tokens ?? row.tokens, context: last?.total_tokens, window };
   } else if (msg.type === "viewers") conversation.row = { ...row, viewers: msg.viewers };
+  if (conversation.row.state !== row.state || conversation.row.title !== row.title) conversation._noted += 1;
 }

@@ -126,6 +126,7 @@ const READERS = {
   turn_aborted: (timeline, event) => timeline.note(event, "Stopped.", "quiet"),
   error: (timeline, event, msg) => timeline.note(event, msg.message ?? "The turn failed.", "bad"),
   background_event: (timeline, event, msg) => timeline.note(event, msg.message ?? ""),
+  stream_error: (timeline, event, msg) => timeline.note(event, `${msg.message ?? "Reconnecting..."}: ${msg.additional_details ?? "the model's answer broke off"}`),
   warning: (timeline, event, msg) => timeline.note(event, msg.message ?? "", "warn"),
   tool_images: (timeline, event, msg) => timeline.make(event, "pictures", { images: msg.images ?? [] }),
   compaction_started: (timeline, event) => timeline.note(event, "Summing up the conversation …", "quiet"),

@@ -19,7 +19,9 @@ export class ConversationList extends Observed {
     this.connection = "connecting";
     this.folders = new Set();
     this._asked = 0;
+    this._loading = null;
     this._timer = 0;
+    this._reading = new Set(); // of each page that is on its way: the rows that were told since it was asked for
   }
 
   start() {
@@ -47,14 +49,20 @@ export class ConversationList extends Observed {
     this.changed();
   }
 
-  async load() {
+  load() {
+    this._loading = this._load();
+    return this._loading;
+  }
+
+  async _load() {
     const asked = (this._asked += 1);
     try {
-      const page = await get(`v1/conversations${query({ ...this.filter, limit: PAGE })}`);
+      const [page, told] = await this._page({ limit: PAGE });
       if (asked !== this._asked) return; // the filter has changed since
       this._rows = new Map(page.conversations.map((row) => [row.id, row]));
       this._found = this.filter.search ? new Set(this._rows.keys()) : null;
       this._note(page);
+      for (const row of told) this.take(row);
       this.failure = null;
     } catch (error) {
       this.failure = error;
@@ -64,16 +72,33 @@ export class ConversationList extends Observed {
   }
 
   async loadMore() {
+    await this._loading; // which begins the list anew
     if (!this.nextCursor) return;
-    const asked = this._asked;
-    const page = await get(`v1/conversations${query({ ...this.filter, limit: PAGE, cursor: this.nextCursor })}`);
-    if (asked !== this._asked) return;
+    const [asked, filter] = [this._asked, this.filter];
+    const [page, told] = await this._page({ limit: PAGE, cursor: this.nextCursor });
+    if (filter !== this.filter) return;
+    if (asked !== this._asked) {
+      await this.loadMore();
+      return;
+    }
     for (const row of page.conversations) {
       this._rows.set(row.id, row);
       this._found?.add(row.id);
     }
     this._note(page);
+    for (const row of told) this.take(row);
     this.changed();
+  }
+
+  /** With the rows that were told while it was on its way: they may be newer. */
+  async _page(parameters) {
+    const told = [];
+    this._reading.add(told);
+    try {
+      return [await get(`v1/conversations${query({ ...this.filter, ...parameters })}`), told];
+    } finally {
+      this._reading.delete(told);
+    }
   }
 
   _note(page) {
@@ -82,7 +107,7 @@ export class ConversationList extends Observed {
   }
 
   _connected(state) {
-    if (state === "live" && this.connection !== "live" && this.loaded) this.load(); // changes may have been missed
+    if (state === "live" && this.connection !== "live") this.load(); // changes may have been missed, also since the first page was asked for
     this.connection = state === "connecting" ? "lost" : state;
     this.changed();
   }
@@ -95,6 +120,7 @@ export class ConversationList extends Observed {
   /** A row that has changed, or is new. */
   take(row) {
     if (!row?.id) return;
+    for (const told of this._reading) told.push(row);
     if (row.deleted) this._rows.delete(row.id);
     else {
       if (row.folder) this.folders.add(row.folder);

@@ -35,7 +35,11 @@ export class Questions {
 
   /** What a row has. */
   add(questions) {
-    const rows = new Map(questions.filter((question) => !this._isDecided(question)).map((question) => [nameOf(question), question]));
+    this._put(questions.filter((question) => !this._isDecided(question)));
+  }
+
+  _put(questions) {
+    const rows = new Map(questions.map((question) => [nameOf(question), question]));
     const known = this.open.map((question) => rows.get(nameOf(question)) ?? question); // a row knows more: when a question ends by itself
     for (const question of known) rows.delete(nameOf(question));
     this.open = [...known, ...rows.values()];
@@ -43,13 +47,19 @@ export class Questions {
   }
 
   take({ msg, by, at }) {
-    if (ASKED.has(msg.type)) this.add([msg.question]);
+    if (ASKED.has(msg.type)) this._ask(msg.question);
     else if (msg.type === "approval_decided" && msg.effective !== false) {
       this._decided.set(msg.call_id, secondsOf(at) + 0.001); // times of events are cut to milliseconds
       const asked = this.open.find((question) => this._isDecided(question));
       if (asked && !this._answered.has(nameOf(asked))) tell(`The question was ${decisionWord(msg.decision)} by ${msg.by ?? by ?? "somebody else"}.`);
       this._keep((question) => !this._isDecided(question));
     } else if (["task_complete", "turn_aborted"].includes(msg.type)) this._keep(() => false); // none outlives its turn
+  }
+
+  /** It comes after every decision so far, though a model may ask again under the same id within the same millisecond. */
+  _ask(question) {
+    if (this._isDecided(question)) this._decided.set(question.call_id, question.mark - 1e-6);
+    this._put([question]);
   }
 
   /** `mark` keeps the answer from being taken for one on a later question with the same id. */

@@ -5,6 +5,7 @@ import { shown } from "./visible.js";
 
 const SHORTEST_PAUSE = 60; // milliseconds between two looks at the open block
 const SHARE = 5; // parsing takes at most one part in so many of the time
+const MOST_AT_ONCE = 8; // milliseconds for blocks that are complete, so that a burst of text does not hold up the page
 
 /** Shows a growing text in an element of the page. */
 export class GrowingMarkdown {
@@ -42,9 +43,20 @@ export class GrowingMarkdown {
     this._timer = 0;
     const began = performance.now();
     const blocks = blocksOf(this._text.slice(this._closed));
-    for (const block of blocks.slice(0, -1)) {
-      this._open.before(showBlock(block));
-      this._closed += block.raw.length;
+    const found = performance.now();
+    const until = found + Math.max(MOST_AT_ONCE, found - began); // finding them is done anew each time, so it must be worth it
+    let done = 0;
+    while (done < blocks.length - 1 && (done === 0 || performance.now() < until)) {
+      this._open.before(showBlock(blocks[done]));
+      this._closed += blocks[done].raw.length;
+      done += 1;
+    }
+    if (done < blocks.length - 1) {
+      this._open.replaceChildren(); // what it showed is among those above it now
+      this._plainLength = 0;
+      this._next = performance.now() + MOST_AT_ONCE;
+      this._timer = setTimeout(() => this._parse(), MOST_AT_ONCE);
+      return;
     }
     this._showOpen(blocks.at(-1) ?? { raw: "", isCode: false });
     this._next = performance.now() + Math.max(SHORTEST_PAUSE, (performance.now() - began) * SHARE);

@@ -72,6 +72,7 @@ DOMPurify.addHook("uponSanitizeAttribute", (_node, attribute) => {
   if (attribute.attrName === "class" && !OUR_CLASSES.has(attribute.attrValue)) attribute.keepAttr = false;
 });
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.tagName === "PRE") node.setAttribute("tabindex", "0"); // wide code scrolls, also by keyboard
   if (node.tagName !== "A") return;
   node.setAttribute("rel", "noopener noreferrer");
   node.setAttribute("target", "_blank");
@@ -112,7 +113,7 @@ export function showBlock({ raw, isCode }, isOpen = false) {
 
 // Blocks as they were shown lately: a finished message is the same ones again that were shown while it grew.
 const lately = new Map();
-const MOST_LATELY = 500;
+const MOST_LATELY = 2000;
 
 function remember(raw, nodes) {
   if (raw.length > 2000) return nodes;

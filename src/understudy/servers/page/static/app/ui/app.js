@@ -1,6 +1,6 @@
 // The page as a whole: the list, and beside it what the address names.
 
-import { html, useState } from "../preact.js";
+import { html, useEffect, useState } from "../preact.js";
 import { useObserved } from "../state/observed.js";
 import { tell } from "../state/notices.js";
 import { useTitle } from "./attention.js";
@@ -17,6 +17,8 @@ export function App({ list }) {
   const [title, setTitle] = useState("");
   useObserved(list);
   useTitle(list, route.view === "new" ? "New conversation" : route.id ? title : "");
+  const isAlone = route.view === "list";
+  const isNarrow = useNarrow();
   const step = useListKeys();
   const back = () => {
     if (route.view === "changes") go(conversationPath(route.id));
@@ -34,7 +36,9 @@ export function App({ list }) {
   return html`
     <div class="app" data-view=${route.view}>
       <a class="skip" href="#main" onClick=${skip}>Skip to the conversation</a>
-      <${ListView} list=${list} current=${route.id} />
+      <div class="side" id="side" role=${isAlone && isNarrow ? "main" : null} tabindex="-1">
+        <${ListView} list=${list} current=${route.id} isAlone=${isAlone} />
+      </div>
       <main id="main" tabindex="-1">
         ${route.view === "new" && html`<${NewView} list=${list} />`}
         ${route.id && html`<${ConversationView} key=${route.id} id=${route.id} route=${route} list=${list} onTitle=${setTitle} />`}
@@ -45,10 +49,24 @@ export function App({ list }) {
     </div>`;
 }
 
+const NARROW = "(max-width: 760px)"; // as in list.css: one column at a time
+
+/** Whether there is room for one column only. Then the list, while it is alone, is what the page is mainly about. */
+function useNarrow() {
+  const [isNarrow, setNarrow] = useState(() => matchMedia(NARROW).matches);
+  useEffect(() => {
+    const query = matchMedia(NARROW);
+    const changed = () => setNarrow(query.matches);
+    query.addEventListener("change", changed);
+    return () => query.removeEventListener("change", changed);
+  }, []);
+  return isNarrow;
+}
+
 /** The fragment belongs to the route, so the link moves only the focus. */
 function skip(event) {
   event.preventDefault();
-  document.getElementById("main").focus();
+  (document.querySelector("#side[role=main]") ?? document.getElementById("main")).focus();
 }
 
 function nextWaiting(list, current) {

@@ -3,6 +3,7 @@
 import { html, useEffect, useRef, useState } from "../preact.js";
 import { useObserved } from "../state/observed.js";
 import { oneLine } from "../text/visible.js";
+import { notifyByWorker } from "./notifying_worker.js";
 import { conversationPath, go, loginPath } from "./route.js";
 
 const NAME = "Understudy";
@@ -49,14 +50,17 @@ function AllowNotifications() {
 function notify(row) {
   if (typeof Notification === "undefined" || Notification.permission !== "granted") return;
   if (document.visibilityState === "visible" && document.hasFocus()) return;
+  const title = `${NAME} waits for you`;
+  const place = conversationPath(row.id);
+  const options = { body: oneLine(row.title || "A conversation asks for your decision"), tag: row.id, icon: "page/icon-192.png", data: place };
   try {
-    const notification = new Notification(`${NAME} waits for you`, { body: oneLine(row.title || "A conversation asks for your decision"), tag: row.id, icon: "page/icon-192.png" });
+    const notification = new Notification(title, options);
     notification.onclick = () => {
       window.focus();
-      go(conversationPath(row.id));
+      go(place);
       notification.close();
     };
   } catch {
-    // Phones only show notifications of service workers; there the title has to do.
+    notifyByWorker(title, options); // on phones only a worker may
   }
 }

@@ -26,6 +26,7 @@ export function ChangesView({ conversation, turn }) {
   const turns = conversation.items.filter((item) => item.kind === "user");
   return html`
     <section class="changes" aria-label="Changes">
+      <h2 class="visually-hidden">Changes</h2>
       <div class="changes-bar">
         <label class="visually-hidden" for="scope">Changes of</label>
         <select id="scope" value=${turn ?? ""} onChange=${(event) => go(conversationPath(id, `/changes${event.target.value ? `?turn=${encodeURIComponent(event.target.value)}` : ""}`))}>

@@ -2,11 +2,12 @@
 
 import { html, useState } from "../preact.js";
 import { sideBySide } from "../text/diff.js";
-import { exact, shown } from "../text/visible.js";
+import { exactLine, shown } from "../text/visible.js";
 import { Path } from "./inert.js";
 
 const FIRST_ROWS = 300;
 const MORE_ROWS = 2000;
+const LONGEST_LINE = 20_000; // characters
 const CHANGES = { add: "new", delete: "deleted", move: "moved", update: "" };
 const MARKS = { added: "+", removed: "−", same: " ", note: " " };
 
@@ -19,7 +20,7 @@ function DiffFile({ file, layout, unfolded }) {
   const [choice, setChoice] = useState(null);
   const isOpen = choice ?? unfolded;
   return html`
-    <section class="diff-file" aria-label="Changes of ${exact(file.path)}">
+    <section class="diff-file" aria-label="Changes of ${exactLine(file.path)}">
       <h3>
         <button type="button" class="fold file-name" aria-expanded=${isOpen} onClick=${() => setChoice(!isOpen)}>
           ${file.from && html`<${Path} path=${file.from} /> → `}<${Path} path=${file.path} />
@@ -43,10 +44,10 @@ function Hunks({ file, layout }) {
   const total = file.hunks.reduce((sum, hunk) => sum + hunk.rows.length, 0);
   if (!total) return html`<p class="no-lines">No lines are different.</p>`;
   return html`
-    <div class="diff-scroll" tabindex="0" role="group" aria-label="Lines of ${exact(file.path)}">
+    <div class="diff-scroll" tabindex="0" role="group" aria-label="Lines of ${exactLine(file.path)}">
       <table class="diff ${layout}">
         ${shownHunks.map((hunk, index) => html`<tbody key=${index}>
-          ${(index > 0 || hunk.heading) && html`<tr class="hunk"><td colspan=${layout === "split" ? 4 : 3}>${hunk.heading ? exact(hunk.heading) : "⋯"}</td></tr>`}
+          ${(index > 0 || hunk.heading) && html`<tr class="hunk"><td colspan=${layout === "split" ? 4 : 3}>${hunk.heading ? exactLine(hunk.heading) : "⋯"}</td></tr>`}
           ${layout === "split" ? sideBySide(hunk.rows).map(Pair) : hunk.rows.map(Single)}
         </tbody>`)}
       </table>
@@ -54,12 +55,16 @@ function Hunks({ file, layout }) {
     ${total > limit && html`<button type="button" class="button more" onClick=${() => setLimit(limit + MORE_ROWS)}>Show more of ${total} lines</button>`}`;
 }
 
-const lineText = (row) => shown(row.text.length > 2000 ? `${row.text.slice(0, 2000)}…` : row.text);
+/** A line that is too long for the page says how much of it is missing. */
+function lineText({ text }) {
+  const more = text.length - LONGEST_LINE;
+  return more > 0 ? `${shown(text.slice(0, LONGEST_LINE))} … (${more} more characters)` : shown(text);
+}
 
 function Single(row, index) {
   return html`<tr key=${index} class=${row.kind}>
     <td class="number">${row.old ?? ""}</td><td class="number">${row.new ?? ""}</td>
-    <td class="line"><span class="mark" aria-label=${row.kind === "same" ? undefined : row.kind}>${MARKS[row.kind]}</span><span dir="ltr">${lineText(row)}</span></td></tr>`;
+    <td class="line"><span class="mark" ...${row.kind === "same" ? {} : { role: "img", "aria-label": row.kind }}>${MARKS[row.kind]}</span><span dir="ltr">${lineText(row)}</span></td></tr>`;
 }
 
 function Pair({ left, right }, index) {

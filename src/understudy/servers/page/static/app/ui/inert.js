@@ -4,7 +4,7 @@ import { Component, h } from "../../vendor/htm-preact.js";
 import { html, useLayoutEffect, useRef } from "../preact.js";
 import { GrowingMarkdown } from "../text/growing.js";
 import { markdown } from "../text/markdown.js";
-import { exact, oneLine, shown } from "../text/visible.js";
+import { exact, exactLine, oneLine, shown } from "../text/visible.js";
 
 /** A finished text in markdown. */
 export function Prose({ text }) {
@@ -27,7 +27,7 @@ export function GrowingProse({ text }) {
 
 export const Words = ({ text }) => html`<span class="words" dir="auto">${shown(String(text ?? ""))}</span>`;
 export const Line = ({ text }) => html`<bdi>${oneLine(text)}</bdi>`;
-export const Path = ({ path, class: extra = "" }) => html`<bdi class="path ${extra}" title=${exact(String(path ?? ""))}>${exact(String(path ?? ""))}</bdi>`;
+export const Path = ({ path, class: extra = "" }) => html`<bdi class="path ${extra}" title=${exactLine(path)}>${exactLine(path)}</bdi>`;
 export const Code = ({ text }) => html`<code dir="ltr">${exact(String(text ?? ""))}</code>`;
 
 /** Renders its child again only if one of its properties is another one: most of a timeline stays as it is. */

@@ -9,6 +9,8 @@ import { DiffFiles } from "./diff_view.js";
 import { Line, Path, Prose, Words } from "./inert.js";
 import { Output } from "./output.js";
 
+const LONG_COMMAND = 180; // characters
+
 export function Item({ item, actions, unfolded }) {
   const Shown = KINDS[item.kind];
   return Shown ? html`<li class="item of-${item.kind}" data-key=${item.key}><${Shown} item=${item} actions=${actions} unfolded=${unfolded} /></li>` : null;
@@ -55,9 +57,12 @@ export function Folded({ label, children, open = false, class: extra = "" }) {
 
 const Reasoning = ({ item }) => html`<${Folded} class="reasoning" label="Thoughts"><${Prose} text=${item.text} /><//>`;
 
-export function CommandLine({ argv }) {
-  const script = scriptOf(argv);
-  return html`<code class="command-line" dir="ltr" title=${exact(quoted(argv))}>${script === null ? exact(quoted(argv)) : script.split("\n").map(exact).join("\n")}</code>`;
+/** `isWhole`: every word of it, as a question needs it; else the script is enough where a shell runs one. */
+export function CommandLine({ argv, isWhole = false }) {
+  const whole = exact(quoted(argv));
+  const script = isWhole ? null : scriptOf(argv);
+  const isLong = !isWhole && (whole.length > LONG_COMMAND || whole.split("\n").length > 5); // it scrolls, so it can be reached by keyboard
+  return html`<code class="command-line" dir="ltr" title=${whole} tabindex=${isLong ? 0 : undefined}>${script === null ? whole : exact(script)}</code>`;
 }
 
 function Command({ item, unfolded }) {

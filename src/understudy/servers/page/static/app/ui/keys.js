@@ -1,6 +1,6 @@
 // The keyboard: one table says what each key does and what the help shows. Keys with no modifier work where nobody is typing.
 
-import { useEffect } from "../preact.js";
+import { useLayoutEffect } from "../preact.js";
 import { isDialogOpen, showHelp } from "./dialogs.js";
 
 const SECTIONS = [
@@ -15,7 +15,7 @@ const isTyping = (target) => target instanceof HTMLElement && (target.isContentE
 
 /** @param {Record<string, (event: KeyboardEvent) => void>} actions by key, as `KeyboardEvent.key` has it */
 export function useKeys(actions) {
-  useEffect(() => {
+  useLayoutEffect(() => { // as soon as the page is shown: whoever sees it may press a key
     const pressed = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isDialogOpen()) return;
       if (isTyping(event.target)) {

@@ -4,14 +4,14 @@ import { html, useEffect, useRef, useState } from "../preact.js";
 import { attempt } from "../state/notices.js";
 import { useObserved } from "../state/observed.js";
 import { ago, count, dollars, fullTime, many, shortPath } from "../text/format.js";
-import { exact, oneLine } from "../text/visible.js";
+import { exactLine, oneLine } from "../text/visible.js";
 import { Attention } from "./attention.js";
 import { Line } from "./inert.js";
 import { conversationPath } from "./route.js";
 
 export const STATES = { waiting: "waiting for you", working: "working", idle: "idle", failed: "failed", interrupted: "stopped" };
 
-export function ListView({ list, current }) {
+export function ListView({ list, current, isAlone }) {
   useObserved(list);
   const { rows } = list;
   const waiting = rows.filter((row) => row.state === "waiting");
@@ -19,7 +19,7 @@ export function ListView({ list, current }) {
   return html`
     <nav class="sidebar" aria-label="Conversations">
       <header class="sidebar-head">
-        <a class="brand" href="#/"><img src="page/icon.svg" alt="" width="22" height="22" /> Understudy</a>
+        <${isAlone ? "h1" : "div"} class="brand-line"><a class="brand" href="#/"><img src="page/icon.svg" alt="" width="22" height="22" /> Understudy</a><//>
         <a class="button primary" href="#/new">New</a>
       </header>
       <${Filters} list=${list} />
@@ -83,7 +83,7 @@ function Row({ row, current }) {
         <span class="row-title"><${Line} text=${row.title || "Untitled"} /></span>
         <span class="row-facts">
           <${StateMark} state=${row.state} />
-          <bdi class="path row-folder" title=${exact(row.folder ?? "")}>${exact(shortPath(row.folder))}</bdi>
+          <bdi class="path row-folder" title=${exactLine(row.folder)}>${exactLine(shortPath(row.folder))}</bdi>
           <time title=${fullTime(row.updated)}><${Since} time=${row.updated} /></time>
         </span>
         ${row.state === "waiting" && html`<span class="row-asks"><${Line} text=${asks(row)} /></span>`}

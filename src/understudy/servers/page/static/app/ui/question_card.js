@@ -85,7 +85,7 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
 function Exactly({ question, folder }) {
   if (question.command) {
     return html`
-      <div class="exactly"><${CommandLine} argv=${question.command} /></div>
+      <div class="exactly"><${CommandLine} argv=${question.command} isWhole=${true} /></div>
       <p class="in-folder">in <${Path} path=${question.folder} /></p>`;
   }
   if (question.changes) {
@@ -93,7 +93,7 @@ function Exactly({ question, folder }) {
     return html`<div class="exactly patch-of-question"><${DiffFiles} files=${files} layout="unified" unfolded=${true} /></div>`;
   }
   if (question.tool) {
-    return html`<div class="exactly"><code dir="ltr">${exact(`${question.server}.${question.tool}`)}</code><pre dir="ltr">${shown(JSON.stringify(question.arguments ?? {}, null, 2))}</pre></div>`;
+    return html`<div class="exactly"><code dir="ltr">${exact(`${question.server}.${question.tool}`)}</code><pre dir="ltr">${exact(JSON.stringify(question.arguments ?? {}, null, 2))}</pre></div>`;
   }
   return html`<p class="exactly">${shown(question.text ?? "")}</p>`;
 }

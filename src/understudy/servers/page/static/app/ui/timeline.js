@@ -58,6 +58,7 @@ export function Timeline({ conversation, actions, unfolded }) {
   return html`
     <div class="timeline" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Messages" data-testid="timeline">
       <div class="timeline-inner" ref=${inner}>
+        <h2 class="visually-hidden">Messages</h2>
         <div class="edge" data-edge="start">${conversation.more && html`<button type="button" class="link-button" onClick=${() => conversation.older()}>Earlier messages</button>`}</div>
         <${Kept} of=${Items} conversation=${conversation} version=${conversation.version} actions=${actions} unfolded=${unfolded} />
         ${conversation.atEnd && html`<${Live} conversation=${conversation} />`}
