@@ -7,6 +7,7 @@ Json = dict[str, Any]
 LEFT_OUT = ("host", "content-length", "connection", "authorization", "transfer-encoding", "last-event-id", "accept-encoding")
 _EVERY = sorted((Path(__file__).parent / "recordings").glob("*.json"))
 TASKS = [path for path in _EVERY if path.stem.startswith("task_")]
+PROBES = sorted(Path(__file__).parent.glob("statuses_*.json"))
 CLIENTS = [path for path in _EVERY if path not in TASKS]
 
 

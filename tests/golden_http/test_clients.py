@@ -35,6 +35,7 @@ def with_our_tool(body: Json) -> Json:
     return {**body, "params": {name: value for name, value in params.items() if name not in ("requestState", "inputResponses")}}
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("path", CLIENTS, ids=lambda path: path.stem)
 async def test_the_requests_of_a_recorded_client_get_the_statuses_they_got(tmp_path: Path, path: Path) -> None:
     recording = json.loads(path.read_text())

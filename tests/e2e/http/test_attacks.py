@@ -83,6 +83,7 @@ async def test_a_request_is_of_one_era_whatever_else_it_says(tmp_path: Path) -> 
             assert (refused.status, (await refused.json())["error"]["code"]) == (404, -32601), method
 
 
+@pytest.mark.slow
 async def test_guessing_tokens_gets_nobody_in_and_keeps_nobody_out(tmp_path: Path) -> None:
     async with serving(tmp_path) as (server, client):
         await client.initialize()
@@ -102,6 +103,7 @@ async def test_guessing_tokens_gets_nobody_in_and_keeps_nobody_out(tmp_path: Pat
     assert real not in server.stderr
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["Mcp-Session-Id", "Last-Event-ID", "Origin", "X-Request-Id", "Mcp-Name", "traceparent"])
 async def test_what_a_header_says_makes_no_header_of_ours(tmp_path: Path, name: str) -> None:
     async with serving(tmp_path) as (_, client):
@@ -132,6 +134,7 @@ async def test_a_head_that_drips_is_not_waited_for(tmp_path: Path) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.slow
 async def test_listeners_that_never_read_hold_up_neither_the_turn_nor_the_others(tmp_path: Path) -> None:
     piece = "x" * 1000
     async with ScriptedModel([deltas([HOLD, *[piece] * 3000])]) as model, serving(tmp_path, model) as (server, client):
@@ -152,6 +155,7 @@ async def test_listeners_that_never_read_hold_up_neither_the_turn_nor_the_others
             each.close()
 
 
+@pytest.mark.slow
 async def test_a_session_or_a_question_of_another_is_of_no_use(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model, serving(tmp_path, model) as (server, local):
         await local.initialize()

@@ -46,6 +46,7 @@ async def test_a_body_that_drips_is_not_waited_for_even_with_a_valid_token(tmp_p
         assert (await client.post("ping")).status == 200
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("declared", [True, False])
 async def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path: Path, declared: bool) -> None:
     async with serving(tmp_path, config={"understudy.serve.max_body_mb": 1}) as (_, client):
@@ -65,6 +66,7 @@ NOT_MARKED: list[Json] = [
 ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("message", NOT_MARKED)
 async def test_a_message_that_does_not_say_json_rpc_2_is_refused(tmp_path: Path, message: Json) -> None:
     async with serving(tmp_path) as (_, client):

@@ -19,10 +19,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from tests.support.http_server import HttpClient, HttpServer
+from tests.support.http_server import HttpClient, HttpServer, Response
 from tests.support.rest_client import RestClient
 from tests.support.token_issuer import SCOPES, TokenIssuer
-from understudy.testing import HOLD, ScriptedModel, deltas, say
+from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 Issued = tuple[TokenIssuer, HttpServer]
@@ -30,9 +30,10 @@ CONTAINED = {"sandbox_mode": "read-only"}
 
 
 @asynccontextmanager
-async def issued(tmp_path: Path, model: ScriptedModel | None = None, audience: str = "") -> AsyncGenerator[Issued]:
+async def issued(tmp_path: Path, model: ScriptedModel | None = None, audience: str = "", **serve: Any) -> AsyncGenerator[Issued]:
     async with TokenIssuer() as issuer:
         config = {"understudy.serve.issuer": issuer.url, "understudy.serve.audience": audience, **CONTAINED}
+        config |= {f"understudy.serve.{name}": value for name, value in serve.items()}
         async with HttpServer(tmp_path, model, config=config) as server:
             issuer.audience = server.url
             yield issuer, server
@@ -61,7 +62,7 @@ async def test_a_signed_token_is_its_subject_with_the_rights_of_its_scopes(tmp_p
 
         assert [await seen(client) for client in (alice, bob, reader, auditor, local)] == [[thread], [], [], [thread], [thread]]
         assert (await bob.result("codex-reply", {"threadId": thread, "prompt": "x"}))["isError"] is True
-        assert "right to run" in str(await reader.result("codex", {"prompt": "x"}))
+        assert (await reader.call("codex", {"prompt": "x"})).status == 403
         assert "token" in str(await alice.result("codex", {"prompt": "x", "sandbox": "danger-full-access"}))
         # a session of hers is not for others, and goes on with the next token of hers
         stolen = HttpClient(server.port, bob.token)
@@ -143,6 +144,142 @@ async def test_a_valid_token_that_allows_nothing_is_told_which_scopes_it_lacks(t
             assert "understudy:run" in refused.headers["www-authenticate"]
 
 
+def scopes_wanted(response: Response) -> str:
+    """That a client is told to ask its issuer for."""
+    assert response.status == 403
+    found = re.fullmatch(
+        r'Bearer error="insufficient_scope", resource_metadata="[^"]+/mcp", scope="([^"]*)"', challenge_in(response)
+    )
+    assert found is not None, challenge_in(response)
+    return found[1]
+
+
+def challenge_in(response: Response) -> str:
+    return response.headers.get("www-authenticate", "")
+
+
+@pytest.mark.slow
+async def test_whoever_lacks_one_scope_is_told_which_at_every_door(tmp_path: Path) -> None:
+    async with ScriptedModel([say("hello")]) as model, issued(tmp_path, model) as (issuer, server):
+        alice = RestClient(server.port, issuer.token())
+        thread = (await alice.create(server.cwd, "hi"))["id"]
+        await model.next_request(1)
+        reader = HttpClient(server.port, issuer.token(scope="understudy:read understudy:others:read"))
+        await reader.initialize()
+        more = "understudy:run understudy:read understudy:others:read"
+        assert scopes_wanted(await reader.call("codex", {"prompt": "x"})) == more
+        assert scopes_wanted(await reader.call("codex-reply", {"threadId": thread, "prompt": "x"})) == more
+        modern = await reader.modern("tools/call", {"name": "conversationDelete", "arguments": {"conversation_id": thread}})
+        assert scopes_wanted(modern) == more
+        said = (await modern.json())["error"]
+        assert said["message"] == "the token lacks the scope understudy:run"
+        task: dict[str, Any] = {"taskId": "x", "inputResponses": {}}
+        assert scopes_wanted(await reader.modern("tasks/update", task)) == more.replace("understudy:run", "understudy:approve")
+        rest = RestClient(server.port, reader.token)
+        assert scopes_wanted(await rest.request("POST", f"/v1/conversations/{thread}/archive")) == more
+        assert scopes_wanted(await rest.request("POST", "/v1/conversations", {"folder": str(server.cwd)})) == more
+        bob = RestClient(server.port, issuer.token(sub="bob", scope="understudy:run understudy:others:read"))
+        theirs = await bob.request("POST", f"/v1/conversations/{thread}/archive")
+        assert scopes_wanted(theirs) == "understudy:run understudy:others:run understudy:others:read"
+        # what they may, they may; and a token of the server's own is told nothing of scopes
+        assert (await reader.result("codex-reply", {"threadId": thread}))["structuredContent"]["content"] == "hello"
+        named = RestClient(server.port, await server.add_token("carol", "--rights", "read", "--others", "read"))
+        refused = await named.request("POST", f"/v1/conversations/{thread}/archive")
+        assert (refused.status, challenge_in(refused)) == (403, "")
+        carol = HttpClient(server.port, await server.add_token("dora", "--rights", "read"))
+        await carol.initialize()
+        assert "right to run" in str(await carol.result("codex", {"prompt": "x"}))
+
+
+@pytest.mark.slow
+async def test_whoever_cannot_read_what_they_would_begin_begins_nothing(tmp_path: Path) -> None:
+    async with issued(tmp_path) as (issuer, server):
+        blind = HttpClient(server.port, issuer.token(sub="blind", scope="understudy:run"))
+        await blind.initialize()
+        assert scopes_wanted(await blind.call("codex", {"prompt": "x"})) == "understudy:run understudy:read"
+        named = HttpClient(server.port, await server.add_token("dark", "--rights", "run,approve"))
+        await named.initialize()
+        assert "right to read" in str(await named.result("codex", {"prompt": "x"}))
+        assert (await RestClient(server.port, server.token).get("/v1/conversations"))["conversations"] == []
+
+
+@pytest.mark.slow
+async def test_an_answer_with_a_token_that_may_not_approve_any_more_does_not_count(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made.txt"])]
+    asking = {"understudy.unasked": "wait", "approval_policy": "untrusted", "sandbox_mode": "workspace-write"}
+    async with TokenIssuer() as issuer, ScriptedModel(script) as model:
+        config = {"understudy.serve.issuer": issuer.url, **asking}
+        async with HttpServer(tmp_path, model, config=config) as server:
+            issuer.audience = server.url
+            alice = HttpClient(server.port, issuer.token())
+            await alice.initialize()
+            response = await alice.call("codex", {"prompt": "make it"})
+            question = ""
+            async for event in response.events():
+                if event.get("data") and event["data"].get("method") == "elicitation/create":
+                    question = event["data"]["id"]
+                    break
+            alice.token = issuer.token(scope="understudy:run understudy:read")
+            assert (await alice.send({"jsonrpc": "2.0", "id": question, "result": {"action": "accept"}})).status == 202
+            rest = RestClient(server.port, server.token)
+            [row] = (await rest.get("/v1/conversations"))["conversations"]
+            assert row["state"] == "waiting"
+            assert not (server.cwd / "made.txt").exists()
+
+
+@pytest.mark.slow
+async def test_folders_and_sandboxes_are_those_of_the_subject_or_of_its_groups(tmp_path: Path) -> None:
+    work, play = tmp_path / "projects", tmp_path / "playground"
+    for folder in (work, play):
+        folder.mkdir()
+    given: dict[str, Any] = {
+        "groups.developers.roots": [str(work)],
+        "groups.interns.roots": [str(play)],
+        "groups.interns.sandbox": ["read-only"],
+        "groups.everywhere.sandbox": ["read-only"],
+        "subjects.alice.sandbox": ["danger-full-access", "read-only"],
+    }
+    plain = ["read-only", "workspace-write"]
+    async with issued(tmp_path, **given) as (issuer, server):
+
+        async def choices(**claims: Any) -> tuple[Any, Any]:
+            told = await RestClient(server.port, issuer.token(**claims)).get("/v1/me")
+            return told["roots"], told["sandbox_modes"]
+
+        assert await choices(sub="bob") == (None, plain)
+        assert await choices(sub="bob", groups=["strangers", 7, None]) == (None, plain)
+        assert await choices(sub="bob", groups={"developers": True}) == (None, plain)
+        assert await choices(sub="bob", groups=["developers"]) == ([str(work)], plain)
+        assert await choices(sub="bob", groups="interns") == ([str(play)], ["read-only"])
+        assert await choices(sub="bob", groups=["interns", "developers"]) == ([str(play), str(work)], plain)
+        assert await choices(sub="bob", groups=["everywhere", "developers"]) == (None, plain)
+        assert await choices(sub="alice", groups=["interns"]) == (None, ["read-only", "danger-full-access"])
+        intern = RestClient(server.port, issuer.token(sub="ina", groups=["interns"]))
+        assert (await intern.create(play))["folder"] == str(play)
+        assert await intern.status("POST", "/v1/conversations", {"folder": str(work)}) == (403, "forbidden")
+        other_mode = {"folder": str(play), "sandbox": "workspace-write"}
+        assert await intern.status("POST", "/v1/conversations", other_mode) == (403, "forbidden")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("groups.x.roots", ["relative"], "absolute"),
+        ("subjects.x.sandbox", ["none"], "read-only"),
+        ("groups.x.sanbox", ["read-only"], "sanbox"),
+        ("trusted_proxies", ["nobody"], "10.0.0.0/8"),
+    ],
+)
+async def test_what_is_wrong_with_who_may_choose_what_is_told_at_the_start(
+    tmp_path: Path, key: str, value: list[str], said: str
+) -> None:
+    server = HttpServer(tmp_path, config={f"understudy.serve.{key}": value})
+    with pytest.raises(AssertionError, match=said):
+        await server.start()
+    await server.stop()
+
+
 async def test_metadata_is_told_to_everybody(tmp_path: Path) -> None:
     async with issued(tmp_path) as (issuer, server):
         stranger = HttpClient(server.port, None)
@@ -200,6 +337,7 @@ async def test_a_stream_ends_with_the_token_it_was_opened_with(tmp_path: Path) -
         model.release()
 
 
+@pytest.mark.slow
 async def test_a_cookie_has_no_other_rights_than_its_token_and_does_not_outlive_it(tmp_path: Path) -> None:
     async with issued(tmp_path) as (issuer, server):
 
@@ -220,6 +358,7 @@ async def test_a_cookie_has_no_other_rights_than_its_token_and_does_not_outlive_
         assert await reader.status("GET", "/v1/me") == (401, "unauthorized")
 
 
+@pytest.mark.slow
 async def test_a_subject_cannot_be_somebody_who_has_a_token_of_this_server(tmp_path: Path) -> None:
     async with issued(tmp_path) as (issuer, server):
         assert await status(server, issuer.token()) == 400
@@ -228,12 +367,14 @@ async def test_a_subject_cannot_be_somebody_who_has_a_token_of_this_server(tmp_p
         assert await status(server, named) == 400
 
 
+@pytest.mark.slow
 async def test_an_audience_of_ones_own_holds_in_place_of_the_address(tmp_path: Path) -> None:
     async with issued(tmp_path, audience="api://agents") as (issuer, server):
         assert await status(server, issuer.token(aud=["x", "api://agents"])) == 400
         assert await status(server, issuer.token()) == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("issuer", "said"), [("http://login.example.org", "https"), ("login", "an address such as"), ("ftp://x", "an address such as")]
 )
@@ -262,6 +403,7 @@ class _Storage:
         self.client = client_info
 
 
+@pytest.mark.slow
 async def test_the_official_client_finds_its_way_from_the_refusal_to_a_token(tmp_path: Path) -> None:
     """401, our metadata, the issuer's, registration, a code with PKCE, a token for our address: all by the SDK itself."""
     came_back: asyncio.Queue[AuthorizationCodeResult] = asyncio.Queue()

@@ -66,6 +66,7 @@ async def test_each_line_has_the_ids_of_its_request_and_no_secret(tmp_path: Path
             assert hidden not in server.stderr
 
 
+@pytest.mark.slow
 async def test_a_line_of_a_turn_names_its_conversation_and_its_turn(tmp_path: Path) -> None:
     answers = [status(400, "no such thing")]
     config = {"understudy.serve.log_format": "json"}
@@ -80,6 +81,7 @@ async def test_a_line_of_a_turn_names_its_conversation_and_its_turn(tmp_path: Pa
         assert PROMPT not in server.stderr
 
 
+@pytest.mark.slow
 async def test_a_name_that_is_none_is_replaced_and_a_format_that_is_none_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, None, "--log-format", "json") as (server, client):
         await client.request("GET", {"X-Request-Id": 'x" \\ {} ~', "traceparent": "00-zz"}, path='/no"where?code=secret')
@@ -94,6 +96,7 @@ async def test_a_name_that_is_none_is_replaced_and_a_format_that_is_none_is_refu
     await refused.stop()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("form", ["text", "json"])
 async def test_a_token_or_a_code_in_an_address_is_not_told(tmp_path: Path, form: str) -> None:
     async with serving(tmp_path, None, "--log-format", form) as (server, client):

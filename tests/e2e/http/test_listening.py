@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.http.test_resuming import shown, text_in
 from tests.e2e.scenes import FORBIDDING
 from tests.support.http_server import HttpClient, Response, serving
@@ -70,6 +72,7 @@ async def test_from_every_event_on_a_listener_gets_exactly_the_rest(tmp_path: Pa
             assert shown([*whole[: number + 1], *rest]) == shown(whole), f"after event {number}"
 
 
+@pytest.mark.slow
 async def test_a_server_that_was_killed_shows_the_rest_and_what_comes_then(tmp_path: Path) -> None:
     script = [deltas(["Once ", "upon ", HOLD, "a time"]), say("again")]
     async with ScriptedModel(script) as model, serving(tmp_path, model) as (server, client):
@@ -96,6 +99,7 @@ async def test_a_server_that_was_killed_shows_the_rest_and_what_comes_then(tmp_p
         await take_until(stream, "notifications/stream_disconnected")
 
 
+@pytest.mark.slow
 async def test_a_snapshot_that_was_never_sent_comes_after_a_restart(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model, serving(tmp_path, model) as (server, client):
         await client.initialize()
@@ -109,6 +113,7 @@ async def test_a_snapshot_that_was_never_sent_comes_after_a_restart(tmp_path: Pa
             break
 
 
+@pytest.mark.slow
 async def test_a_question_is_put_again_only_to_a_listener_that_missed_it(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("done")]
     async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
@@ -132,6 +137,7 @@ async def test_a_question_is_put_again_only_to_a_listener_that_missed_it(tmp_pat
         assert (server.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_the_id_of_an_event_shows_nothing_to_others(tmp_path: Path) -> None:
     async with ScriptedModel([say("secret")]) as model, serving(tmp_path, model) as (server, local):
         await local.initialize()

@@ -92,6 +92,7 @@ def model_of(model: ScriptedModel) -> str:
     return model.requests[0]["model"]
 
 
+@pytest.mark.slow
 async def test_tokens_are_counted_as_the_provider_tells_them(tmp_path: Path) -> None:
     answer = say("hello", usage=(120, 7))
     async with ScriptedModel([answer]) as model, serving(tmp_path, model) as (_, client):
@@ -105,6 +106,7 @@ async def test_tokens_are_counted_as_the_provider_tells_them(tmp_path: Path) -> 
         assert value(after, "gen_ai_client_token_usage_sum", gen_ai_token_type="output", **labels) == 7
 
 
+@pytest.mark.slow
 async def test_a_token_without_any_right_is_enough_and_none_is_not(tmp_path: Path) -> None:
     async with serving(tmp_path) as (server, _):
         assert (await HttpClient(server.port, None).request("GET", path="/metrics")).status == 401
@@ -116,6 +118,7 @@ async def test_a_token_without_any_right_is_enough_and_none_is_not(tmp_path: Pat
         assert (head.status, int(head.headers["content-length"]) > 0) == (200, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("setting", "status"), [("open", 200), ("off", 404)])
 async def test_metrics_can_be_open_or_off(tmp_path: Path, setting: str, status: int) -> None:
     async with serving(tmp_path, config={"understudy.serve.metrics": setting}) as (server, client):
@@ -123,6 +126,7 @@ async def test_metrics_can_be_open_or_off(tmp_path: Path, setting: str, status: 
         assert (await client.request("GET", path="/metrics")).status == status
 
 
+@pytest.mark.slow
 async def test_names_that_callers_and_models_choose_cannot_fill_the_page(tmp_path: Path) -> None:
     """Another model in each call, another method in each request, and a tool that is not there: labels stay bounded."""
     script = [call("made_up_tool"), *[say("ok") for _ in range(121)]]
@@ -142,6 +146,7 @@ async def test_names_that_callers_and_models_choose_cannot_fill_the_page(tmp_pat
         assert value(after, "understudy_tool_calls_total", tool="other", outcome="failure") == 1
 
 
+@pytest.mark.slow
 async def test_a_turn_that_is_cut_off_and_its_request_are_told(tmp_path: Path) -> None:
     async with ScriptedModel([deltas(["a", HOLD, "b"])]) as model, serving(tmp_path, model) as (_, client):
         running = await client.modern("tools/call", {"name": "codex", "arguments": {"prompt": "x"}})

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.scenes import FORBIDDING
 from tests.support.http_server import META, HttpClient, serving
 from understudy.testing import HOLD, ScriptedModel, call, deltas, hang, say
@@ -78,6 +80,7 @@ async def test_statuses_of_the_modern_era(tmp_path: Path) -> None:
             assert (await client.request("POST", modern, json.dumps(message).encode())).status == status
 
 
+@pytest.mark.slow
 async def test_every_result_says_what_it_is_and_lists_how_long_they_hold(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, client):
         discovered = (await (await client.modern("server/discover")).json())["result"]
@@ -142,6 +145,7 @@ async def test_a_question_is_in_the_result_and_its_answer_in_the_next_call(tmp_p
         assert len(model.received) == 2
 
 
+@pytest.mark.slow
 async def test_an_answer_comes_to_a_server_that_was_killed_meanwhile(tmp_path: Path) -> None:
     async with ScriptedModel(SCRIPT) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
         asked = await ask(client, {"prompt": "make it"})
@@ -152,6 +156,7 @@ async def test_an_answer_comes_to_a_server_that_was_killed_meanwhile(tmp_path: P
         assert (server.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_denied_question_is_told_to_the_model_and_one_without_an_answer_is_asked_again(tmp_path: Path) -> None:
     async with ScriptedModel(SCRIPT) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
         asked = await ask(client, {"prompt": "make it"})
@@ -162,12 +167,14 @@ async def test_a_denied_question_is_told_to_the_model_and_one_without_an_answer_
         assert not (server.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_the_state_of_a_round_holds_for_its_caller_and_its_call_only(tmp_path: Path) -> None:
     async with ScriptedModel(SCRIPT) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
         bob = HttpClient(server.port, await server.add_token("bob", "--others", "run,read,approve"))
         asked = await ask(client, {"prompt": "make it"})
         state = answers(asked)
-        forged = {**state, "requestState": asked["requestState"][:-3] + "AAA"}
+        sealed = asked["requestState"]
+        forged = {**state, "requestState": sealed[:-4] + ("AAAA" if sealed[-4:] != "AAAA" else "BBBB")}
         for who, arguments, given in (
             (bob, {"prompt": "make it"}, state),
             (client, {"prompt": "make something else"}, state),
@@ -179,6 +186,7 @@ async def test_the_state_of_a_round_holds_for_its_caller_and_its_call_only(tmp_p
         await ask(client, {"prompt": "make it"}, state)
 
 
+@pytest.mark.slow
 async def test_a_client_that_cannot_be_asked_is_not(tmp_path: Path) -> None:
     async with ScriptedModel(SCRIPT) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
         done = await ask(client, {"prompt": "make it"}, capabilities={"elicitation": {"url": {}}})
@@ -187,6 +195,7 @@ async def test_a_client_that_cannot_be_asked_is_not(tmp_path: Path) -> None:
         assert not (server.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_after_nine_rounds_the_call_is_answered_honestly(tmp_path: Path) -> None:
     """Clients give up at the eleventh."""
     script = [call("shell", command=["touch", f"{number}"], call_id=f"c{number}") for number in range(10)]
@@ -217,6 +226,7 @@ async def test_events_and_progress_go_on_the_stream_of_the_call(tmp_path: Path) 
         assert methods == {"codex/event", "notifications/progress", None}
 
 
+@pytest.mark.slow
 async def test_a_stream_of_a_conversation_is_answered_when_it_ends(tmp_path: Path) -> None:
     async with ScriptedModel([deltas(["a", HOLD, "b"])]) as model, serving(tmp_path, model) as (_, client):
         made = await (await client.modern("tools/call", {"name": "conversationCreate", "arguments": {"prompt": "x"}})).json()

@@ -34,6 +34,7 @@ async def connected(server: HttpServer, mode: Mode, url: str | None = None, **op
         yield client
 
 
+@pytest.mark.quick(1)
 @EACH_ERA
 async def test_a_call_with_progress_an_approval_and_a_reply(tmp_path: Path, mode: Mode) -> None:
     questions: list[str] = []
@@ -62,6 +63,7 @@ async def test_a_call_with_progress_an_approval_and_a_reply(tmp_path: Path, mode
     assert steps
 
 
+@pytest.mark.quick(1)
 @EACH_ERA
 async def test_a_call_that_is_cancelled_ends_its_turn(tmp_path: Path, mode: Mode) -> None:
     async with ScriptedModel([hang()]) as model, serving(tmp_path, model) as (server, _), connected(server, mode) as client:
@@ -72,6 +74,7 @@ async def test_a_call_that_is_cancelled_ends_its_turn(tmp_path: Path, mode: Mode
         assert await model.outcome(1) == "dropped"
 
 
+@pytest.mark.slow
 async def test_a_server_killed_in_the_middle_of_a_call_is_not_noticed_by_the_program(tmp_path: Path) -> None:
     """The SDK comes back by itself with the id of the last event; the session holds."""
     script = [deltas(["a", HOLD, "b"]), say("again")]

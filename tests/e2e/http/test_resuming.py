@@ -76,6 +76,7 @@ SCRIPT = [
 ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("events", ["codex/event", "both", "none"])
 async def test_from_every_event_on_a_client_gets_exactly_the_rest(tmp_path: Path, events: str) -> None:
     async with (
@@ -93,6 +94,7 @@ async def test_from_every_event_on_a_client_gets_exactly_the_rest(tmp_path: Path
             assert both == shown(whole), f"after event {number}"
 
 
+@pytest.mark.slow
 async def test_a_stream_cut_in_the_middle_of_an_answer_goes_on_where_it_was(tmp_path: Path) -> None:
     words = [f"word{number} " for number in range(60)]
     script = [deltas([words[0], HOLD, *(part for word in words[1:] for part in (word, 0.005))])]
@@ -111,6 +113,7 @@ async def test_a_stream_cut_in_the_middle_of_an_answer_goes_on_where_it_was(tmp_
     assert len(finished) == 1
 
 
+@pytest.mark.slow
 async def test_a_server_killed_in_the_middle_of_an_answer_gives_the_rest_when_it_is_back(tmp_path: Path) -> None:
     script = [deltas(["Once ", "upon ", HOLD, "a time"]), say("again")]
     async with ScriptedModel(script) as model, serving(tmp_path, model) as (server, client):
@@ -130,6 +133,7 @@ async def test_a_server_killed_in_the_middle_of_an_answer_gives_the_rest_when_it
         assert counted == sorted(set(counted))
 
 
+@pytest.mark.slow
 async def test_a_question_asked_before_a_restart_is_answered_after_it(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("done")]
     async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
@@ -155,6 +159,7 @@ async def test_a_question_asked_before_a_restart_is_answered_after_it(tmp_path: 
         assert len(asked) == 1
 
 
+@pytest.mark.slow
 async def test_a_question_that_the_client_missed_is_asked_when_it_comes_back(tmp_path: Path) -> None:
     script = [deltas(["wait ", HOLD]) + call("shell", command=["touch", "made.txt"]), say("done")]
     async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):
@@ -185,6 +190,7 @@ async def test_a_call_that_was_resumed_can_be_cancelled_and_is_answered_by_a_res
         assert got[-1]["data"]["result"]["error"] == "Turn interrupted"
 
 
+@pytest.mark.slow
 async def test_a_question_put_while_nobody_was_there_is_put_again(tmp_path: Path) -> None:
     script = [deltas(["wait ", HOLD]) + call("shell", command=["touch", "made.txt"]), say("done")]
     async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):

@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.http.test_metrics import until, value
 from tests.e2e.scenes import FORBIDDING
 from tests.support.http_server import HttpClient, HttpServer
@@ -50,6 +52,7 @@ async def connected(server: HttpServer) -> HttpClient:
     return client
 
 
+@pytest.mark.slow
 async def test_what_nobody_used_for_so_many_days_goes_whole_and_what_waits_or_runs_stays(tmp_path: Path) -> None:
     script = [*[say("ok") for _ in range(3)], call("shell", command=["touch", "made.txt"]), deltas(["a", HOLD, "b"])]
     config = {**FORBIDDING, "understudy.unasked": "wait"}
@@ -74,8 +77,8 @@ async def test_what_nobody_used_for_so_many_days_goes_whole_and_what_waits_or_ru
             assert await listed(client, archived=True) == set()
             assert (await client.result("codex-reply", {"threadId": old, "prompt": "x"}))["isError"] is True
             for conversation in (old, archived):
-                assert f"conversation {conversation} of local, last used " in server.stderr
-            assert "`keep_days` is 7" in server.stderr
+                await server.until_told(f"conversation {conversation} of local, last used ")
+            await server.until_told("`keep_days` is 7")
             with closing(sqlite3.connect(database(server))) as raw:
                 assert raw.execute("SELECT count(DISTINCT conversation) FROM records").fetchone() == (2,)
             async with asyncio.timeout(WAIT_SECONDS):
@@ -93,6 +96,7 @@ def big() -> str:
     return os.urandom(300_000).hex()  # of no use to compress
 
 
+@pytest.mark.slow
 async def test_beyond_its_size_the_oldest_go_and_the_file_gets_smaller_while_others_are_served(tmp_path: Path) -> None:
     script = [say("ok") for _ in range(10)]
     async with ScriptedModel(script) as model:
@@ -115,7 +119,7 @@ async def test_beyond_its_size_the_oldest_go_and_the_file_gets_smaller_while_oth
             assert before > 4 << 20
             samples = await until(client, DELETED, 8 - sum(kept), reason="size")
             assert value(samples, "understudy_store_bytes") > 0
-            assert "`max_store_mb`" in server.stderr
+            await server.until_told("`max_store_mb`")
             assert (await client.result("codex-reply", {"threadId": made[6], "prompt": "x"}))["structuredContent"][
                 "content"
             ] == "ok"
@@ -123,6 +127,7 @@ async def test_beyond_its_size_the_oldest_go_and_the_file_gets_smaller_while_oth
             assert again in await listed(client)
 
 
+@pytest.mark.slow
 async def test_where_nothing_may_go_no_new_conversation_is_begun_and_those_that_are_there_go_on(tmp_path: Path) -> None:
     script = [say("ok") for _ in range(4)]
     async with ScriptedModel(script) as model:
@@ -131,9 +136,7 @@ async def test_where_nothing_may_go_no_new_conversation_is_begun_and_those_that_
             made = [await make(client, prompt=big()) for _ in range(3)]
         async with HttpServer(tmp_path, model, config={"understudy.serve.max_store_mb": 1}) as server:
             client = await connected(server)
-            async with asyncio.timeout(WAIT_SECONDS):
-                while "no new conversation is begun" not in server.stderr:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await server.until_told("no new conversation is begun")
             refused = await client.result("codex", {"prompt": "x"})
             assert refused["isError"] is True
             assert "the store is full" in refused["content"][0]["text"]

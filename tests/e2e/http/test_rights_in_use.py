@@ -17,6 +17,7 @@ from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_who_may_only_read_does_not_have_a_question_denied_by_waiting_for_the_turn(tmp_path: Path, era: str) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("done")]
@@ -47,6 +48,7 @@ async def is_let_go(waiting: Response, running: Response) -> bool:
     return all("result" not in message for message in shown)
 
 
+@pytest.mark.slow
 async def test_a_token_that_expires_during_a_connection_is_let_go(tmp_path: Path) -> None:
     async with ScriptedModel([deltas(["a", HOLD, "b"])]) as model, serving(tmp_path, model) as (server, _):
         alice = await client_of(server, "alice", "--sandbox", "danger-full-access")
@@ -61,6 +63,7 @@ async def test_a_token_that_expires_during_a_connection_is_let_go(tmp_path: Path
         model.release()
 
 
+@pytest.mark.slow
 async def test_whoever_had_the_token_before_it_was_replaced_is_let_go(tmp_path: Path) -> None:
     script = [deltas(["a", HOLD, "b"]), deltas(["a", HOLD, "b"])]
     async with ScriptedModel(script) as model, serving(tmp_path, model) as (server, local):
@@ -95,6 +98,7 @@ async def start_of(server: HttpServer) -> str:
     return server.stderr
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["serve.key", "token", "tokens.toml"])
 @pytest.mark.parametrize("kind", ["empty", "open", "folder", "link"])
 async def test_it_does_not_start_with_keys_that_others_could_know(tmp_path: Path, name: str, kind: str) -> None:
@@ -118,6 +122,7 @@ async def test_it_does_not_start_with_keys_that_others_could_know(tmp_path: Path
     assert str(path) in await start_of(server)
 
 
+@pytest.mark.slow
 async def test_a_list_of_no_tokens_does_not_open_the_server_to_others(tmp_path: Path) -> None:
     server = HttpServer(tmp_path, None, args=("--host", "0.0.0.0"))
     write_tokens(tokens_file(server.home.path / "understudy"), [])
@@ -127,6 +132,7 @@ async def test_a_list_of_no_tokens_does_not_open_the_server_to_others(tmp_path: 
         assert (await HttpClient(server.port, "us_" + "a" * 40).modern("tools/list")).status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["agents.example.org", "ftp://x", "https://", "https://a b", "https://u:p@x", "https://x:port"])
 async def test_a_public_address_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
     told = await start_of(HttpServer(tmp_path, None, args=("--public-url", url)))

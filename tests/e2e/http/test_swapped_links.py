@@ -8,6 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.http_server import HttpClient, serving
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Opened, Pins, UserMessage
@@ -54,6 +56,7 @@ async def tried(client: HttpClient, tool: str, arguments: dict[str, Any]) -> lis
     return results
 
 
+@pytest.mark.slow
 async def test_a_link_that_is_swapped_between_the_check_and_the_use_leads_nowhere_else(tmp_path: Path) -> None:
     config = {"sandbox_mode": "workspace-write", "understudy.serve.rate": 100_000}
     async with ScriptedModel([]) as model, serving(tmp_path, model, config=config) as (server, _):
@@ -74,6 +77,7 @@ async def test_a_link_that_is_swapped_between_the_check_and_the_use_leads_nowher
         assert (fine["isError"], refused["isError"]) == (False, True)
 
 
+@pytest.mark.slow
 async def test_nor_does_one_that_a_message_changes_to(tmp_path: Path) -> None:
     config = {"sandbox_mode": "workspace-write", "understudy.serve.rate": 100_000}
     async with ScriptedModel([hang()]) as model, serving(tmp_path, model, config=config) as (server, _):
@@ -99,6 +103,7 @@ async def test_nor_does_one_that_a_message_changes_to(tmp_path: Path) -> None:
         await alice.result("conversationInterrupt", {"conversation_id": thread})
 
 
+@pytest.mark.slow
 async def test_who_is_held_to_a_folder_cannot_go_back_to_where_a_conversation_worked_before(tmp_path: Path) -> None:
     config = {"sandbox_mode": "workspace-write"}
     async with (

@@ -57,6 +57,7 @@ async def test_a_turn_is_a_task_that_says_how_far_it_is_and_ends_with_the_whole_
         assert await client.get(task) == done
 
 
+@pytest.mark.slow
 async def test_a_turn_that_fails_is_a_task_that_is_completed_with_an_error_of_the_tool(tmp_path: Path) -> None:
     async with stage(tmp_path, [status(400, "no such model")]) as (_, _, client):
         done = await client.over(await client.begin())
@@ -64,6 +65,7 @@ async def test_a_turn_that_fails_is_a_task_that_is_completed_with_an_error_of_th
         assert "no such model" in done["result"]["content"][0]["text"]
 
 
+@pytest.mark.slow
 async def test_arguments_that_are_wrong_make_no_task(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as (_, _, client):
         result = await client.call("codex", prompt="x", cwd="/no/such/folder")
@@ -73,6 +75,7 @@ async def test_arguments_that_are_wrong_make_no_task(tmp_path: Path) -> None:
 # -- questions
 
 
+@pytest.mark.slow
 async def test_a_question_of_a_task_is_answered_by_an_update(tmp_path: Path) -> None:
     async with stage(tmp_path, ASKING, FORBIDDING) as (_, server, client):
         task = await client.begin()
@@ -93,6 +96,7 @@ async def test_a_question_of_a_task_is_answered_by_an_update(tmp_path: Path) -> 
         assert await client.get(task) == done
 
 
+@pytest.mark.slow
 async def test_an_answer_that_cannot_be_understood_is_refused_and_the_question_stays(tmp_path: Path) -> None:
     async with stage(tmp_path, ASKING, FORBIDDING) as (_, server, client):
         task = await client.begin()
@@ -109,6 +113,7 @@ async def test_an_answer_that_cannot_be_understood_is_refused_and_the_question_s
         assert not (server.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_the_same_question_twice_has_two_keys(tmp_path: Path) -> None:
     """Models give their calls the same id again and again; an answer must not count for the next question."""
     async with stage(tmp_path, [TOUCH, TOUCH, say("done")], FORBIDDING) as (_, _, client):
@@ -123,6 +128,7 @@ async def test_the_same_question_twice_has_two_keys(tmp_path: Path) -> None:
         assert (await client.over(task))["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_whoever_answers_first_decides_by_whichever_way(tmp_path: Path) -> None:
     async with stage(tmp_path, ASKING, FORBIDDING) as (model, server, client):
         task = await client.begin()
@@ -137,6 +143,7 @@ async def test_whoever_answers_first_decides_by_whichever_way(tmp_path: Path) ->
         assert len(model.requests) == 2
 
 
+@pytest.mark.slow
 async def test_ending_the_turn_as_the_answer_cancels_the_task(tmp_path: Path) -> None:
     async with stage(tmp_path, [TOUCH], FORBIDDING) as (_, _, client):
         task = await client.begin()
@@ -145,6 +152,7 @@ async def test_ending_the_turn_as_the_answer_cancels_the_task(tmp_path: Path) ->
         assert (await client.over(task))["status"] == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_client_that_knows_tasks_but_cannot_be_asked_is_answered_for_by_a_no(tmp_path: Path) -> None:
     async with stage(tmp_path, ASKING, FORBIDDING, KNOWS_TASKS) as (_, server, client):
         done = await client.over(await client.begin())
@@ -152,6 +160,7 @@ async def test_a_client_that_knows_tasks_but_cannot_be_asked_is_answered_for_by_
         assert not (server.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_caller_who_may_not_approve_is_answered_for_by_a_no(tmp_path: Path) -> None:
     async with stage(tmp_path, ASKING, FORBIDDING) as (_, server, _):
         token = await server.add_token("ci", "--rights", "run,read", "--root", str(server.cwd))
@@ -160,6 +169,7 @@ async def test_a_caller_who_may_not_approve_is_answered_for_by_a_no(tmp_path: Pa
         assert "the right to approve" in done["result"]["structuredContent"]["refused"][0]["reason"]
 
 
+@pytest.mark.slow
 async def test_where_questions_wait_for_somebody_a_task_waits_too_and_says_so(tmp_path: Path) -> None:
     config = {**FORBIDDING, "understudy.unasked": "wait"}
     async with stage(tmp_path, ASKING, config, KNOWS_TASKS) as (model, server, client):
@@ -190,6 +200,7 @@ async def test_a_cancelled_task_ends_its_turn_and_stays_cancelled(tmp_path: Path
         assert await client.get(task) == cancelled
 
 
+@pytest.mark.slow
 async def test_cancelling_what_is_over_changes_nothing(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")]) as (_, _, client):
         task = await client.begin()
@@ -198,6 +209,7 @@ async def test_cancelling_what_is_over_changes_nothing(tmp_path: Path) -> None:
         assert await client.get(task) == done
 
 
+@pytest.mark.slow
 async def test_a_closed_connection_and_a_cancelled_request_leave_a_task_alone(tmp_path: Path) -> None:
     async with stage(tmp_path, [deltas([HOLD, "hello"])]) as (model, server, client):
         raw = HttpClient(server.port, server.token)
@@ -210,10 +222,11 @@ async def test_a_closed_connection_and_a_cancelled_request_leave_a_task_alone(tm
         assert (await client.over(task))["result"]["structuredContent"]["content"] == "hello"
 
 
+@pytest.mark.slow
 async def test_a_task_expires_and_its_question_is_denied(tmp_path: Path) -> None:
-    async with stage(tmp_path, ASKING, {**FORBIDDING, "understudy.task_seconds": 1.5}) as (model, server, client):
+    async with stage(tmp_path, ASKING, {**FORBIDDING, "understudy.task_seconds": 10}) as (model, server, client):
         made = await client.call("codex", prompt="go")
-        assert made["ttlMs"] == 1500
+        assert made["ttlMs"] == 10_000
         await client.asked(made["taskId"])
         told = await model.next_request(2)
         assert "the task has expired" in told_to_model(told.body)
@@ -222,6 +235,7 @@ async def test_a_task_expires_and_its_question_is_denied(tmp_path: Path) -> None
         assert not (server.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_without_a_time_to_live_or_a_log_on_disk_calls_are_answered_in_place(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("one"), say("two")]) as (_, _, client):
         for config in ({"understudy.task_seconds": 0}, {"history.persistence": "none"}):
@@ -231,6 +245,7 @@ async def test_without_a_time_to_live_or_a_log_on_disk_calls_are_answered_in_pla
 # -- who
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_declare_tasks_never_sees_one(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")], None, {"extensions": {"other": {}}}) as (_, server, client):
         result = await client.call("codex", prompt="go")
@@ -245,6 +260,7 @@ async def test_a_client_that_does_not_declare_tasks_never_sees_one(tmp_path: Pat
         assert (await listening.json())["error"]["code"] == -32021
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("rights", [(), ("--others", "run,approve,read")])
 async def test_the_task_of_another_caller_is_exactly_an_unknown_one(tmp_path: Path, rights: tuple[str, ...]) -> None:
     async with stage(tmp_path, ASKING, FORBIDDING) as (_, server, client):
@@ -262,6 +278,7 @@ async def test_the_task_of_another_caller_is_exactly_an_unknown_one(tmp_path: Pa
         assert (await client.over(task))["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_headers_that_name_another_task_are_refused_and_none_are_needed(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")]) as (_, server, client):
         task = await client.begin()
@@ -279,6 +296,7 @@ async def test_headers_that_name_another_task_are_refused_and_none_are_needed(tm
 # -- with what there was before
 
 
+@pytest.mark.slow
 async def test_a_reply_is_a_task_and_one_without_a_prompt_is_the_turn_that_runs(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("one"), deltas([HOLD, "two"])]) as (model, server, client):
         thread = (await client.over(await client.begin()))["result"]["structuredContent"]["threadId"]
@@ -297,13 +315,13 @@ async def test_a_reply_is_a_task_and_one_without_a_prompt_is_the_turn_that_runs(
         assert [(await client.get(task))["result"] for task in (first, second)] == results
 
 
+@pytest.mark.slow
 async def test_a_message_that_joins_a_turn_is_a_task_of_its_own(tmp_path: Path) -> None:
     async with stage(tmp_path, [deltas(["let ", HOLD, "me"]), say("both")]) as (model, server, client):
         first = await client.begin("one")
         await model.next_request(1)
         [listed] = (await client.call("conversationsList"))["structuredContent"]["conversations"]
         second = (await client.call("codex-reply", threadId=listed["conversation_id"], prompt="two"))["taskId"]
-        await client.cancel(second)  # it only joined: the turn is the other one's
         assert {(await client.get(task))["status"] for task in (first, second)} == {"working"}
         model.release()
         ends = [await client.over(task) for task in (first, second)]
@@ -313,6 +331,35 @@ async def test_a_message_that_joins_a_turn_is_a_task_of_its_own(tmp_path: Path) 
         assert [await client.get(task) for task in (first, second)] == ends
 
 
+@pytest.mark.slow
+async def test_cancelling_a_task_that_only_joined_a_turn_or_waits_for_it_ends_the_task_and_not_the_turn(tmp_path: Path) -> None:
+    async with stage(tmp_path, [deltas(["let ", HOLD, "me"]), say("both")]) as (model, server, client):
+        first = await client.begin("one")
+        await model.next_request(1)
+        [listed] = (await client.call("conversationsList"))["structuredContent"]["conversations"]
+        thread = listed["conversation_id"]
+        joined = (await client.call("codex-reply", threadId=thread, prompt="two"))["taskId"]
+        waiting = (await client.call("codex-reply", threadId=thread))["taskId"]
+        for task in (joined, waiting):
+            await client.cancel(task)
+            await client.cancel(task)
+            assert (await client.get(task))["status"] == "cancelled"
+        assert (await client.get(first))["status"] == "working"
+        model.release()
+        done = await client.over(first)
+        assert done["result"]["structuredContent"]["content"] == "both"
+        await server.kill()
+        await server.start()
+        assert [(await client.get(task))["status"] for task in (first, joined, waiting)] == ["completed", "cancelled", "cancelled"]
+        (tmp_path / "other").mkdir()
+        other = HttpServer(tmp_path / "other", model)
+        other.home = server.home
+        async with other:
+            elsewhere = TaskClient(HttpDoor(HttpClient(other.port, server.token)), ASKABLE)
+            assert (await elsewhere.get(joined))["status"] == "cancelled"
+
+
+@pytest.mark.slow
 async def test_the_task_of_a_conversation_that_was_deleted_is_unknown(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hello")]) as (_, _, client):
         task = await client.begin()
@@ -336,6 +383,7 @@ async def refused(port: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_told_to_end_lets_tasks_finish(tmp_path: Path) -> None:
     async with stage(tmp_path, [deltas(["hel", HOLD, "lo"])], {"understudy.serve.drain_seconds": 60}) as (model, server, client):
         task = await client.begin()
@@ -343,11 +391,12 @@ async def test_a_server_that_is_told_to_end_lets_tasks_finish(tmp_path: Path) ->
         server.process.send_signal(signal.SIGTERM)
         await refused(server.port)
         model.release()
-        assert await asyncio.wait_for(server.process.wait(), WAIT_SECONDS) == 0
+        assert await server.ended() == 0
         await server.start()
         assert (await client.get(task))["result"]["structuredContent"]["content"] == "hello"
 
 
+@pytest.mark.slow
 async def test_an_answer_in_a_form_has_its_form_in_the_task_too(tmp_path: Path) -> None:
     schema: Json = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
     async with stage(tmp_path, [say('{"n": 5}')]) as (_, server, client):
@@ -359,6 +408,7 @@ async def test_an_answer_in_a_form_has_its_form_in_the_task_too(tmp_path: Path) 
         assert await client.get(task) == done
 
 
+@pytest.mark.slow
 async def test_those_who_listen_are_told_of_each_change(tmp_path: Path) -> None:
     async with stage(tmp_path, ASKING, FORBIDDING) as (_, server, client):
         task = await client.begin()

@@ -87,6 +87,11 @@ async def by_modern_call_that_was_dropped(alice: Alice, number: int) -> None:
     response.close()
 
 
+async def by_call_that_does_not_wait(alice: Alice, number: int) -> None:
+    result = await alice.mcp.result("codex", {"prompt": "x", "wait-seconds": 0.01})
+    assert result["structuredContent"]["running"]
+
+
 async def by_task(alice: Alice, number: int) -> None:
     await alice.tasks.begin()
 
@@ -113,6 +118,7 @@ async def by_sending_over_rest(alice: Alice, number: int) -> None:
 WAYS: list[Callable[[Alice, int], Awaitable[None]]] = [
     by_legacy_call_that_was_dropped,
     by_modern_call_that_was_dropped,
+    by_call_that_does_not_wait,
     by_task,
     by_creating,
     by_sending,
@@ -121,6 +127,7 @@ WAYS: list[Callable[[Alice, int], Awaitable[None]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 async def test_turns_count_until_they_end_however_they_were_begun(
     tmp_path: Path, way: Callable[[Alice, int], Awaitable[None]]
@@ -141,6 +148,7 @@ async def test_turns_count_until_they_end_however_they_were_begun(
         assert not (await bob.result("conversationCreate", {"prompt": "x"}))["isError"]
 
 
+@pytest.mark.slow
 async def test_every_door_refuses_one_turn_too_many_and_records_nothing_of_it(tmp_path: Path) -> None:
     async with alice_with(tmp_path, [say("hello"), *(hang() for _ in range(MOST)), say("and on")]) as alice:
         told = await alice.mcp.result("codex", {"prompt": "greet me"})
@@ -153,6 +161,7 @@ async def test_every_door_refuses_one_turn_too_many_and_records_nothing_of_it(tm
         refused = [
             await alice.mcp.result("codex", new),
             await alice.mcp.result("codex-reply", reply),
+            await alice.mcp.result("codex-reply", reply | {"wait-seconds": 0.001}),
             await alice.mcp.result("conversationCreate", new),
             await alice.mcp.result("conversationSendMessage", sent),
             await alice.mcp.result("conversationCompact", {"conversation_id": idle}),
@@ -182,6 +191,7 @@ async def test_every_door_refuses_one_turn_too_many_and_records_nothing_of_it(tm
         assert (await alice.mcp.result("codex-reply", reply))["structuredContent"]["content"] == "and on"
 
 
+@pytest.mark.slow
 async def test_a_call_that_waits_for_its_own_turn_is_counted_once(tmp_path: Path) -> None:
     async with alice_with(tmp_path, [say("one"), say("two")], **{"understudy.serve.concurrency": 1}) as alice:
         for words in ("one", "two"):
@@ -190,6 +200,7 @@ async def test_a_call_that_waits_for_its_own_turn_is_counted_once(tmp_path: Path
             assert result["structuredContent"]["content"] == words
 
 
+@pytest.mark.slow
 async def test_messages_to_running_turns_begin_none_and_one_that_waits_behind_its_own_turn_takes_its_place(tmp_path: Path) -> None:
     script = [deltas(["a", HOLD, "b"]), say("joined"), hang(), hang()]
     async with alice_with(tmp_path, script, **{"understudy.serve.concurrency": 1}) as alice:
@@ -211,6 +222,7 @@ async def test_messages_to_running_turns_begin_none_and_one_that_waits_behind_it
         assert not await alice.is_refused()
 
 
+@pytest.mark.slow
 async def test_turns_that_end_by_themselves_or_fail_make_room(tmp_path: Path) -> None:
     script = [status(400, "no such model"), say("done"), hang(), hang(), hang()]
     async with alice_with(tmp_path, script) as alice:
@@ -225,6 +237,7 @@ async def test_turns_that_end_by_themselves_or_fail_make_room(tmp_path: Path) ->
         assert await alice.is_refused()
 
 
+@pytest.mark.slow
 async def test_a_turn_that_waits_for_a_person_counts_also_after_the_server_was_killed_and_takes_it_up(tmp_path: Path) -> None:
     waits = FORBIDDING | {"understudy.unasked": "wait"}
     async with alice_with(tmp_path, [*ASKING, *ASKING, hang(), hang()], **waits) as alice:
@@ -244,6 +257,7 @@ async def test_a_turn_that_waits_for_a_person_counts_also_after_the_server_was_k
         assert await alice.is_refused()
 
 
+@pytest.mark.slow
 async def test_of_many_that_begin_at_the_same_moment_no_more_than_may_do(tmp_path: Path) -> None:
     config = {"understudy.serve.concurrency": 5}
     async with alice_with(tmp_path, [hang() for _ in range(5)], **config) as alice:
@@ -259,6 +273,7 @@ async def test_of_many_that_begin_at_the_same_moment_no_more_than_may_do(tmp_pat
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_the_local_user_and_a_server_without_a_limit_have_any_number(tmp_path: Path) -> None:
     script = [hang() for _ in range(MOST + 1)]
     async with ScriptedModel(script) as model, serving(tmp_path, model, config=LIMITED) as (_, local):

@@ -36,6 +36,7 @@ async def is_well(client: RestClient) -> None:
     assert (await client.get("/v1/conversations"))["conversations"] == []
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("declared", [True, False])
 async def test_a_huge_body_is_refused_everywhere_whether_it_says_so_or_not(tmp_path: Path, declared: bool) -> None:
     body = b'{"prompt": "' + b"x" * (3 << 20) + b'"}'
@@ -93,6 +94,7 @@ BROKEN: dict[str, bytes] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_body_that_is_no_object_of_json_is_refused_wherever_one_is_read(tmp_path: Path) -> None:
     async with serving_rest(tmp_path) as (_, client):
         for route, (name, body) in product(WITH_BODY, BROKEN.items()):
@@ -128,6 +130,7 @@ async def test_a_member_that_is_there_twice_is_refused_and_named(tmp_path: Path)
 KINDS = (None, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", "json")
 
 
+@pytest.mark.slow
 async def test_a_body_of_another_content_type_is_refused_wherever_one_is_read(tmp_path: Path) -> None:
     async with serving_rest(tmp_path) as (_, client):
         for route, kind in product(WITH_BODY, KINDS):
@@ -161,6 +164,7 @@ async def test_a_header_that_may_be_there_once_is_refused_twice(tmp_path: Path) 
 METHODS = ("PUT", "PATCH", "TRACE", "OPTIONS", "PROPFIND", "HEAD", "GET", "POST", "DELETE")
 
 
+@pytest.mark.slow
 async def test_a_method_that_an_address_does_not_have_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
     async with serving_rest(tmp_path) as (_, client):
         for (path, methods), method in product(PATHS.items(), METHODS):
@@ -231,6 +235,7 @@ ODD_PATHS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True], ids=["of nobody", "of their own"])
 async def test_an_address_that_is_only_like_one_that_there_is_leads_nowhere(tmp_path: Path, own: bool) -> None:
     async with serving_rest(tmp_path) as (server, client):
@@ -255,6 +260,7 @@ ODD_QUERIES = [
 ]
 
 
+@pytest.mark.slow
 async def test_an_odd_query_is_refused_and_a_long_one_harms_nobody(tmp_path: Path) -> None:
     async with serving_rest(tmp_path) as (_, client):
         for query in [*ODD_QUERIES, "x" * 50_000, f"{'x' * 50_000}=1", "&".join(f"a{number}=1" for number in range(5000))]:

@@ -3,10 +3,13 @@
 import socket
 from pathlib import Path
 
+import pytest
+
 from tests.support.rest_client import serving_rest
 from understudy.testing import ScriptedModel, deltas
 
 
+@pytest.mark.slow
 async def test_the_server_ends_without_a_word_though_somebody_does_not_read_what_they_are_sent(tmp_path: Path) -> None:
     async with ScriptedModel([deltas(["y" * 200_000] * 20)]) as model, serving_rest(tmp_path, model) as (server, client):
         row = await client.create(server.cwd, "go", sandbox="danger-full-access")

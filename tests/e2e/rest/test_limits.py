@@ -17,6 +17,7 @@ TURNS = 12
 READERS = 40
 
 
+@pytest.mark.slow
 async def test_more_requests_than_a_token_may_send_are_refused_until_later_and_nobody_else_s(tmp_path: Path) -> None:
     async with serving_rest(tmp_path, None, config={"understudy.serve.rate": 1}) as (server, client):
         ann, bob = [RestClient(server.port, await server.add_token(name)) for name in ("ann", "bob")]
@@ -33,6 +34,7 @@ async def test_more_requests_than_a_token_may_send_are_refused_until_later_and_n
                 await asyncio.sleep(0.2)
 
 
+@pytest.mark.slow
 async def test_a_caller_who_opens_three_hundred_streams_gets_as_many_as_are_allowed(tmp_path: Path) -> None:
     config = {"understudy.serve.rate": 0, "understudy.serve.concurrency": 100}
     async with serving_rest(tmp_path, None, config=config) as (server, client):
@@ -74,13 +76,11 @@ def begin_reading(port: int, token: str, path: str) -> socket.socket | None:
 async def open_readers(port: int, token: str, path: str, count: int) -> list[socket.socket]:
     """That many; those that were closed before may still be counted for a moment."""
     readers: list[socket.socket] = []
-    async with asyncio.timeout(WAIT_SECONDS):
-        while len(readers) < count:
-            reader = await asyncio.to_thread(begin_reading, port, token, path)
-            if reader is None:
+    for _ in range(count):
+        async with asyncio.timeout(WAIT_SECONDS):  # for each: there is much to read for it
+            while (reader := await asyncio.to_thread(begin_reading, port, token, path)) is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-            else:
-                readers.append(reader)
+        readers.append(reader)
     return readers
 
 

@@ -5,6 +5,8 @@ import base64
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.obliging_model import ObligingModel
 from tests.support.rest_client import RestClient, Stream, log_in, serving_rest
 from understudy.testing import ScriptedModel, call, say
@@ -41,6 +43,7 @@ async def test_the_list_is_told_of_every_change_also_of_other_tabs(tmp_path: Pat
         assert (await other.next())["id"] == own["id"]  # and nothing of anybody else's before
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_renamed_archived_found_and_deleted(tmp_path: Path) -> None:
     async with ScriptedModel([say("Yes.")]) as model, serving_rest(tmp_path, model) as (server, client):
         row = await client.create(server.cwd, "First words")
@@ -64,6 +67,7 @@ async def test_a_conversation_is_renamed_archived_found_and_deleted(tmp_path: Pa
         assert await client.status("DELETE", path) == (404, "not_found")
 
 
+@pytest.mark.slow
 async def test_diffs_of_a_turn_and_of_the_whole_conversation_and_undo(tmp_path: Path) -> None:
     first = patch("*** Add File: a.txt", "+one", "+two", "+three")
     second = patch("*** Update File: a.txt", "@@", " one", "-two", "+2", " three")
@@ -100,6 +104,7 @@ async def test_diffs_of_a_turn_and_of_the_whole_conversation_and_undo(tmp_path: 
         assert (await client.status("POST", f"{path}/undo", {"turn": "77"}))[0] in (404, 409, 400)
 
 
+@pytest.mark.slow
 async def test_nothing_is_undone_for_a_token_outside_its_folders_or_modes(tmp_path: Path) -> None:
     script = [call("apply_patch", input=patch("*** Add File: a.txt", "+one")), say("Added.")]
     place = tmp_path / "place"
@@ -122,6 +127,7 @@ async def test_nothing_is_undone_for_a_token_outside_its_folders_or_modes(tmp_pa
         assert not (server.cwd / "a.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_fork_begins_like_its_source_up_to_a_message(tmp_path: Path) -> None:
     async with ScriptedModel([say("One."), say("Two."), say("Other.")]) as model, serving_rest(tmp_path, model) as (server, client):
         row = await client.create(server.cwd, "1")
@@ -144,6 +150,7 @@ async def test_a_fork_begins_like_its_source_up_to_a_message(tmp_path: Path) -> 
         assert (await client.status("POST", path, {"turn": "1", "message": messages[0]}))[0] == 400
 
 
+@pytest.mark.slow
 async def test_images_are_taken_and_shown_as_nothing_but_pictures(tmp_path: Path) -> None:
     url = "data:image/png;base64," + base64.b64encode(PIXEL).decode()
     async with ScriptedModel([say("A pixel.")]) as model, serving_rest(tmp_path, model) as (server, client):
@@ -187,6 +194,7 @@ async def test_a_conversation_is_exported_as_the_command_line_does_it_and_for_re
         assert await client.status("GET", f"/v1/conversations/{row['id']}/export?format=pdf") == (400, "bad_request")
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_summed_up_when_asked(tmp_path: Path) -> None:
     async with ScriptedModel([say("One."), say("The summary.")]) as model, serving_rest(tmp_path, model) as (server, client):
         row = await client.create(server.cwd, "Begin")
@@ -198,6 +206,7 @@ async def test_a_conversation_is_summed_up_when_asked(tmp_path: Path) -> None:
         await stream.until("task_complete")
 
 
+@pytest.mark.slow
 async def test_whoever_watches_sees_who_else_does(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model, serving_rest(tmp_path, model) as (server, client):
         ann = RestClient(server.port, await server.add_token("ann", "--others", "read"))
@@ -211,6 +220,7 @@ async def test_whoever_watches_sees_who_else_does(tmp_path: Path) -> None:
         assert (await first.until("viewers"))["msg"]["viewers"] == ["local"]
 
 
+@pytest.mark.slow
 async def test_a_log_out_and_a_revoked_token_end_the_streams_that_are_open(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model, serving_rest(tmp_path, model) as (server, client):
         row = await client.create(server.cwd)
@@ -226,6 +236,7 @@ async def test_a_log_out_and_a_revoked_token_end_the_streams_that_are_open(tmp_p
         assert await changes.is_over()
 
 
+@pytest.mark.slow
 async def test_deleting_and_stopping_at_once_leave_nothing_behind_in_the_log(tmp_path: Path) -> None:
     async with ObligingModel() as model, serving_rest(tmp_path, model) as (server, client):
         for _ in range(5):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import jsonschema
+import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.support.http_server import Json
@@ -42,6 +43,7 @@ async def test_the_document_has_every_route_and_nothing_that_it_does_not_define(
             jsonschema.Draft202012Validator.check_schema(schema)
 
 
+@pytest.mark.slow
 async def test_a_validator_of_the_specification_finds_nothing_wrong_with_the_document(tmp_path: Path) -> None:
     async with serving_rest(tmp_path) as (server, _):
         document = await RestClient(server.port).get("/openapi.json")
@@ -50,6 +52,7 @@ async def test_a_validator_of_the_specification_finds_nothing_wrong_with_the_doc
     assert next(OpenAPIV31SpecValidator(document).iter_errors(), None) is not None, "it does not look"
 
 
+@pytest.mark.slow
 async def test_what_the_server_answers_is_what_the_document_says(tmp_path: Path) -> None:
     async with ScriptedModel([say("Yes.")]) as model, serving_rest(tmp_path, model) as (server, client):
         document = await client.get("/openapi.json")

@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.http_server import HttpServer
 from tests.support.rest_client import RestClient, serving_rest
 from understudy.testing import CodexHome, ScriptedModel, call, say
@@ -47,6 +49,7 @@ async def test_a_link_is_made_for_the_server_that_runs_and_logs_in_once(tmp_path
         assert "understudy serve" in err
 
 
+@pytest.mark.slow
 async def test_the_browser_is_given_the_link_in_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
     browser = stand_in_browser(tmp_path)
     async with HttpServer(tmp_path) as server:
@@ -58,6 +61,7 @@ async def test_the_browser_is_given_the_link_in_a_file_that_only_the_user_can_re
         assert f"http://127.0.0.1:{server.port}/login?code=" in path.read_text()
 
 
+@pytest.mark.slow
 async def test_what_is_no_id_is_refused_in_words(tmp_path: Path) -> None:
     async with HttpServer(tmp_path) as server:
         code, _, err = await run_open(server.home, "<script>")
@@ -65,6 +69,7 @@ async def test_what_is_no_id_is_refused_in_words(tmp_path: Path) -> None:
         assert "no id of a conversation" in err
 
 
+@pytest.mark.slow
 async def test_serve_opens_the_page_when_asked_to(tmp_path: Path) -> None:
     env = {"BROWSER": f"{stand_in_browser(tmp_path)} %s"}
     async with HttpServer(tmp_path, args=("--open",), env=env) as server, asyncio.timeout(WAIT_SECONDS):
@@ -74,6 +79,7 @@ async def test_serve_opens_the_page_when_asked_to(tmp_path: Path) -> None:
         assert f"http://127.0.0.1:{server.port}/login?code=" in shown.read_text()
 
 
+@pytest.mark.slow
 async def test_a_question_s_news_carry_a_link_that_answers_nothing_by_being_fetched(tmp_path: Path) -> None:
     told = tmp_path / "told"
     asks = call("shell", command=["touch", "made"], with_escalated_permissions=True, justification="why not")

@@ -28,6 +28,7 @@ async def test_the_page_is_served_to_anyone_with_headers_that_keep_everything_fo
         assert (await nobody.request("POST", "/page/app/login.js", {})).status == 405
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "path",
     [
@@ -49,6 +50,7 @@ async def test_nothing_but_the_page_s_own_files_can_be_reached(tmp_path: Path, p
         assert (await RestClient(server.port).request("GET", path)).status == 404
 
 
+@pytest.mark.slow
 async def test_a_link_works_once_and_fetching_it_does_not_use_it(tmp_path: Path) -> None:
     async with HttpServer(tmp_path) as server:
         code = await printed_link(server)
@@ -79,6 +81,7 @@ async def test_the_cookie_cannot_be_read_by_scripts_or_sent_from_other_sites(tmp
         assert server.token not in response.headers["set-cookie"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wrong", ["", "A", "A" * 60, "A" * 5000, "ÄÖ", "{code}A", "a{code}"])
 async def test_a_code_that_was_made_up_logs_nobody_in(tmp_path: Path, wrong: str) -> None:
     async with HttpServer(tmp_path) as server:
@@ -100,6 +103,7 @@ async def test_logging_in_needs_our_own_origin(tmp_path: Path) -> None:
         await log_in(server)  # none of that has used it
 
 
+@pytest.mark.slow
 async def test_a_logged_out_cookie_is_over_for_good(tmp_path: Path) -> None:
     async with HttpServer(tmp_path) as server:
         browser = await log_in(server)
@@ -115,6 +119,7 @@ async def test_a_logged_out_cookie_is_over_for_good(tmp_path: Path) -> None:
         assert await browser.status("GET", "/v1/me") == (401, "unauthorized")
 
 
+@pytest.mark.slow
 async def test_a_cookie_ends_with_the_token_it_stands_for(tmp_path: Path) -> None:
     async with serving_rest(tmp_path) as (server, _):
         token = await server.add_token("ann")
@@ -141,6 +146,7 @@ FOREIGN: list[dict[str, str | None]] = [
 ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("headers", FOREIGN)
 async def test_a_stranger_s_page_cannot_make_a_request_that_counts(tmp_path: Path, headers: dict[str, str | None]) -> None:
     """The browser would send the cookie along, if it were not for SameSite; we do not rely on that."""
@@ -169,6 +175,7 @@ async def test_the_cookie_opens_nothing_of_mcp(tmp_path: Path) -> None:
         assert (await browser.request("GET", "/v1/me", headers={"Authorization": "Bearer wrong"})).status == 401
 
 
+@pytest.mark.slow
 async def test_without_tokens_pages_of_other_sites_are_kept_out_all_the_same(tmp_path: Path) -> None:
     async with HttpServer(tmp_path, args=("--no-auth",)) as server:
         client = RestClient(server.port)

@@ -14,6 +14,7 @@ from understudy.testing.waiting import WAIT_SECONDS
 PAGE = Path(__file__).parents[3] / "docs" / "rest.md"
 
 
+@pytest.mark.slow
 async def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     assert len(blocks) == 3

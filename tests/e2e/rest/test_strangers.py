@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.rest_client import RestClient, serving_rest
 from understudy.servers.rest.acting import NewDecision, NewMessage
 from understudy.servers.rest.managing import ForkWanted, RenameWanted, UndoWanted
@@ -38,10 +40,12 @@ def attempts(route: Route) -> list[tuple[str, Any]]:
     return [(query, body) for query in queries for body in bodies]
 
 
+@pytest.mark.slow
 async def test_every_address_answers_strangers_byte_for_byte_as_if_there_were_no_such_conversation(tmp_path: Path) -> None:
     async with ScriptedModel([deltas(["Secret", HOLD])]) as model, serving_rest(tmp_path, model) as (server, client):
         row = await client.create(server.cwd, "Private")
-        await model.next_request(1)
+        stream = await client.stream(row["id"])
+        await stream.until("agent_message_content_delta")
         ann = RestClient(server.port, await server.add_token("ann"))
         before = await client.get(f"/v1/conversations/{row['id']}")
         for route in OF_ONE:
@@ -57,4 +61,4 @@ async def test_every_address_answers_strangers_byte_for_byte_as_if_there_were_no
         assert (await ann.get("/v1/conversations"))["conversations"] == []
         assert await client.get(f"/v1/conversations/{row['id']}") == before
         model.release()
-        await (await client.stream(row["id"])).until("task_complete")
+        await stream.until("task_complete")

@@ -25,13 +25,16 @@ class Refusal(Exception):
         headers: Headers = (),
         request_id: RequestId | None = None,
         data: Any = None,
+        lacks: tuple[str, bool] | None = None,
     ) -> None:
+        """`lacks`: the right that would be needed, and whether on conversations of others."""
         super().__init__(reason)
         self.status = status
         self.code = code
         self.headers = tuple(headers)
         self.request_id = request_id
         self.data = data
+        self.lacks = lacks
 
     @property
     def body(self) -> bytes:

@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from understudy.config.serve import ServeSettings
 from understudy.engine.engine import Engine
 from understudy.errors import StoreError, report_bug
-from understudy.protocol.jsonrpc import read_line
+from understudy.protocol.jsonrpc import Request, read_line
 from understudy.servers.http.answers import Message, Receive, Refusal, Send, encode, send_answer
 from understudy.servers.http.asked import ROUTING, Asked, ClientLeft
+from understudy.servers.http.at_once import AtOnce
 from understudy.servers.http.guards import Guards, accepts, is_json
 from understudy.servers.http.legacy import Legacy
 from understudy.servers.http.limiting import Limiter
+from understudy.servers.http.measured import Measured
 from understudy.servers.http.modern import Modern
 from understudy.servers.http.operations import Operations
 from understudy.servers.http.principals import Principal, Principals
@@ -42,6 +44,7 @@ class App:
         self, engine: Engine, settings: ServeSettings, principals: Principals, guards: Guards, offer: Offer = OFFER
     ) -> None:
         self._log = engine.log
+        self._offer = offer
         self._principals = principals
         self._guards = guards
         self._limiter = Limiter(settings.rate, settings.concurrency, asyncio.get_running_loop().time)
@@ -59,8 +62,20 @@ class App:
             return
         asked = Asked(scope, receive)
         answering = _Answering(send, self._cors_headers(asked))
+        await self._run_guarded(asked, answering, self._serve(asked, answering))
+
+    def at_once(self, measured: Measured) -> AtOnce:
+        """What serves requests that need nothing of the rest of this."""
+
+        async def run(asked: Asked, send: Send, rest: Callable[[Send], Awaitable[None]]) -> None:
+            answering = _Answering(send, ())
+            await self._run_guarded(asked, answering, rest(answering))
+
+        return AtOnce(self.legacy, self.modern, self._principals, self._limiter, measured, run)
+
+    async def _run_guarded(self, asked: Asked, answering: "_Answering", serving: Awaitable[None]) -> None:
         try:
-            await self._serve(asked, answering)
+            await serving
         except ClientLeft:
             pass
         except Refusal as refusal:
@@ -116,6 +131,10 @@ class App:
                 await self._dispatch(asked, principal, send)
             else:
                 await self.rest.serve(asked, visitor, send)
+        except Refusal as refusal:
+            if refusal.lacks is not None and asked.path != ENDPOINT:
+                self._challenging(refusal, principal)
+            raise
         finally:
             self._limiter.leave(principal.name)
 
@@ -162,7 +181,27 @@ class App:
         if not accepts(asked.header(b"accept"), "application/json", "text/event-stream"):
             raise Refusal(406, "answers are application/json or text/event-stream, and the request accepts neither")
         message = read_line(await asked.body(self._most), marked=True)
+        if principal.issued and isinstance(message, Request):
+            self._check_scopes(message, principal)
         await (self.modern if modern else self.legacy).post(asked, message, principal, send)
+
+    def _check_scopes(self, request: Request, principal: Principal) -> None:
+        """Raises `Refusal`."""
+        from understudy.servers.http.scopes import lacking_rights  # few servers have an issuer
+
+        if lacking := lacking_rights(principal.caller, request, self._offer):
+            reason = f"the token lacks the scope {' '.join(f'understudy:{right}' for right in lacking)}"
+            refusal = Refusal(403, reason, request_id=request.id, lacks=(lacking[0], False))
+            raise self._challenging(refusal, principal, *(f"understudy:{right}" for right in lacking))
+
+    def _challenging(self, refusal: Refusal, principal: Principal, *scopes: str) -> Refusal:
+        """With what somebody whose token an issuer has signed is told of the scopes that it lacks."""
+        issuer = self._principals.issuer
+        if issuer is not None and principal.issued and refusal.lacks is not None:
+            right, on_others = refusal.lacks
+            needed = scopes or (f"understudy:{'others:' if on_others else ''}{right}",)
+            refusal.headers = (*refusal.headers, (b"www-authenticate", issuer.challenge_for(principal.caller, *needed)))
+        return refusal
 
     # -- pages of other places that are allowed
 

@@ -34,8 +34,8 @@ class Asked:
         self.receive = receive
         self.twice: bytes | None = None  # a header that may be sent only once
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        self._headers = dict(headers)
-        if len(self._headers) < len(headers):
+        self.headers = dict(headers)
+        if len(self.headers) < len(headers):
             self._note_twice(headers)
 
     def _note_twice(self, headers: list[tuple[bytes, bytes]]) -> None:
@@ -46,7 +46,7 @@ class Asked:
             names.add(name)
 
     def header(self, name: bytes) -> str | None:
-        value = self._headers.get(name)
+        value = self.headers.get(name)
         return None if value is None else value.decode("latin-1").strip(" \t")
 
     async def body(self, most: int) -> bytes:

@@ -6,6 +6,7 @@ The name of the caller is the subject, their rights are scopes. Tokens are for t
 import logging
 import time
 import warnings
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, cast, get_args
 
@@ -14,7 +15,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import GuestProtocol, Key
 
-from understudy.config.tokens import DEFAULT_MODES
+from understudy.config.issued import IssuedChoices
 from understudy.models.http import HttpClient
 from understudy.protocol.callers import LOCAL_NAME, Caller, Right
 from understudy.servers.http.answers import Refusal, Send, encode, send_answer
@@ -54,9 +55,13 @@ class _Header(msgspec.Struct):
 
 
 class Issuer:
-    def __init__(self, issuer: str, audience: str | None, http: HttpClient) -> None:
+    def __init__(
+        self, issuer: str, audience: str | None, http: HttpClient, choices: IssuedChoices, groups_claim: str = "groups"
+    ) -> None:
         self._issuer = issuer
         self._audience = audience
+        self._choices = choices
+        self._groups_claim = groups_claim
         self.address = ""  # of this server, as clients know it
         self._keys = IssuerKeys(issuer, http, time.monotonic)
         self._keys.when_fetched = self._forget  # a key may have been withdrawn
@@ -86,11 +91,12 @@ class Issuer:
             return None
         caller = _caller_of(name, claims)
         if not (caller.rights or caller.others):
-            challenge = self.challenge('error="insufficient_scope"')
+            challenge = self.challenge("insufficient_scope")
             raise Refusal(403, f"the token has none of the scopes {' '.join(SCOPES)}", headers=((b"www-authenticate", challenge),))
         # a cookie that was made for a token does not stand for one with other rights
         made_of = " ".join(["issuer:" + self._issuer, *sorted(caller.rights), "others:", *sorted(caller.others)])
-        principal = Principal(caller, CallerLimits(None, frozenset(DEFAULT_MODES)), made_of)
+        choices = self._choices.of(name, _texts(claims.get(self._groups_claim)))
+        principal = Principal(caller, CallerLimits(choices.roots, choices.modes), made_of, issued=True)
         known = _Known(principal, float(claims["exp"]) + LEEWAY_SECONDS)
         if len(self._tokens) >= MOST_REMEMBERED:
             self._tokens.clear()
@@ -157,10 +163,19 @@ class Issuer:
 
     # -- what clients are told
 
-    def challenge(self, error: str = "") -> bytes:
+    def challenge(self, error: str = "", scopes: Sequence[str] = SCOPES) -> bytes:
         base = self.address.removesuffix("/mcp")
-        words = [*([error] if error else []), f'resource_metadata="{base}{METADATA}/mcp"', f'scope="{" ".join(SCOPES)}"']
-        return ("Bearer " + ", ".join(words)).encode()
+        named = [f'error="{error}"'] if error else []
+        return (
+            "Bearer " + ", ".join([*named, f'resource_metadata="{base}{METADATA}/mcp"', f'scope="{" ".join(scopes)}"'])
+        ).encode()
+
+    def challenge_for(self, caller: Caller, *needed: str) -> bytes:
+        """To somebody whose token is good and lacks these scopes. They are told those it has as well, or the next one would have
+        only the new ones.
+        """
+        has = {OWN + right for right in caller.rights} | {OTHERS + right for right in caller.others}
+        return self.challenge("insufficient_scope", [scope for scope in ALL_SCOPES if scope in has or scope in needed])
 
     def serves(self, path: str) -> bool:
         return path in (METADATA, f"{METADATA}/mcp")
@@ -194,14 +209,18 @@ def _name_of(claims: dict[str, Any], taken: frozenset[str]) -> str:
 
 
 def _caller_of(name: str, claims: dict[str, Any]) -> Caller:
-    given: Any = claims.get("scope", claims.get("scp", ""))
-    listed = cast(list[Any], given) if isinstance(given, list) else str(given).split()
-    scopes = frozenset(each for each in listed if isinstance(each, str))
+    scopes = frozenset(_texts(claims.get("scope", claims.get("scp"))))
 
     def rights(prefix: str) -> frozenset[Right]:
         return frozenset[Right](right for right in RIGHTS if f"{prefix}{right}" in scopes)
 
     return Caller(name, rights(OWN), rights(OTHERS), DOOR)
+
+
+def _texts(claim: Any) -> list[str]:
+    """Of a claim that is a list, or one text with blanks."""
+    listed = cast(list[Any], claim) if isinstance(claim, list) else claim.split() if isinstance(claim, str) else []
+    return [each for each in listed if isinstance(each, str)]
 
 
 def _key_id(token: str) -> str | None:

@@ -31,6 +31,12 @@ class JoinedWrites:
             return
         self._transport.write(data)
 
+    def write_whole(self, answer: bytes) -> None:
+        """Nothing follows that could be joined to it."""
+        if self._held:
+            self._flush()
+        self._transport.write(answer)
+
     def _flush(self) -> None:
         if self._held:
             data, self._held = self._held, b""

@@ -9,11 +9,13 @@ from understudy.protocol.jsonrpc import Incoming, Malformed, Request
 from understudy.servers.http.answers import Refusal, Send, send_answer
 from understudy.servers.http.asked import Asked
 from understudy.servers.http.event_ids import BEGINNING, read_event_id, read_stream_places
+from understudy.servers.http.exchange import Exchange
 from understudy.servers.http.guards import accepts
+from understudy.servers.http.heads import Head
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.http.session import Session
 from understudy.servers.http.session_ids import SessionIds
-from understudy.servers.http.streaming import send_json, send_json_or_stream, send_stream
+from understudy.servers.http.streaming import send_json, send_stream
 from understudy.servers.mcp.handshake import PREFIX, VERSIONS
 from understudy.servers.mcp.modern import HEADER_MISMATCH
 from understudy.servers.mcp.tool_table import Offer
@@ -23,6 +25,21 @@ logger = logging.getLogger(__name__)
 MOST_SESSIONS = 10_000  # in memory; the others are made again from their ids
 IDLE_SECONDS = 30 * 60.0
 CROWDED_SECONDS = 5.0  # likewise, where there are so many
+
+
+class _SessionExchange(Exchange):
+    __slots__ = ("_request_id", "_session")
+
+    def __init__(self, session: Session, session_id: str, request: Request) -> None:
+        super().__init__(session.request(request), ((b"mcp-session-id", session_id.encode()),))
+        self._session = session
+        self._request_id = request.id
+
+    def finish(self) -> None:
+        if self.sink.over:
+            self._session.done(self._request_id, self.sink)
+        else:
+            self._session.lost(self.sink)
 
 
 class Legacy:
@@ -44,22 +61,25 @@ class Legacy:
             return
         session = self._find(session_id, principal)
         self._check_version(asked)
-        headers = ((b"mcp-session-id", session_id.encode()),)
         if not isinstance(message, Request):
             await session.receive(message)
-            await send_answer(send, 202, headers=headers)
+            await send_answer(send, 202, headers=((b"mcp-session-id", session_id.encode()),))
             return
         if message.method == "initialize":
             raise Refusal(400, "this session is initialized already; begin another one without a session id", request_id=message.id)
-        sink = session.request(message)
-        try:
-            if await send_json_or_stream(sink, asked.receive, send, headers) is not None:
-                await send_json(sink, send, headers=headers)
-        finally:
-            if sink.over:
-                session.done(message.id, sink)
-            else:
-                session.lost(sink)
+        await _SessionExchange(session, session_id, message).run(asked.receive, send)
+
+    def begin(self, head: Head, request: Request, principal: Principal) -> Exchange | None:
+        """At once, in a session that is in memory."""
+        session_id = head.session_id
+        session = None if session_id is None else self._sessions.get(session_id)
+        sealed = None if session is None else session.sealed
+        if session is None or sealed is None or session_id is None or request.method == "initialize":
+            return None
+        if sealed.principal != principal.caller.name or self._ids.is_over(sealed) or not principal.has_all_of(session.principal):
+            return None
+        session.speak_for(principal)
+        return _SessionExchange(session, session_id, request)
 
     async def get(self, asked: Asked, principal: Principal, send: Send) -> None:
         """The rest of a call's stream, or what belongs to no call."""
@@ -138,6 +158,9 @@ class Legacy:
         sealed = self._ids.read(session_id) if known is None or self._ids.is_over(known) else known
         if sealed is None or sealed.principal != principal.name:
             raise Refusal(404, "Session not found: begin another one with initialize")
+        if session is not None and not principal.has_all_of(session.principal):
+            session.end()  # what was begun with more rights does not go on with fewer
+            session = None
         if session is None:
             session = Session(self._engine, principal, sealed, self._offer)
             self._remember(session_id, session)

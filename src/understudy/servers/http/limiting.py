@@ -42,6 +42,13 @@ class Limiter:
         use.open += 1
         return None
 
+    def take_back(self, name: str) -> None:
+        """Instead of `leave`: the request has not begun, and asks again."""
+        if name != LOCAL_NAME:
+            use = self._uses[name]
+            use.open -= 1
+            use.tokens += 1
+
     def leave(self, name: str) -> None:
         if name != LOCAL_NAME:
             self._uses[name].open -= 1

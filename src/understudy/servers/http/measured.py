@@ -28,21 +28,34 @@ class Measured:
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request = RequestScope(scope["method"], scope["path"], scope["headers"])
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        by_name = dict(headers)
+        request = RequestScope(scope["method"], scope["path"], by_name)
+        request.peer = (scope.get("client") or ("",))[0]
+        if request.forwarded and len(by_name) < len(headers):  # proxies may each have added a header of their own
+            request.forwarded = b",".join(value for name, value in headers if name == b"x-forwarded-for").decode("latin-1")
+        await self.go_on(request, perf_counter(), self._app, scope, receive, send)
+
+    async def go_on(
+        self, request: RequestScope, began: float, app: Application, scope: Mapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Serve a request, or the rest of one that began then."""
         REQUEST.set(request)
         answer = _Counted(send, self._metrics)
-        began = perf_counter()
         try:
-            await self._app(scope, receive, answer)
+            await app(scope, receive, answer)
         finally:
             answer.leave()
-            status = answer.status
-            self._metrics.count_request(request.method, 499 if status is None else status)  # 499: the client has left before
-            seconds = perf_counter() - began
-            if self._traces is not None:
-                self._traces.end(request, status, seconds)
-            if logger.isEnabledFor(logging.INFO):
-                _tell(request, status, seconds)
+            self.note(request, answer.status, began)
+
+    def note(self, request: RequestScope, status: int | None, began: float) -> None:
+        """It is over. `status`: None where the client has left before an answer."""
+        self._metrics.count_request(request.method, 499 if status is None else status)
+        seconds = perf_counter() - began
+        if self._traces is not None:
+            self._traces.end(request, status, seconds)
+        if logger.isEnabledFor(logging.INFO):
+            _tell(request, status, seconds)
 
 
 class _Counted:

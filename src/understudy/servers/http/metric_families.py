@@ -46,8 +46,9 @@ class Counter(Family):
         self._values: dict[Labels, float] = {} if names else {(): 0.0}
 
     def add(self, *labels: str, by: float = 1) -> None:
-        known = _bounded(labels, self._values)
-        self._values[known] = self._values.get(known, 0) + by
+        values = self._values
+        known = labels if labels in values else _bounded(labels, values)
+        values[known] = values.get(known, 0) + by
 
     def samples(self) -> Iterator[str]:
         for labels, value in self._values.items():

@@ -6,20 +6,26 @@ from typing import Any, Literal, cast
 import msgspec
 
 from understudy.engine.engine import Engine
-from understudy.protocol.jsonrpc import Incoming, Malformed, Notification, Request
+from understudy.protocol.jsonrpc import ERROR_BEGINS, Incoming, Malformed, Notification, Request
 from understudy.servers.http.answers import Refusal, Send, send_answer
 from understudy.servers.http.asked import ROUTING, Asked
+from understudy.servers.http.exchange import Exchange
+from understudy.servers.http.heads import Head
 from understudy.servers.http.mirrored import mirroring_problem
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.http.stream_sink import StreamSink
-from understudy.servers.http.streaming import send_json, send_json_or_stream
-from understudy.servers.mcp.dispatcher import Dispatcher
+from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.handshake import MODERN, PREFIX
 from understudy.servers.mcp.modern import HEADER_MISMATCH, UNSUPPORTED_VERSION
+from understudy.servers.mcp.modern_requests import alone, serve_modern
 from understudy.servers.mcp.task_board import TaskBoard
 from understudy.servers.mcp.tool_table import Offer
 
+_VERSION_KEY = f"{PREFIX}protocolVersion"
 _STATUS = {-32601: 404, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400}
+
+
+_decode_any = msgspec.json.Decoder().decode
 
 
 class _Failed(msgspec.Struct):
@@ -30,12 +36,6 @@ class _Answer(msgspec.Struct):
     error: _Failed | None = None
 
 
-class _Open(msgspec.Struct, frozen=True, eq=False):
-    principal: Principal
-    sink: StreamSink
-    dispatcher: Dispatcher
-
-
 class Modern:
     def __init__(self, engine: Engine, on_disconnect: Literal["interrupt", "keep"], offer: Offer) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class Modern:
         self._board = TaskBoard()
         self._on_disconnect = on_disconnect
         self._loop = asyncio.get_running_loop()
-        self._open: set[_Open] = set()
+        self._open: set[_LoneExchange] = set()
 
     async def post(self, asked: Asked, message: Incoming, principal: Principal, send: Send) -> None:
         if isinstance(message, Malformed):
@@ -54,61 +54,77 @@ class Modern:
         if not isinstance(message, Request):
             raise Refusal(400, "a response cannot be sent: no request of ours is open")
         _check_headers(asked, message, self._offer)
-        sink = StreamSink(self._loop)
-        dispatcher = Dispatcher(self._engine, principal.caller, sink, offer=self._offer, modern=True, board=self._board)
-        dispatcher.speak_for(principal.caller, principal.limits)
-        dispatcher.receive(message)
-        served = _Open(principal, sink, dispatcher)
-        self._open.add(served)
-        try:
-            if await send_json_or_stream(sink, asked.receive, send) is not None:
-                await send_json(sink, send, _status_of(sink.json or b""))
-        finally:
-            self._open.discard(served)
-            self._leave(served)
+        await self._serve(message, principal).run(asked.receive, send)
 
-    def _leave(self, served: _Open) -> None:
+    def begin(self, head: Head, request: Request, principal: Principal) -> Exchange | None:
+        try:
+            _check_headers(head.asked, request, self._offer)
+        except Refusal:
+            return None
+        return self._serve(request, principal)
+
+    def _serve(self, request: Request, principal: Principal) -> "_LoneExchange":
+        sink = StreamSink(self._loop)
+        client = alone(self._engine, principal.caller, principal.limits, self._board, sink)
+        exchange = _LoneExchange(self, principal, sink, serve_modern(request, client, self._offer))
+        if sink.json is None:
+            self._open.add(exchange)
+        return exchange
+
+    def leave(self, exchange: "_LoneExchange") -> None:
         """The connection is over. What was not answered by then is what the client has left."""
-        for call in served.dispatcher.open_calls:
-            if self._on_disconnect == "keep" and call.result_at_end is not None:
-                continue  # its turn goes on, and codex-reply can come back to it
-            call.cancel()
-        served.sink.close()
+        self._open.discard(exchange)
+        call = exchange.call
+        if not (call.answered or (self._on_disconnect == "keep" and call.result_at_end is not None)):
+            call.cancel()  # a turn that is kept goes on, and codex-reply can come back to it
+        exchange.sink.close()
 
     def principals_changed(self, principals: Principals) -> None:
-        for served in tuple(self._open):
-            if principals.current(served.principal.name) != served.principal:
-                served.sink.end()
+        for exchange in tuple(self._open):
+            if principals.current(exchange.principal.name) != exchange.principal:
+                exchange.sink.end()
 
     @property
     def open_calls(self) -> int:
         """Those that became tasks count for as long as they are at work."""
-        return sum(len(served.dispatcher.open_calls) for served in self._open) + self._board.at_work
+        return sum(not exchange.call.answered for exchange in self._open) + self._board.at_work
 
     def close(self) -> None:
-        for served in tuple(self._open):
-            served.dispatcher.close()
+        for exchange in tuple(self._open):
+            exchange.call.server_ends()
 
 
-def _status_of(line: bytes) -> int:
-    error = msgspec.json.decode(line, type=_Answer).error
-    return 200 if error is None else _STATUS.get(error.code, 200)
+class _LoneExchange(Exchange):
+    __slots__ = ("_era", "call", "principal")
+
+    def __init__(self, era: Modern, principal: Principal, sink: StreamSink, call: Call) -> None:
+        super().__init__(sink)
+        self._era = era
+        self.principal = principal
+        self.call = call
+
+    @property
+    def status(self) -> int:
+        line = self.sink.json or b""
+        if not line.startswith(ERROR_BEGINS):
+            return 200
+        error = msgspec.json.decode(line, type=_Answer).error
+        return 200 if error is None else _STATUS.get(error.code, 200)
+
+    def finish(self) -> None:
+        self._era.leave(self)
 
 
 def _check_headers(asked: Asked, request: Request, offer: Offer) -> None:
     """What a proxy reads in the headers must be what we read in the body. Raises `Refusal`."""
-
-    def mismatch(reason: str) -> Refusal:
-        return Refusal(400, reason, code=HEADER_MISMATCH, request_id=request.id)
-
     if asked.twice in ROUTING:
-        raise mismatch(f"the header {(asked.twice or b'').decode()} is sent twice")
+        raise _mismatch(request, f"the header {(asked.twice or b'').decode()} is sent twice")
     version = asked.header(b"mcp-protocol-version")
     params = _decode_params(request)
     meta = params.get("_meta")
-    stated = cast(dict[str, Any], meta).get(f"{PREFIX}protocolVersion") if isinstance(meta, dict) else None
+    stated = cast(dict[str, Any], meta).get(_VERSION_KEY) if isinstance(meta, dict) else None
     if isinstance(stated, str) and stated != version:
-        raise mismatch("MCP-Protocol-Version is not the version in `_meta`")
+        raise _mismatch(request, "MCP-Protocol-Version is not the version in `_meta`")
     if version != MODERN:
         raise Refusal(
             400,
@@ -120,14 +136,18 @@ def _check_headers(asked: Asked, request: Request, offer: Offer) -> None:
     if not isinstance(stated, str):
         raise Refusal(400, "`_meta` of the request lacks the protocol version", code=-32602, request_id=request.id)
     if asked.header(b"mcp-method") != request.method:
-        raise mismatch("the header Mcp-Method is missing, or is not the method of the request")
+        raise _mismatch(request, "the header Mcp-Method is missing, or is not the method of the request")
     if (problem := mirroring_problem(asked, request.method, params, offer)) is not None:
-        raise mismatch(problem)
+        raise _mismatch(request, problem)
+
+
+def _mismatch(request: Request, reason: str) -> Refusal:
+    return Refusal(400, reason, code=HEADER_MISMATCH, request_id=request.id)
 
 
 def _decode_params(request: Request) -> dict[str, Any]:
     try:
-        params = msgspec.json.decode(request.params or b"{}")
+        params = _decode_any(request.params or b"{}")
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         params = None
     if not isinstance(params, dict):

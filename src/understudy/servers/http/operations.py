@@ -74,10 +74,11 @@ class Operations:
             if name is not None:
                 limiter.leave(name)
 
-    def stop(self) -> None:
-        """Before the engine ends."""
+    async def stop(self) -> None:
+        """Before the engine ends, so that nothing keeps it from writing its last records."""
         if self._retaining is not None:
             self._retaining.cancel()
+            await asyncio.wait([self._retaining])
 
     def close(self) -> None:
         logging.getLogger().removeHandler(self._lines)

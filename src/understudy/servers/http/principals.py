@@ -13,6 +13,7 @@ from understudy.config.serve import ServeSettings
 from understudy.config.tokens import NamedToken, first_token, hash_of, read_tokens, tokens_file
 from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL, Caller, by_door
+from understudy.servers.http.answers import Refusal
 from understudy.servers.mcp.caller_limits import CallerLimits
 from understudy.servers.request_scope import note_caller
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOST_FOUND = 1000
 DOOR = "mcp-http"  # the other doors of a server say their own
 
 
@@ -30,10 +32,17 @@ class Principal(msgspec.Struct, frozen=True):
     caller: Caller
     limits: CallerLimits | None = None  # None: everything, as at a terminal
     token_hash: str = ""  # of what they came with: whoever had the token before this one is somebody else
+    issued: bool = False  # an issuer has signed their token, and may sign one with more scopes
 
     @property
     def name(self) -> str:
         return self.caller.name
+
+    def has_all_of(self, other: "Principal") -> bool:
+        """Whether nothing is allowed to the other one that this one may not."""
+        return self is other or (
+            self.caller.rights >= other.caller.rights and self.caller.others >= other.caller.others and self.limits == other.limits
+        )
 
 
 def _principal_of(token: NamedToken) -> Principal:
@@ -53,6 +62,7 @@ class Principals:
         self._first_hash = ""
         self._expired: frozenset[str] = frozenset()
         self._named: tuple[NamedToken, ...] = ()
+        self._found: dict[str, Principal] = {}  # by the whole header, until the files change; of tokens that do not expire
         self.when_changed: Callable[[], None] | None = None
         self.issuer: Issuer | None = None  # whose signed tokens are accepted, too
         if not self._open:
@@ -70,10 +80,6 @@ class Principals:
         """Whether no token is asked for."""
         return self._open
 
-    @property
-    def has_named(self) -> bool:
-        return bool(self._named)
-
     async def learn(self, authorization: str | None) -> None:
         """Before `find`: what has to be fetched to know whose token it is."""
         token = _token_in(authorization)
@@ -87,6 +93,9 @@ class Principals:
         """
         if self._open:
             return self._local
+        if authorization is not None and (known := self._found.get(authorization)) is not None:
+            note_caller(known.caller.name)
+            return known
         token = _token_in(authorization)
         if self.issuer is not None and self.issuer.looks_like_one(token):
             if (signed := self.issuer.find(token, frozenset(named.name for named in self._named))) is not None:
@@ -96,14 +105,26 @@ class Principals:
             return None
         hashed = hash_of(token)
         found = self._local if compare_digest(hashed, self._first_hash) else None
+        expires = False
         for named in self._named:
             if compare_digest(hashed, named.hash):
                 found = _principal_of(named)
+                expires = named.expires is not None
                 if named.has_expired(datetime.now(UTC)):
                     found = None
         if found is not None:
             note_caller(found.name)
+            if authorization is not None and not expires and len(self._found) < MOST_FOUND:
+                self._found[authorization] = found
         return found
+
+    def knows(self, authorization: str | None) -> bool:
+        """Whether `find` would find somebody without asking an issuer."""
+        try:
+            found = self.find(authorization)
+        except Refusal:
+            return False
+        return found is not None and not found.issued
 
     def end_of(self, authorization: str) -> float | None:
         """When a signed token is over. None for one of ours, whose end is looked up each time."""
@@ -127,6 +148,7 @@ class Principals:
         if stamps == self._stamps and expired == self._expired:
             return
         self._stamps, self._expired = stamps, expired
+        self._found.clear()
         try:
             self._first_hash = hash_of(first_token(self._first_path))
         except (ConfigError, OSError) as error:
@@ -146,7 +168,7 @@ class Principals:
         """What a request without a valid token is told of how to get one."""
         if self.issuer is None:
             return b'Bearer realm="understudy"'
-        return self.issuer.challenge('error="invalid_token"' if authorization else "")
+        return self.issuer.challenge("invalid_token" if authorization else "")
 
     def _expired_now(self) -> frozenset[str]:
         now = datetime.now(UTC)

@@ -1,6 +1,7 @@
 """The HTTP server as a process: listens, serves, and drains when it is told to end."""
 
 import asyncio
+import gc
 import logging
 import resource
 import ssl
@@ -15,9 +16,11 @@ from understudy.config.serve import ServeSettings
 from understudy.config.tokens import read_tokens, tokens_file
 from understudy.engine.engine import Engine
 from understudy.engine.turns_at_work import TurnsAtWork
-from understudy.errors import ConfigError
+from understudy.errors import ConfigError, how_to_add
+from understudy.servers.http.addresses import Addresses
 from understudy.servers.http.app import App
 from understudy.servers.http.guards import Guards, is_loopback
+from understudy.servers.http.heads import Heads
 from understudy.servers.http.operations import Operations
 from understudy.servers.http.principals import Principals
 from understudy.servers.mcp.tool_table import OFFER, Offer
@@ -29,7 +32,8 @@ LOOK_SECONDS = 1.0  # between two looks at the files of tokens
 BETWEEN_LOOKS_SECONDS = 0.05  # at whether all is done, while draining
 LAST_WORDS_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
-MOST_CONNECTIONS = 20_000
+MOST_CONNECTIONS = 20_000  # or half of the files that this process may open, which keeps the others for its own work
+GARBAGE_THRESHOLDS = (10_000, 5, 5)  # what a request or a turn leaves behind is mostly freed without a search for it
 
 Announce = Callable[[str], None]
 
@@ -59,9 +63,9 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-    from understudy.servers.http.connection import Connection
+    from understudy.servers.http.connection import HEAD_SECONDS, Connection
 
-    _raise_file_limit()
+    most_connections = _raise_file_limit() // 2
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of whatever a scanner sends
     loop = asyncio.get_running_loop()
     principals = Principals(settings)
@@ -69,6 +73,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     _use_issuer(settings, principals)
     engine = Engine(cli=cli)
     engine.at_work = TurnsAtWork(settings.concurrency)
+    engine.where_from = Addresses(settings.trusted_proxies).of_this_request
     operations = Operations(engine, settings)
     _ = engine.log  # a store that cannot be opened is told now
     known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]
@@ -76,8 +81,10 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     app = App(engine, settings, principals, guards, offer)
     app.operations = operations
     principals.when_changed = app.principals_changed
+    measured = operations.around(app, lambda: app.open_calls)
+    at_once, heads = app.at_once(measured), Heads(guards, principals)
     config = Config(
-        operations.around(app, lambda: app.open_calls),  # pyright: ignore[reportArgumentType]
+        measured,  # pyright: ignore[reportArgumentType]
         ws="none",
         lifespan="off",
         log_config=None,
@@ -86,13 +93,18 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
         date_header=False,
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=most_connections,
     )
     config.load()
     state = ServerState()
     try:
         server = await loop.create_server(
-            lambda: Connection(config, state, {}), settings.host, settings.port, ssl=context, backlog=2048
+            lambda: Connection(config, state, heads, at_once),
+            settings.host,
+            settings.port,
+            ssl=context,
+            ssl_handshake_timeout=None if context is None else HEAD_SECONDS,
+            backlog=2048,
         )
     except OSError as error:
         await engine.close()
@@ -104,12 +116,14 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     if principals.issuer is not None:
         principals.issuer.address = _address(settings, port)
     announce(_address(settings, port))
+    gc.freeze()  # what is there by now stays
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     code = await ending.wait()
     server.close()
-    app.draining = True
+    app.draining = at_once.draining = True
     await _drain(app, settings.drain_seconds)
     looking.cancel()
-    operations.stop()
+    await operations.stop()
     await engine.close()
     operations.close()
     app.close()
@@ -149,14 +163,14 @@ def _use_issuer(settings: ServeSettings, principals: Principals) -> None:
     if settings.issuer is None or settings.no_auth:
         return
     if find_spec("joserfc") is None:  # the extra is not asked of everyone
-        raise ConfigError("`understudy.serve.issuer` needs the extra `oauth`: pip install 'understudy[oauth]'")
+        raise ConfigError(f"`understudy.serve.issuer` needs joserfc, which is not installed: {how_to_add('oauth')}")
     from understudy.models.http import HttpClient
     from understudy.servers.http.issuer import Issuer
     from understudy.servers.http.issuer_keys import is_safe
 
     if not is_safe(settings.issuer):
         raise ConfigError("`understudy.serve.issuer` should be an address with https: whoever is on the way could sign tokens else")
-    principals.issuer = Issuer(settings.issuer, settings.audience, HttpClient())
+    principals.issuer = Issuer(settings.issuer, settings.audience, HttpClient(), settings.issued, settings.groups_claim)
 
 
 def _address(settings: ServeSettings, port: int) -> str:
@@ -178,10 +192,16 @@ def _tls_context(settings: ServeSettings) -> ssl.SSLContext | None:
     return context
 
 
-def _raise_file_limit() -> None:
-    """Each stream is an open file; the soft limit is meant for programs that have few."""
+def _raise_file_limit() -> int:
+    """Each stream is an open file; the soft limit is meant for programs that have few. Returns how many of those that may be open
+    count here.
+    """
+    wanted = MOST_CONNECTIONS * 2
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS * 2 if hard == resource.RLIM_INFINITY else min(hard, MOST_CONNECTIONS * 2)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft == resource.RLIM_INFINITY or soft >= allowed:
+        return allowed
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        return allowed
+    return soft

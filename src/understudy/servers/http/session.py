@@ -18,7 +18,7 @@ from understudy.servers.http.standalone import StandaloneSink
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.http.watched_call import WatchedCall
 from understudy.servers.http.watched_stream import WatchedStream
-from understudy.servers.mcp.asking import read_answer
+from understudy.servers.mcp.asking import read_answer, read_word
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.dispatcher import Dispatcher
@@ -91,7 +91,9 @@ class Session:
                 logger.info("the answer to %.100r is to a question that is not open any more", name.call_id)
                 return
             decision, source = read_answer(response)
-            op = Decide(name.call_id, decision, source, name.turn, asked_at=handle.asked_at(name.call_id))
+            asked_at, client = handle.asked_at(name.call_id), self.dispatcher.peer.calls_itself
+            word = read_word(response)
+            op = Decide(name.call_id, decision, source, name.turn, word=word, asked_at=asked_at, client=client)
             await handle.submit(op)
         except AgentError as error:
             logger.info("an answer to %.100r was not taken: %s", name.call_id, error)
@@ -157,7 +159,7 @@ class Session:
         call.sink, call.shape, call.progress_token = sink, SESSION, stream.progress_token
         progress = None
         if stream.progress_token is not None:
-            progress = Progress(stream.progress_token, sink, call.id, self._loop, seen.progress)
+            progress = Progress(stream.progress_token, sink, call.id, self._loop, handle.id, seen.progress)
         if known is None:
             self.dispatcher.take_up(call)
         if (other := self._viewers.get(call.id)) is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
-from understudy.errors import ConversationBusy, NotAllowed
+from understudy.errors import AgentError, ConversationBusy, NotAllowed
 from understudy.protocol.ops import Resume
 from understudy.protocol.records import Question
 from understudy.servers.http.event_ids import CallStream, Position, write_event_id
@@ -66,6 +66,10 @@ class WatchedCall(CallViewer):
         await following.resume(stream.message_id, leads=leads, shown_to=seen.record, given=seen.given)
         self._seen = None
         if known_here or self.call.answered:
+            return
+        with suppress(AgentError):  # then the call has been answered with it
+            await handle.settled()  # the turn may be over in this very moment, with its end still to be shown
+        if self.call.answered:
             return
         if not handle.has_message(stream.message_id):
             self.answer_failure(NOT_RECORDED)

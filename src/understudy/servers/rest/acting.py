@@ -5,12 +5,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from understudy.engine.approvals import CLIENT
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.errors import InvalidArguments, TooManyTurns
 from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Decide, Delete
-from understudy.protocol.records import ApprovalDecided, Overrides, Terms
+from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms
 from understudy.servers.mcp.arguments import table
 from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.reading import told_of
@@ -21,6 +22,7 @@ from understudy.servers.rest.visits import Answer, Visit
 READ_BACK = 512  # records, at once, in search of who has answered a question
 MOST_READ_BACK = 50_000
 MOST_IMAGES = 16
+MOST_OF_NAME = 128  # characters of what a program calls itself that records keep
 
 _Images = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_IMAGES, description="`data:` URLs, or paths on the server")]
 
@@ -86,7 +88,7 @@ async def create(visit: Visit, new: NewConversation) -> Answer:
         raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
     chosen = visit.check_new(new.overrides() or Overrides())
     visit.check_images(list(new.images))
-    content = await _content(new.prompt, new.images, chosen.cwd or "")
+    content = await _content(visit, new.prompt, new.images, chosen)
     handle = await visit.engine.create(visit.caller, chosen, visit.check_setup, for_turn=bool(content))
     if content:
         try:
@@ -107,8 +109,9 @@ async def send_message(visit: Visit, new: NewMessage) -> Answer:
     chosen = new.overrides()
     handle.check_right("run")
     visit.check_images(list(new.images))
-    content = await _content(new.text, new.images, handle.facts.cwd)
+    content = await _content(visit, new.text, new.images, handle)
     if new.mode == "steer" and handle.running_turn is None:
+        await handle.settled()
         raise Conflict("no turn is running that could be steered; `mode`: `send` begins one", "no_turn")
     kept = Kept()
     op = handle.message(Message("user", content), chosen, new.parent_message_id, terms, own_turn=new.mode == "queue")
@@ -125,30 +128,46 @@ async def decide(visit: Visit, new: NewDecision) -> Decided:
     outcome = "closed"
     if handle.open_question(new.call_id) is not None:
         word = new.message if new.decision in ("denied", "abort") else ""
-        op = Decide(new.call_id, new.decision, CLIENT, word=word, asked_at=new.mark or 0.0)
+        client = (visit.asked.header(b"user-agent") or "")[:MOST_OF_NAME]
+        op = Decide(new.call_id, new.decision, CLIENT, word=word, asked_at=new.mark or 0.0, client=client)
         outcome = await handle.decide(op, kept)
     if outcome == "closed":
-        raise await _closed(handle, new.call_id)
+        raise await _closed(handle, new.call_id, new.mark)
     await kept
     return Decided(call_id=new.call_id, decision=new.decision, status="ok" if outcome == "counts" else "requested")
 
 
-async def _closed(handle: Handle, call_id: str) -> Exception:
+async def _closed(handle: Handle, call_id: str, mark: float | None) -> Exception:
     """Why an answer does not count: who was first, where somebody was."""
+    await handle.settled()  # the answer that counts may have come in this very moment, and is not shown before it is on disk
+    first = await _first_answer(handle, call_id, mark)
+    if first is None:
+        return NotThere(f"no question `{call_id}` is open here; open ones: {', '.join(handle.facts.questions) or 'none'}")
+    entry, decided = first
+    who = decided.by if decided.source == CLIENT else f"a rule ({decided.source})"
+    message = f"the question was answered already: {decided.decision}, by {who}"
+    details = {"by": decided.by, "decision": decided.decision, "decided_at": rfc3339(entry.at)}
+    return Conflict(message, "already_decided", **details)
+
+
+async def _first_answer(handle: Handle, call_id: str, mark: float | None) -> tuple[Entry, ApprovalDecided] | None:
+    """The one that counts, to the question with this mark, or to the last one: models give their calls the same ids again."""
+    found: tuple[Entry, ApprovalDecided] | None = None
     before = handle.published
     looked_at = 0
     while before > 0 and looked_at < MOST_READ_BACK:
         after = max(0, before - READ_BACK)
         for entry in reversed(await handle.read(after, before - after)):
-            decided = entry.record
-            if isinstance(decided, ApprovalDecided) and decided.call_id == call_id and decided.effective:
-                who = decided.by if decided.source == CLIENT else f"a rule ({decided.source})"
-                message = f"the question was answered already: {decided.decision}, by {who}"
-                details = {"by": decided.by, "decision": decided.decision, "decided_at": rfc3339(entry.at)}
-                return Conflict(message, "already_decided", **details)
+            record = entry.record
+            if isinstance(record, ApprovalDecided) and record.call_id == call_id and record.effective:
+                found = entry, record
+            elif isinstance(record, Question) and record.call_id == call_id:
+                if mark is None or entry.at == mark:
+                    return found
+                found = None
         looked_at += before - after
         before = after
-    return NotThere(f"no question `{call_id}` is open here; open ones: {', '.join(handle.facts.questions) or 'none'}")
+    return found
 
 
 async def interrupt(visit: Visit) -> Stopped:
@@ -162,13 +181,15 @@ async def interrupt(visit: Visit) -> Stopped:
     return Stopped(status="requested", interrupted=False, message=message)
 
 
-async def _content(text: str, images: tuple[str, ...], cwd: str) -> tuple[ContentPart, ...]:
+async def _content(visit: Visit, text: str, images: tuple[str, ...], of: Handle | Overrides) -> tuple[ContentPart, ...]:
     parts: tuple[ContentPart, ...] = (InputText(text),) if text else ()
     if not images:
         return parts
-    from understudy.servers.mcp.image_arguments import read_images  # few messages have any
+    from understudy.servers.given_images import places_for, places_for_new, read_images  # few messages have any
 
-    return (*parts, *await read_images(images, cwd))
+    if isinstance(of, Handle):
+        return (*parts, *await read_images(images, of.facts.cwd, lambda: places_for(of)))
+    return (*parts, *await read_images(images, of.cwd or "", lambda: places_for_new(visit.engine, of)))
 
 
 async def _terms(new: Chosen) -> Terms | None:

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from understudy.protocol.jsonrpc import why_unreadable
 from understudy.servers.http.answers import Refusal
 
 MOST_QUOTED = 500  # characters, of what was sent
@@ -20,7 +21,7 @@ def read_body(body: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise Refusal(400, f"the body does not fit: {_told(error, kind)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body should be one object in JSON: {error}") from None
+        raise Refusal(400, f"the body should be one object in JSON: {why_unreadable(body, error)}") from None
     return found
 
 

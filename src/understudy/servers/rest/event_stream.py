@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 async def codec_at(handle: Handle, after: int) -> RestCodec:
     """One that knows what came before in the turn in whose middle it begins, unless that is too long ago."""
-    codec = RestCodec(handle.id, handle.facts.cwd)
+    codec = RestCodec(handle)
     past: list[Entry] = []
     before = after
     while before > 0 and len(past) < MOST_READ_BACK and not any(isinstance(entry.record, TurnStarted) for entry in past):

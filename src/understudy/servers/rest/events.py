@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.handle import Handle
 from understudy.protocol.items import InputImage
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -26,7 +27,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.modern_events import ModernCodec
-from understudy.servers.rest.questions import shown_question
+from understudy.servers.rest.questions import seconds_to_answer, shown_question
 from understudy.servers.rest.times import rfc3339
 
 _encode = msgspec.json.Encoder().encode
@@ -42,10 +43,11 @@ class Told(msgspec.Struct, frozen=True):
 class RestCodec:
     """For one viewer of a conversation. `codec` has to know the entries of a turn in order; see there."""
 
-    def __init__(self, conversation_id: str, cwd: str) -> None:
-        self._id = conversation_id
-        self._cwd = cwd
-        self.codec = ModernCodec(conversation_id)
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._id = handle.id
+        self._cwd = handle.facts.cwd
+        self.codec = ModernCodec(handle.id)
 
     def note(self, entry: Entry) -> None:
         self.codec.note(entry)
@@ -94,6 +96,8 @@ class RestCodec:
                     "source": decided.source,
                     "by": decided.by,
                     "door": decided.door,
+                    "address": decided.address,
+                    "client": decided.client,
                     "message": decided.word,
                 }
                 return [_told(msg, decided.by)]
@@ -109,7 +113,7 @@ class RestCodec:
                 more = {"owner": opened.owner, "sandbox": opened.overrides.sandbox}
                 return [_with(event, more) for event in found]
             case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
-                shown = shown_question(question, entry.turn, entry.at, self._cwd)
+                shown = shown_question(question, entry.turn, entry.at, self._cwd, seconds_to_answer(self._handle))
                 return [_with(event, {"question": shown}) for event in found]
             case TokensCounted(cost_usd=cost):
                 return [_with(event, {"cost_usd": cost}) for event in found]

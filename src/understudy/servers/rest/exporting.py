@@ -87,8 +87,9 @@ def _blocks(entry: Entry) -> Iterator[str]:
                 yield _fenced(_diff(change), "diff")
         case PlanUpdated(plan=plan):
             yield "\n".join(f"- [{'x' if step.status == 'completed' else ' '}] {make_visible(step.step)}" for step in plan)
-        case ApprovalDecided(effective=True, decision=decision, by=by):
-            yield f"*{decision} by {make_visible(by)}*"
+        case ApprovalDecided(effective=True, decision=decision, by=by) as decided:
+            place = make_visible(decided.from_afar()).replace("`", "'")
+            yield f"*{decision} by {make_visible(by)}*" + (f" `{place}`" if place else "")
         case TurnEnded(reason=reason, message=message, unfinished=unfinished) if reason != "completed":
             if unfinished:
                 yield _plain(unfinished)

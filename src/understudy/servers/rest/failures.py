@@ -10,6 +10,7 @@ from understudy.errors import (
     BadRequest,
     ConfigError,
     ConversationBusy,
+    LacksRight,
     ModelError,
     NotAllowed,
     StoreError,
@@ -78,6 +79,8 @@ def to_refusal(error: Exception) -> Refusal:
             return _refuse(404, str(error))
         case TooManyTurns():
             return Refusal(429, str(error), headers=((b"retry-after", b"1"),))
+        case LacksRight(right=right, on_others=on_others):
+            return Refusal(403, str(error), lacks=(right, on_others))
         case NotAllowed():
             return _refuse(403, str(error))
         case Conflict(code=code, details=details):

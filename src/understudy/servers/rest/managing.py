@@ -35,6 +35,8 @@ class RenameWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def compact(visit: Visit) -> Answer:
     """Not waited for: events tell what comes of it."""
     handle = await visit.find()
+    handle.check_right("run")
+    visit.check_message(handle)
     compacting = await handle.compact()
     await handle.kept()
     when = (
@@ -63,6 +65,7 @@ async def fork(visit: Visit, wanted: ForkWanted) -> Answer:
         except ValueError as error:
             raise InvalidArguments(f"`message` should be the `message_id` of a `user_message`: {error}") from None
     source = await visit.find()
+    await visit.check_fork(source)
     handle = await visit.engine.fork(visit.caller, source.id, message_id=message, turn=wanted.turn)
     location = f"/v1/conversations/{handle.id}"
     return Answer(await told_of(visit, handle), 201, ((b"location", location.encode()),))

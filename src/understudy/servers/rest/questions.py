@@ -37,18 +37,23 @@ def open_questions(handle: Handle) -> tuple[OpenQuestion, ...]:
     facts = handle.facts
     if not facts.questions:
         return ()
-    try:
-        seconds = handle.setup().config.questions.timeout_seconds
-    except AgentError:  # its folder is gone: the question can be seen, and answering says why not
-        seconds = 0.0
+    seconds = seconds_to_answer(handle)
     return tuple(
         shown_question(question, facts.turn or "", facts.asked_at.get(call_id, 0.0), facts.cwd, seconds)
         for call_id, question in facts.questions.items()
     )
 
 
-def shown_question(question: Question, turn: str, asked_at: float, cwd: str, seconds: float = 0.0) -> OpenQuestion:
-    """`seconds`: after which it is answered by a no; 0: never."""
+def seconds_to_answer(handle: Handle) -> float:
+    """After which a question is answered by a no; 0: never."""
+    try:
+        return handle.setup().config.questions.timeout_seconds
+    except AgentError:  # its folder is gone: the question can be seen, and answering says why not
+        return 0.0
+
+
+def shown_question(question: Question, turn: str, asked_at: float, cwd: str, seconds: float) -> OpenQuestion:
+    """`seconds`: as `seconds_to_answer` has them."""
     return OpenQuestion(
         call_id=question.call_id,
         kind=kind_of(question),

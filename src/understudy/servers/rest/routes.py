@@ -21,7 +21,6 @@ class Route(msgspec.Struct, frozen=True):
     query: type[Any] | None = None
     body: type[Any] | None = None
     status: int = 200
-    may_conflict: bool = False
     streams: bool = False  # the answer may be server-sent events
     kinds: tuple[str, ...] = ()  # content types beside JSON
 
@@ -65,7 +64,6 @@ ROUTES: tuple[Route, ...] = (
         shapes.Accepted,
         body=acting.NewMessage,
         status=202,
-        may_conflict=True,
     ),
     Route(
         "POST",
@@ -74,7 +72,6 @@ ROUTES: tuple[Route, ...] = (
         "Answer a question; the first answer counts",
         shapes.Decided,
         body=acting.NewDecision,
-        may_conflict=True,
     ),
     Route("POST", ONE + "/interrupt", acting.interrupt, "End the turn that runs", shapes.Stopped),
     Route("POST", ONE + "/compact", managing.compact, "Have the model sum up what was before", shapes.Done, status=202),
@@ -85,7 +82,6 @@ ROUTES: tuple[Route, ...] = (
         "Take back what the patches of a turn did to files",
         shapes.Undone,
         body=managing.UndoWanted,
-        may_conflict=True,
     ),
     Route(
         "POST",
