@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import golden
+from tests.e2e.other_servers import PATIENT
 from tests.e2e.test_clients_exec import PATCH
 from tests.golden_exec.play import PNG
 from tests.support.acp_client import AcpClient
@@ -104,6 +105,7 @@ async def test_a_command_is_a_tool_call_with_its_output(tmp_path: Path) -> None:
     assert sorted(last["content"][0]["content"]["text"].split()) == ["one", "two"]
 
 
+@pytest.mark.slow
 async def test_output_is_shown_while_the_command_runs(tmp_path: Path) -> None:
     fifo = tmp_path / "work" / "go"
     script = [call("shell", command=["bash", "-c", f"echo so far; read line < {fifo}; echo $line"]), say("done")]
@@ -150,6 +152,7 @@ async def test_a_patch_is_asked_about_with_its_diff_and_applied_once_allowed(tmp
     assert (statuses[0], statuses[-1]) == ("in_progress", "completed")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -189,6 +192,7 @@ async def test_a_cancel_is_answered_with_cancelled_and_the_session_goes_on(tmp_p
         assert client.said().endswith("after")
 
 
+@pytest.mark.slow
 async def test_a_cancel_in_one_breath_with_its_prompt_is_not_lost(tmp_path: Path) -> None:
     async with scene(lambda _: call("shell", command=["sleep", "1000"]), tmp_path) as (_, client, work):
         session = await client.new_session(work)
@@ -198,6 +202,7 @@ async def test_a_cancel_in_one_breath_with_its_prompt_is_not_lost(tmp_path: Path
             assert await client.answer(number) == {"stopReason": "cancelled"}
 
 
+@pytest.mark.slow
 async def test_a_cancel_while_a_question_is_open_withdraws_it(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"])]
     async with scene(script, tmp_path, config=ASKS) as (_, client, work):
@@ -210,6 +215,7 @@ async def test_a_cancel_while_a_question_is_open_withdraws_it(tmp_path: Path) ->
         assert not (work / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_single_request_can_be_cancelled(tmp_path: Path) -> None:
     async with scene([call("shell", command=["sleep", "1000"])], tmp_path) as (_, client, work):
         number = client.ask_prompt(await client.new_session(work), "go")
@@ -218,6 +224,7 @@ async def test_a_single_request_can_be_cancelled(tmp_path: Path) -> None:
         assert await client.answer(number) == {"stopReason": "cancelled"}
 
 
+@pytest.mark.slow
 async def test_a_second_prompt_joins_the_turn_and_both_are_answered(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("both")]
     async with scene(script, tmp_path, config=ASKS) as (model, client, work):
@@ -231,6 +238,7 @@ async def test_a_second_prompt_joins_the_turn_and_both_are_answered(tmp_path: Pa
         assert "two" in json.dumps(model.requests[1])
 
 
+@pytest.mark.slow
 async def test_a_failed_turn_is_an_error_that_says_why(tmp_path: Path) -> None:
     async with scene([status(401, {"error": {"message": "Incorrect API key"}})], tmp_path) as (_, client, work):
         with pytest.raises(RpcFailed, match=r"-32603: .*Incorrect API key"):
@@ -267,6 +275,7 @@ async def test_a_prompt_has_text_images_links_and_embedded_files(tmp_path: Path)
     assert "file:///x/z.py" in parts[3]["text"]
 
 
+@pytest.mark.slow
 async def test_modes_and_options_hold_from_the_next_prompt_on(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("done")]
     async with scene(script, tmp_path, config=ASKS) as (model, client, work):
@@ -300,6 +309,7 @@ async def test_modes_and_options_hold_from_the_next_prompt_on(tmp_path: Path) ->
         assert (model.requests[0]["model"], model.requests[0]["reasoning_effort"]) == ("gpt-5", "low")
 
 
+@pytest.mark.slow
 async def test_a_plan_is_shown_whole(tmp_path: Path) -> None:
     plan = [{"step": "look", "status": "completed"}, {"step": "mend", "status": "in_progress"}]
     async with scene([call("update_plan", plan=plan), say("done")], tmp_path) as (_, client, work):
@@ -311,6 +321,7 @@ async def test_a_plan_is_shown_whole(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_session_is_loaded_with_all_of_it_after_the_server_was_killed(tmp_path: Path) -> None:
     script = [call("apply_patch", input=PATCH), say("one"), call("shell", command=["touch", "asked.txt"]), say("two"), say("three")]
     config = ASKS | {"approval_policy": "on-request"}
@@ -350,6 +361,7 @@ async def test_a_session_is_loaded_with_all_of_it_after_the_server_was_killed(tm
             assert third.updates() == []
 
 
+@pytest.mark.slow
 async def test_a_closed_session_is_freed_and_a_deleted_one_is_gone(tmp_path: Path) -> None:
     async with scene([call("shell", command=["sleep", "1000"])], tmp_path) as (_, client, work):
         session = await client.new_session(work)
@@ -366,11 +378,12 @@ async def test_a_closed_session_is_freed_and_a_deleted_one_is_gone(tmp_path: Pat
             await client.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
 
 
+@pytest.mark.slow
 async def test_the_editors_mcp_servers_are_used_and_their_variables_are_not_in_the_log(tmp_path: Path) -> None:
     tiny = str(Path(golden.__file__).parent / "tiny_mcp.py")
     secret = "of-the-editor-7391"
     server = {"name": "my tiny", "command": sys.executable, "args": [tiny], "env": [{"name": "PLAIN", "value": secret}]}
-    async with scene([say("done")], tmp_path) as (model, client, work):
+    async with scene([say("done")], tmp_path, config=PATIENT) as (model, client, work):
         for bad in ({"name": "x"}, {"name": "x", "type": "sse", "url": "http://x"}, {"name": "x", "type": "http"}):
             with pytest.raises(RpcFailed, match=r"-32602: Invalid params: `mcpServers\[0\]`"):
                 await client.call("session/new", cwd=str(work), mcpServers=[bad])

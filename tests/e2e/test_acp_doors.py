@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.test_acp import ASKS, scene
 from tests.support.acp_client import AcpClient
 from tests.support.app_client import AppClient
@@ -12,6 +14,7 @@ from understudy.testing import CodexHome, call, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 
+@pytest.mark.slow
 async def test_a_question_that_is_answered_elsewhere_is_withdrawn_and_the_turn_goes_on(tmp_path: Path) -> None:
     script = [call("shell", call_id="c1", command=["touch", "made.txt"]), say("done")]
     async with scene(script, tmp_path, config=ASKS) as (_, client, work):
@@ -29,6 +32,7 @@ async def test_a_question_that_is_answered_elsewhere_is_withdrawn_and_the_turn_g
         assert (work / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_what_another_door_says_in_a_session_is_shown(tmp_path: Path) -> None:
     async with scene([say("one"), say("two")], tmp_path) as (_, client, work):
         session = await client.new_session(work)
@@ -42,6 +46,7 @@ async def test_what_another_door_says_in_a_session_is_shown(tmp_path: Path) -> N
         assert client.said() == "onetwo"
 
 
+@pytest.mark.slow
 async def test_two_editors_have_one_session_and_one_answer_counts(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("done")]
     async with scene(script, tmp_path, config=ASKS) as (_, client, work):
@@ -58,6 +63,7 @@ async def test_two_editors_have_one_session_and_one_answer_counts(tmp_path: Path
             assert second.said("user_message_chunk") == "go"
 
 
+@pytest.mark.slow
 async def test_an_answer_comes_behind_all_updates_also_for_a_client_that_did_not_read_for_a_while(tmp_path: Path) -> None:
     long = "x" * 1000 + "\n"
     script = [
@@ -81,6 +87,7 @@ async def test_an_answer_comes_behind_all_updates_also_for_a_client_that_did_not
         assert client.said(after=before) == long * 300
 
 
+@pytest.mark.slow
 async def test_an_answer_to_a_question_that_was_closed_does_not_hit_a_later_one_that_looks_the_same(tmp_path: Path) -> None:
     """The second editor is held up while the first one answers, and the model asks for the same again under the same id."""
     again = call("shell", call_id="c1", command=["bash", "-c", "echo ran >> log.txt"])

@@ -95,6 +95,7 @@ async def test_the_model_reads_what_is_not_saved_and_what_it_changes_there_is_ke
         assert not [message for message in client.messages if message.get("method") == "fs/write_text_file"]
 
 
+@pytest.mark.slow
 async def test_an_edit_finds_the_text_that_is_not_saved_and_keeps_the_files_line_ends(tmp_path: Path) -> None:
     files(tmp_path, a="one\r\ntwo\r\n")
     script = [call("edit_file", path="a.txt", old_text="typed\n", new_text="mended\n"), say("done")]
@@ -104,6 +105,7 @@ async def test_an_edit_finds_the_text_that_is_not_saved_and_keeps_the_files_line
         assert (work / "a.txt").read_bytes() == b"one\r\nmended\r\ntwo\r\n"
 
 
+@pytest.mark.slow
 async def test_a_search_goes_through_what_is_not_saved(tmp_path: Path) -> None:
     files(tmp_path, a="needle\n", b="hay\n", c="needle\n")
     script = [
@@ -124,6 +126,7 @@ async def test_a_search_goes_through_what_is_not_saved(tmp_path: Path) -> None:
         assert told_to_model(model.requests[4], "u").splitlines()[0] == "b.txt:1:a new needle"
 
 
+@pytest.mark.slow
 async def test_a_file_that_the_prompt_points_at_is_searched_as_the_editor_has_it(tmp_path: Path) -> None:
     files(tmp_path, a="hay\n")
     async with editor([call("search", pattern="needle"), say("done")], tmp_path) as (model, client, work, buffers):
@@ -134,6 +137,7 @@ async def test_a_file_that_the_prompt_points_at_is_searched_as_the_editor_has_it
         assert told_to_model(model.requests[1]).startswith("a.txt:1:a needle\n")
 
 
+@pytest.mark.slow
 async def test_an_editor_that_has_not_noticed_a_change_is_not_taken_at_its_word(tmp_path: Path) -> None:
     """It has what the disk had before the model's own change: nothing that a user has typed."""
     files(tmp_path, a="one\ntwo\n")
@@ -150,6 +154,7 @@ async def test_an_editor_that_has_not_noticed_a_change_is_not_taken_at_its_word(
         assert (work / "a.txt").read_text() == "ONE\nTWO\n"
 
 
+@pytest.mark.slow
 async def test_an_editor_is_never_asked_for_what_the_model_may_not_read(tmp_path: Path) -> None:
     work = files(tmp_path, secret="masked\n", a="one\n")
     outside = tmp_path / "outside.txt"
@@ -190,6 +195,7 @@ async def test_an_answer_does_not_count_where_a_folder_on_the_way_has_changed_me
         assert told_to_model(model.requests[1]) == "     1\tone"
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_exchanged_while_the_editor_reads_it_brings_nothing_masked_out(tmp_path: Path) -> None:
     """The worst that a command could do: a link for just the moment at which the editor opens the path."""
     work = files(tmp_path, a="plain\n", secret="the masked key\n")
@@ -220,6 +226,7 @@ def read_through_a_link(path: str) -> str:
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [{}, {"content": None}, {"content": 5}, [], "text", 7, {"content": "a\0b"}, {"content": "x" * 9_000_000}],
@@ -234,6 +241,7 @@ async def test_whatever_an_editor_answers_a_file_can_be_read(tmp_path: Path, ans
         assert buffers.asked == [str(work / "a.txt")]
 
 
+@pytest.mark.slow
 async def test_an_editor_that_never_answers_is_left_alone(tmp_path: Path) -> None:
     files(tmp_path, a="one\n")
     script = [*(call("read_file", call_id=f"r{number}", path="a.txt") for number in range(5)), say("done")]
@@ -246,6 +254,7 @@ async def test_an_editor_that_never_answers_is_left_alone(tmp_path: Path) -> Non
         assert len(withdrawn) == 3
 
 
+@pytest.mark.slow
 async def test_a_turn_that_waits_for_an_editor_can_be_cancelled(tmp_path: Path) -> None:
     files(tmp_path, a="one\n")
     async with editor([call("read_file", path="a.txt")], tmp_path) as (_, client, work, buffers):
@@ -258,6 +267,7 @@ async def test_a_turn_that_waits_for_an_editor_can_be_cancelled(tmp_path: Path) 
         assert (await client.told("$/cancel_request"))["requestId"] == asked["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capabilities", [{}, {"fs": {}}, {"fs": {"readTextFile": False}}, {"fs": "yes"}], ids=str)
 async def test_an_editor_that_does_not_offer_it_is_not_asked(tmp_path: Path, capabilities: Any) -> None:
     files(tmp_path, a="one\n")
@@ -268,6 +278,7 @@ async def test_an_editor_that_does_not_offer_it_is_not_asked(tmp_path: Path, cap
         assert buffers.asked == []
 
 
+@pytest.mark.slow
 async def test_a_session_that_was_closed_or_loaded_again_asks_only_where_it_is_open(tmp_path: Path) -> None:
     files(tmp_path, a="one\n")
     script = [call("read_file", path="a.txt"), say("done"), call("read_file", call_id="again", path="a.txt"), say("done")]
@@ -282,6 +293,7 @@ async def test_a_session_that_was_closed_or_loaded_again_asks_only_where_it_is_o
         assert buffers.asked == [str(work / "a.txt")] * 2
 
 
+@pytest.mark.slow
 async def test_a_folder_that_the_user_chose_by_a_link_is_spelled_as_they_do(tmp_path: Path) -> None:
     real = files(tmp_path, a="one\n")
     (tmp_path / "link").symlink_to(real)

@@ -60,6 +60,7 @@ async def test_an_answer_comes_before_what_it_causes(tmp_path: Path) -> None:
     assert kinds[:5] == ["answer 1", "answer 2", "thread/started", "answer 3", "thread/status/changed"]
 
 
+@pytest.mark.slow
 async def test_a_command_is_an_item_with_its_output_and_its_end(tmp_path: Path) -> None:
     script = [call("shell", command=["bash", "-c", "echo one; echo two >&2; exit 3"]), say("done")]
     async with scene(script, tmp_path) as (_, client, work):
@@ -78,6 +79,7 @@ async def test_a_command_is_an_item_with_its_output_and_its_end(tmp_path: Path) 
     assert begun == [item["id"] for item in items]
 
 
+@pytest.mark.slow
 async def test_an_interrupt_completes_the_running_command_and_is_answered_when_the_turn_is_over(tmp_path: Path) -> None:
     script = [call("shell", command=["sleep", "1000"]), say("after")]
     async with scene(script, tmp_path) as (_, client, work):
@@ -130,6 +132,7 @@ async def test_everything_but_the_handshake_waits_for_it(tmp_path: Path) -> None
             assert (await client.until(lambda m: "error" in m, "an error", before))["error"]["code"] == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["app-server", "proto"])
 @pytest.mark.parametrize(("closing", "named"), [("<&-", "input"), (">&-", "output")])
 def test_a_stream_that_is_closed_is_named(tmp_path: Path, command: str, closing: str, named: str) -> None:
@@ -144,6 +147,7 @@ def test_a_stream_that_is_closed_is_named(tmp_path: Path, command: str, closing:
     )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("command", ["app-server", "proto"])
 async def test_a_signal_ends_the_server_with_exit_code_0(tmp_path: Path, command: str) -> None:
     """Settings may stand before the command, as the Python package writes them."""
@@ -169,6 +173,18 @@ async def test_settings_that_cannot_be_used_change_nothing_and_leave_no_thread_b
         listed = await client.call("thread/list")
     assert turn["status"] == "completed"
     assert [row["id"] for row in listed["data"]] == [thread]
+
+
+@pytest.mark.slow
+async def test_a_thread_is_listed_from_its_first_message_on(tmp_path: Path) -> None:
+    async with scene([say("one"), say("two")], tmp_path) as (_, client, work):
+        used, unused = await client.start_thread(work), await client.start_thread(work)
+        assert (await client.call("thread/list"))["data"] == []
+        assert (await client.call("thread/read", threadId=unused))["thread"]["id"] == unused
+        await client.run_turn(used, "go")
+        assert [row["id"] for row in (await client.call("thread/list", limit=1))["data"]] == [used]
+        await client.run_turn(unused, "go")
+        assert [row["id"] for row in (await client.call("thread/list"))["data"]] == [unused, used]
 
 
 async def test_a_key_that_cannot_be_kept_is_a_clear_error(tmp_path: Path) -> None:

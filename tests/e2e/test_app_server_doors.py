@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.test_app_server import scene
 from tests.support.app_client import AppClient
 from tests.support.pausing import go_on, pause
@@ -31,6 +33,7 @@ async def test_a_question_that_a_killed_server_had_put_is_asked_again_on_resume(
     assert (work / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_command_that_a_killed_server_had_begun_is_closed_on_resume(tmp_path: Path) -> None:
     script = [call("shell", command=["sleep", "1000"]), say("on we go")]
     async with scene(script, tmp_path) as (_, client, work):
@@ -45,6 +48,7 @@ async def test_a_command_that_a_killed_server_had_begun_is_closed_on_resume(tmp_
             assert (await second.run_turn(thread, "and now"))["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_a_thread_is_approved_and_continued_over_mcp(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("done"), say("continued")]
     async with scene(script, tmp_path, config=ASKING) as (_, client, work):
@@ -66,6 +70,7 @@ async def test_a_thread_is_approved_and_continued_over_mcp(tmp_path: Path) -> No
         assert said["params"]["threadId"] == thread
 
 
+@pytest.mark.slow
 async def test_a_conversation_of_mcp_is_resumed_as_a_thread_with_its_turns(tmp_path: Path) -> None:
     async with scene([say("from mcp"), say("from here")], tmp_path) as (_, client, work):
         async with McpProcess(home=tmp_path / "home" / ".codex", cwd=work) as mcp:
@@ -78,6 +83,7 @@ async def test_a_conversation_of_mcp_is_resumed_as_a_thread_with_its_turns(tmp_p
         assert (await client.run_turn(thread, "go on"))["items"][0]["text"] == "from here"
 
 
+@pytest.mark.slow
 async def test_a_turn_that_is_started_while_another_runs_waits_and_has_its_own_id(tmp_path: Path) -> None:
     script = [hang(), say("the second"), say("the fourth")]
     async with scene(script, tmp_path) as (model, client, work):
@@ -94,6 +100,7 @@ async def test_a_turn_that_is_started_while_another_runs_waits_and_has_its_own_i
         assert _last_words(model) == ["one", "two", "four"]
 
 
+@pytest.mark.slow
 async def test_turns_that_waited_when_their_server_was_killed_run_each_by_itself_before_the_next(tmp_path: Path) -> None:
     script = [hang(), say("the second"), say("the fourth"), say("the fifth")]
     async with scene(script, tmp_path) as (model, client, work):
@@ -114,6 +121,7 @@ async def test_turns_that_waited_when_their_server_was_killed_run_each_by_itself
         assert _last_words(model) == ["one", "two", "four", "five"]
 
 
+@pytest.mark.slow
 async def test_a_message_by_another_door_comes_after_the_turns_that_a_killed_server_left(tmp_path: Path) -> None:
     async with scene([hang(), say("all read")], tmp_path) as (model, client, work):
         thread = await client.start_thread(work)
@@ -128,6 +136,7 @@ async def test_a_message_by_another_door_comes_after_the_turns_that_a_killed_ser
         assert [text if isinstance(text, str) else text[-1]["text"] for text in said][-3:] == ["two", "three", "four"]
 
 
+@pytest.mark.slow
 async def test_a_turn_that_waits_for_one_of_another_process_outlives_that_process(tmp_path: Path) -> None:
     async with scene([hang(), say("the second"), say("the third")], tmp_path) as (model, client, work):
         thread = await client.start_thread(work)
@@ -150,6 +159,7 @@ def _last_words(model: ScriptedModel) -> list[str]:
     return [text if isinstance(text, str) else text[-1]["text"] for text in users]
 
 
+@pytest.mark.slow
 async def test_ids_of_items_are_unique_in_their_thread_and_the_same_when_read_again(tmp_path: Path) -> None:
     script = [call("shell", command=["true"]), say("one"), call("shell", command=["true"]), say("two")]
     async with scene(script, tmp_path) as (_, client, work):
@@ -172,6 +182,7 @@ def untimed(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if not name.endswith("AtMs")}
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_is_served_when_it_does(tmp_path: Path) -> None:
     """More than a pipe holds: the server goes on meanwhile, and nothing is lost."""
     script = [call("shell", command=["bash", "-c", "yes | head -c 700000"]), say("word " * 100_000)]
@@ -197,6 +208,7 @@ async def test_no_key_of_the_configuration_or_of_a_login_is_told(tmp_path: Path)
         assert "hidden-value" not in json.dumps(client.messages) + client.stderr
 
 
+@pytest.mark.slow
 async def test_a_turn_is_told_to_be_over_although_another_server_was_quicker(tmp_path: Path) -> None:
     script = [deltas(["one", HOLD, " more"]), say("two")]
     async with scene(script, tmp_path) as (model, client, work), AppClient(tmp_path / "home" / ".codex", work) as other:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.real_clients import CLIENTS, run_client, run_python_client, server_task
-from tests.e2e.test_clients_exec import is_sleep, nothing_sleeps
+from tests.e2e.test_clients_exec import is_sleep, nothing_sleeps, some_seconds
 from tests.support.environments import node_with, python_with
 from understudy.testing import ScriptedModel, call, say
 from understudy.testing.model import ReceivedRequest
@@ -25,7 +25,7 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 
-SLEEP = "7311"
+SLEEP = some_seconds()
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+b\n*** End Patch"
 PLAN = [{"step": "edit", "status": "in_progress"}]
 
@@ -69,8 +69,8 @@ async def test_the_typescript_package_does_the_same_and_is_asked_for_what_is_not
 ACPX = ("acpx@0.19.1", "node@22.23.3")  # it needs a later Node than some have
 
 
-async def test_the_command_line_acpx_edits_cancels_and_goes_on_with_its_session(tmp_path: Path) -> None:
-    folder, sleep = node_with(*ACPX), "7312"
+async def test_the_command_line_acpx_is_asked_edits_cancels_and_goes_on_with_its_session_after_a_kill(tmp_path: Path) -> None:
+    folder, sleep = node_with(*ACPX), some_seconds()
     async with ScriptedModel(Model(sleep)) as model:
         task = acp_task(tmp_path, model.url)
         work, env = Path(task["cwd"]), task["env"]
@@ -96,7 +96,7 @@ async def test_the_command_line_acpx_edits_cancels_and_goes_on_with_its_session(
             assert (work / "a.txt").read_text() == "b\n"
             told = [message["params"]["update"] for message in edited if message.get("method") == "session/update"]
             assert {"type": "diff", "path": str(work / "a.txt"), "oldText": "a\n", "newText": "b\n"} in contents(told)
-            assert "fs/read_text_file" in [message.get("method") for message in edited]
+            assert {"fs/read_text_file", "session/request_permission"} <= methods(edited)
             waiting = asyncio.create_task(acpx("prompt", "wait"))
             await until_it_sleeps(sleep)
             await acpx("cancel")
@@ -106,6 +106,8 @@ async def test_the_command_line_acpx_edits_cancels_and_goes_on_with_its_session(
                 os.kill(pid, signal.SIGKILL)
             went_on = await acpx("prompt", "more")
             assert went_on[-1]["result"] == {"stopReason": "end_turn"}
+            assert {"session/resume", "session/request_permission"} <= methods(went_on)  # its own way of loading it again
+            assert (work / "asked.txt").exists()
             assert len((await acpx("sessions", "list"))[0]["sessions"]) == 1
         finally:
             for pid in processes_of(env["HOME"], ""):
@@ -128,6 +130,10 @@ async def until_it_sleeps(seconds: str) -> None:
     async with asyncio.timeout(8 * WAIT_SECONDS):
         while not any(is_sleep(process, seconds) for process in Path("/proc").iterdir() if process.name.isdecimal()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+
+
+def methods(messages: list[Any]) -> set[str]:
+    return {message["method"] for message in messages if "method" in message}
 
 
 def acp_task(tmp_path: Path, url: str) -> dict[str, Any]:

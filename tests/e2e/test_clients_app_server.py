@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.real_clients import run_python_client
-from tests.e2e.test_clients_exec import PATCH, nothing_sleeps, task_in
+from tests.e2e.test_clients_exec import PATCH, nothing_sleeps, some_seconds, task_in
 from tests.support.app_client import LineClient
 from tests.support.environments import node_with, python_with
 from understudy.testing import ScriptedModel, call, cut_after, say, status
@@ -18,7 +18,7 @@ from understudy.testing.script import Entry
 
 pytestmark = pytest.mark.slow
 
-SLEEP = "7304"  # of the command that is aborted
+SLEEP = some_seconds()  # of the command that is aborted
 
 SCRIPT = [
     call("apply_patch", call_id="c1", input=PATCH),
@@ -81,7 +81,7 @@ def _last_user(request: Any) -> list[Any]:
 
 # -- the editors' adapter
 
-ACP_SLEEP = "7305"
+ACP_SLEEP = some_seconds()
 OUTSIDE: dict[str, Any] = {"with_escalated_permissions": True, "justification": "because"}
 ACP_SCRIPT = [
     say("Let me look.") + call("shell", call_id="a1", command=["touch", "made.txt"], **OUTSIDE),

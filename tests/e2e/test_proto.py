@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from understudy.testing import CodexHome, Script, ScriptedModel, call, hang, say
 from understudy.testing.line_process import LineProcess
 
@@ -91,6 +93,7 @@ async def test_an_interrupt_ends_the_turn(tmp_path: Path) -> None:
         assert (await client.until("task_complete"))["id"] == "1"
 
 
+@pytest.mark.slow
 async def test_another_conversation_is_taken_up_and_told_from_its_beginning(tmp_path: Path) -> None:
     async with proto([say("one"), say("two")], tmp_path) as (_, client):
         client.say("1", "hello")
@@ -105,12 +108,15 @@ async def test_another_conversation_is_taken_up_and_told_from_its_beginning(tmp_
         assert (await client.until("task_complete"))["msg"]["last_agent_message"] == "two"
 
 
+@pytest.mark.slow
 async def test_what_is_no_submission_is_an_error_event_and_the_next_one_is_taken(tmp_path: Path) -> None:
     async with proto([say("fine")], tmp_path) as (_, client):
         for line, submission_id in (
             ("{oops", ""),
             ("[]", ""),
             ('{"id": "9", "op": {"type": "nonsense"}}', "9"),
+            ('{"id": 9, "op": {"type": "nonsense"}}', ""),
+            ('{"id": "\\ud800", "op": {"type": "nonsense"}}', ""),
             ('{"id": "9", "op": {"type": "user_input", "items": []}}', "9"),
             ('{"id": "9", "op": {"type": "user_input", "items": [{"type": "odd"}]}}', "9"),
             ('{"id": "9", "op": {"type": "resume", "conversation_id": "odd"}}', "9"),
@@ -118,6 +124,9 @@ async def test_what_is_no_submission_is_an_error_event_and_the_next_one_is_taken
         ):
             client.process.send(line)
             assert (await client.until("error"))["id"] == submission_id
+        client.process.send('{"id": "9", "op": {"type": "user_input", "items": [{"type": "text", "text": "\\ud800"}]}}')
+        refused = await client.until("error")
+        assert (refused["id"], "half a character" in refused["msg"]["message"]) == ("9", True)
         client.say("1", "hello")
         assert (await client.until("task_complete"))["msg"]["last_agent_message"] == "fine"
     assert "Traceback" not in client.process.stderr

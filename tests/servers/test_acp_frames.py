@@ -16,6 +16,7 @@ from understudy.servers.acp.diffs import read_hunks, replace
 from understudy.servers.acp.dispatcher import Dispatcher
 from understudy.servers.acp.methods import METHODS
 from understudy.servers.lines import read_message
+from understudy.testing.waiting import WAIT_SECONDS
 from understudy.tools.patch.unified import unified_diff
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -67,7 +68,7 @@ async def answered(home: Path, lines: list[bytes], count: int) -> list[Any]:
     dispatcher = Dispatcher(engine, LOCAL, sink)
     for line in [json.dumps(HELLO).encode(), *lines]:
         dispatcher.receive(read_message(line))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WAIT_SECONDS):
         while len(answers(sink)) < count + 1:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     dispatcher.close()
@@ -79,7 +80,7 @@ def answers(sink: Sink) -> list[Any]:
     return [message for message in map(json.loads, sink.lines) if "method" not in message]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(methods, params), min_size=1, max_size=6), st.lists(st.tuples(notifications, params), max_size=3))
 def test_every_request_has_one_answer(tmp_path: Path, requests: list[tuple[str, Any]], told: list[tuple[str, Any]]) -> None:
     notes = [json.dumps({"jsonrpc": "2.0", "method": method, "params": given}).encode() for method, given in told]

@@ -15,6 +15,7 @@ from understudy.protocol.jsonrpc import RequestId
 from understudy.servers.app_server.dispatcher import Dispatcher
 from understudy.servers.app_server.methods import METHODS
 from understudy.servers.lines import read_message
+from understudy.testing.waiting import WAIT_SECONDS
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 SLOW = {"thread/start"}  # begins conversations: tried elsewhere
@@ -68,7 +69,7 @@ async def answered(home: Path, lines: list[bytes]) -> list[Any]:
     hello = {"id": "hello", "method": "initialize", "params": {"clientInfo": {"name": "probe", "version": "1"}}}
     for line in [json.dumps(hello).encode(), *lines]:
         dispatcher.receive(read_message(line))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WAIT_SECONDS):
         while dispatcher.busy:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     dispatcher.close()
@@ -76,7 +77,7 @@ async def answered(home: Path, lines: list[bytes]) -> list[Any]:
     return [json.loads(line) for line in sink.lines if b'"method"' not in line.split(b",")[0]]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(methods, params), min_size=1, max_size=6))
 def test_every_request_has_one_answer(tmp_path: Path, requests: list[tuple[str, Any]]) -> None:
     lines = [
@@ -90,7 +91,7 @@ def test_every_request_has_one_answer(tmp_path: Path, requests: list[tuple[str, 
         assert "internal error" not in json.dumps(answer), answer
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.lists(
         st.binary(min_size=1, max_size=60).map(lambda raw: raw.replace(b"\n", b" "))

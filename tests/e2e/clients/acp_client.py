@@ -77,8 +77,8 @@ async def main() -> None:
         await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
         seen["listed"] = [row.session_id for row in (await agent.list_sessions()).sessions]
         await agent.load_session(cwd=task["cwd"], session_id=session, mcp_servers=[])
-        seen["replayed"], seen["updates"] = seen["updates"], []
         await editor.question.wait()  # the one that was open: it is allowed this time
+        seen["replayed"], seen["updates"] = seen["updates"], []
         seen["third"] = (await agent.prompt(session_id=session, prompt=[say("more")])).stop_reason
     print(json.dumps(seen))
 

@@ -1,5 +1,6 @@
 """One editor: its sessions, and the requests that it was sent."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,9 +11,11 @@ from understudy.errors import UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
+from understudy.protocol.records import Overrides
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.acp.content import Json
 from understudy.servers.failures import ProtocolError
+from understudy.servers.histories import Histories
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
@@ -28,9 +31,12 @@ class Client:
         self.engine = engine
         self.caller = caller  # in whose name it speaks
         self.sink = sink
+        self.histories = Histories(sink)
         self.initialized = False
         self.gives_texts = False  # it has said that it answers fs/read_text_file
         self.sessions: dict[ConversationId, Session] = {}
+        self.lost: dict[ConversationId, Overrides | None] = {}  # sessions that could not be shown any more, with what was chosen
+        self.reopening = asyncio.Lock()
         self._asked: dict[RequestId, Callable[[Response], None]] = {}
         self._counts: dict[str, int] = {}
 
@@ -79,6 +85,7 @@ class Client:
         for session in tuple(self.sessions.values()):
             session.stop()
         self.sessions.clear()
+        self.lost.clear()
         self._asked.clear()
 
 

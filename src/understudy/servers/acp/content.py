@@ -100,6 +100,6 @@ def embedded(uri: str, text: str) -> str:
 
 
 async def _image(data: str, kind: str) -> InputImage:
-    from understudy.servers.mcp.image_arguments import image_item  # few messages have any
+    from understudy.servers.given_images import image_item  # few messages have any
 
     return InputImage(await asyncio.to_thread(image_item, f"data:{kind};base64,{data}"))  # scaling takes long

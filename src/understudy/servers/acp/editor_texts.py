@@ -10,6 +10,7 @@ from understudy.servers.acp.client import Client
 logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 2.0  # for one answer: the model waits, and the disk has a text too
+LESS_PATIENCE_SECONDS = 0.5  # with one that did not answer the last time
 AT_ONCE = 8
 MOST_IN_VAIN = 3  # unanswered requests, one after the other, after which it is left alone for a while
 REST_SECONDS = 60.0
@@ -44,7 +45,7 @@ class EditorTexts:
             self._waiting.add(answered)
             self._send(line)
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
+                async with asyncio.timeout(LESS_PATIENCE_SECONDS if self._in_vain else PATIENCE_SECONDS):
                     response = await answered
             except TimeoutError:
                 self._note_silence()

@@ -1,6 +1,6 @@
 """`session/prompt` and `session/cancel`: a request is answered at the end of the turn that reads it."""
 
-from understudy.engine.handle import Kept
+from understudy.engine.kept import Kept
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
@@ -9,6 +9,7 @@ from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json, pointed_at, read_prompt
 from understudy.servers.acp.prompt import Prompt
 from understudy.servers.acp.session import Session
+from understudy.servers.acp.sessions import opened
 from understudy.servers.failures import ProtocolError
 
 CANCELLED: Json = {"stopReason": "cancelled"}
@@ -17,7 +18,7 @@ CANCELLED: Json = {"stopReason": "cancelled"}
 async def prompt(client: Client, request: Request) -> Json:
     """One that comes while a turn runs joins it, and is answered at its end, too."""
     asked = params.read(params.Prompt, request.params)
-    session = client.session(asked.session_id)
+    session = await opened(client, asked.session_id)
     waiting = Prompt(request.id, session.when_shown)
     prompts = session.prompts
     prompts.append(waiting)

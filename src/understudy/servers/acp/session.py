@@ -8,7 +8,7 @@ from understudy.config.model import Config
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
-from understudy.errors import AgentError, ConfigError, report_bug
+from understudy.errors import AgentError, ConfigError, UnknownConversation, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import OutputDelta, Overrides, Question, TurnEnded, UserMessage
@@ -64,6 +64,7 @@ class Session:
         """From here on the client is told what happens, but nothing before `release`: first it has its answer."""
         self._holding = True
         self._client.sessions[self.handle.id] = self
+        self._client.lost.pop(self.handle.id, None)
         self.projection.tools.live = True
         for live in self.following.take_unfinished():
             self.delta(live)
@@ -175,6 +176,8 @@ class Session:
             prompt.failed(error)
         if self._client.sessions.get(self.handle.id) is self:
             del self._client.sessions[self.handle.id]
+            if not isinstance(error, UnknownConversation):
+                self._client.lost[self.handle.id] = self.chosen
         self.stop()
 
     # -- questions

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from understudy.config.model import Config
-from understudy.engine.fold import path_to
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
+from understudy.engine.log_path import path_to
 from understudy.errors import ConfigError, ConversationBusy
 from understudy.protocol.jsonrpc import Request
 from understudy.protocol.ops import Delete, Resume
@@ -64,8 +65,9 @@ async def _open_again(client: Client, asked: params.LoadSession, *, replays: boo
             client.engine.configure(handle.with_changes(chosen))
         except ConfigError as error:
             raise InvalidParams(str(error)) from None
-    session = await _open(client, handle, chosen, replays=replays)
-    return Answer(_settings(session), session.release)
+    async with client.histories:
+        session = await _open(client, handle, chosen, replays=replays)
+        return Answer(_settings(session), session.release)
 
 
 def _overrides(asked: params.NewSession) -> Overrides:
@@ -89,8 +91,9 @@ async def _open(client: Client, handle: Handle, chosen: Overrides | None = None,
             continue
         for update in updates:
             client.sink.send(update_line(handle.id, update), None)
+            await client.histories.room()
         if number % READ_AT_ONCE == READ_AT_ONCE - 1:
-            await _room(client)
+            await asyncio.sleep(0)
     session = Session(client, handle, projection, entries[-1].seq if entries else 0, hides_reasoning=hides_reasoning)
     before = client.sessions.get(handle.id)
     if before is not None:
@@ -101,23 +104,23 @@ async def _open(client: Client, handle: Handle, chosen: Overrides | None = None,
     return session
 
 
+async def opened(client: Client, session_id: str) -> Session:
+    """One that was made or loaded here. Where a failed write has ended it, it is opened again. Raises `ProtocolError`."""
+    conversation_id = read_session_id(session_id)
+    if conversation_id in client.lost:
+        async with client.reopening:
+            if conversation_id in client.lost:
+                session = await _open(client, await client.find(session_id), client.lost[conversation_id])
+                session.release()
+    return client.session(session_id)
+
+
 async def _read(handle: Handle) -> Sequence[Entry]:
     entries: list[Entry] = []
     while page := await handle.read(entries[-1].seq if entries else 0, READ_AT_ONCE):
         entries += page
         await asyncio.sleep(0)
     return entries
-
-
-async def _room(client: Client) -> None:
-    """A client that reads slowly is waited for."""
-    sink = client.sink
-    if not sink.congested or sink.closed:
-        await asyncio.sleep(0)
-        return
-    room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    sink.drained(lambda: None if room.done() else room.set_result(None))
-    await room
 
 
 def _settings(session: Session) -> Json:
@@ -153,7 +156,7 @@ def _plain_path(path: str | None) -> str | None:
 
 async def close(client: Client, request: Request) -> Json:
     """Ends what runs, and shows nothing more of it. The conversation stays in the log."""
-    session = client.session(params.read(params.OneSession, request.params).session_id)
+    session = await opened(client, params.read(params.OneSession, request.params).session_id)
     await session.cancel()
     if client.sessions.get(session.handle.id) is session:
         del client.sessions[session.handle.id]
@@ -166,6 +169,7 @@ async def delete(client: Client, request: Request) -> Json:
     session_id = params.read(params.OneSession, request.params).session_id
     handle = await client.find(session_id)
     session = client.sessions.pop(read_session_id(session_id), None)
+    client.lost.pop(handle.id, None)
     if session is not None:
         await session.cancel()
         session.stop()
@@ -179,7 +183,7 @@ async def delete(client: Client, request: Request) -> Json:
 async def set_mode(client: Client, request: Request) -> Json:
     """From the next prompt on."""
     asked = params.read(params.SetMode, request.params)
-    session = client.session(asked.session_id)
+    session = await opened(client, asked.session_id)
     _choose(session, mode_overrides(asked.mode_id, session.projection.sandbox))
     session.tell_settings()
     return {}
@@ -188,7 +192,7 @@ async def set_mode(client: Client, request: Request) -> Json:
 async def set_config_option(client: Client, request: Request) -> Json:
     """From the next prompt on. The answer has all options."""
     asked = params.read(params.SetConfigOption, request.params)
-    session = client.session(asked.session_id)
+    session = await opened(client, asked.session_id)
     chosen = option_overrides(session.config(), asked.config_id, asked.value, session.projection.sandbox)
     config = _choose(session, chosen)
     session.tell_mode(config)

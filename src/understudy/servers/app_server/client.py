@@ -1,5 +1,6 @@
 """One client of the app server: what it said of itself, the threads it has loaded, and the questions it was asked."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,9 +11,11 @@ from understudy.errors import UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import RequestId, Response
+from understudy.protocol.records import Overrides
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.app_server.wire import Json, notification_line, request_line
 from understudy.servers.failures import InvalidRequest
+from understudy.servers.histories import Histories
 from understudy.servers.mcp.in_order import InOrder
 from understudy.servers.sink import Sink
 
@@ -27,9 +30,12 @@ class Client:
         self.engine = engine
         self.caller = caller  # in whose name it speaks
         self.sink = sink
+        self.histories = Histories(sink)
         self.initialized = False
         self.name = ""
         self.threads: dict[ConversationId, ThreadViewer] = {}  # loaded: what happens in them is told
+        self.lost: dict[ConversationId, Overrides | None] = {}  # threads whose viewer was lost, with what it had chosen
+        self.reopening = asyncio.Lock()
         self._opted_out: frozenset[str] = frozenset()
         self._order = InOrder()
         self._asked: dict[RequestId, Callable[[Response], None]] = {}
@@ -93,10 +99,21 @@ class Client:
             self._order.leave(conversation_id)
             if not viewer.over:
                 return viewer
-        await self.find(thread_id)
+        handle = await self.find(thread_id)
+        if conversation_id in self.lost:
+            from understudy.servers.app_server.threads import follow_again  # seldom needed
+
+            return await follow_again(self, handle)
         raise InvalidRequest(f"thread not found: {conversation_id}\nIt is not loaded here: call thread/resume first.")
 
+    def lose(self, viewer: "ThreadViewer") -> None:
+        """It cannot be shown anything more for now: a write has failed. The next request about the thread follows it anew."""
+        if self.threads.get(viewer.handle.id) is viewer:
+            self.unload(viewer.handle.id)
+            self.lost[viewer.handle.id] = viewer.chosen
+
     def unload(self, conversation_id: ConversationId) -> bool:
+        self.lost.pop(conversation_id, None)
         viewer = self.threads.pop(conversation_id, None)
         if viewer is None:
             return False

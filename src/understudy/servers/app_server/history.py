@@ -4,8 +4,8 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from understudy.engine.fold import path_to
 from understudy.engine.handle import Handle
+from understudy.engine.log_path import path_to
 from understudy.protocol.records import Entry, Noticed, Opened, UserMessage
 from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.thread_shape import LONGEST_PREVIEW

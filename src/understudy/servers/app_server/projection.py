@@ -68,10 +68,9 @@ class Projection:
         self.last_turn: str | None = None  # the id of the turn that was last counted for
         self.failed = False  # the last turn has
         self.name: str | None = None
-        self._cwd = ""
         self._ids = ItemIds()
         self.items = OpenItems(thread_id)
-        self.work = WorkItems(self._ids, self.items, lambda: self._cwd)
+        self.work = WorkItems(self._ids, self.items)
         self._waiting: dict[str, UserMessage] = {}  # accepted, not read by the model yet
         self._first: dict[str, str] = {}  # the message that begins a turn, by its number
         self._started_at = 0.0
@@ -145,7 +144,7 @@ class Projection:
                 steps = [{"step": step.step, "status": _PLAN_STATUS[step.status]} for step in plan]
                 return [self._of_turn("turn/plan/updated", turn_id, explanation=explanation, plan=steps)]
             case DiffChanged(unified_diff=diff):
-                return [self._of_turn("turn/diff/updated", turn_id, diff=items.relative_diff(diff, self._cwd))]
+                return [self._of_turn("turn/diff/updated", turn_id, diff=items.relative_diff(diff, self.work.cwd))]
             case CompactionStarted():
                 self._compaction = uuid_of(self.thread_id, "compaction", str(entry.seq))
                 return self.items.begin(items.compaction(self._compaction), turn_id, at)
@@ -266,7 +265,7 @@ class Projection:
             self._choose(message.overrides)
 
     def _choose(self, overrides: Overrides) -> None:
-        self._cwd = overrides.cwd or self._cwd
+        self.work.cwd = overrides.cwd or self.work.cwd
 
     def _read(self, message_id: str, turn_id: str, at: float) -> list[Notice]:
         message = self._waiting.pop(message_id, None)

@@ -132,7 +132,7 @@ async def list_skills(client: Client, given: Raw | None) -> Json:
 
 def _skills_in(client: Client, cwd: str) -> Json:
     from understudy.config.sandbox import places_of
-    from understudy.config.skills import find_skills
+    from understudy.engine.skills import find_skills
 
     try:
         config = client.engine.configure(Overrides(cwd=cwd))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
-from understudy.errors import AgentError
+from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.jsonrpc import RequestId
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import Overrides, Question, TurnDropped, TurnEnded, UserMessage
@@ -51,6 +51,7 @@ class ThreadViewer:
     def go_live(self) -> None:
         """From here on the client is told what happens. What was said of unfinished items comes first, then open questions."""
         self._client.threads[self.handle.id] = self
+        self._client.lost.pop(self.handle.id, None)
         for live in self.following.take_unfinished():
             self.delta(live)
         self.following.go_live()
@@ -127,7 +128,10 @@ class ThreadViewer:
     def failed(self, error: AgentError) -> None:
         if not self.is_deleted:
             self.tell([("warning", {"threadId": self.handle.id, "message": f"nothing more can be shown of this thread: {error}"})])
-        self._client.unload(self.handle.id)
+        if isinstance(error, UnknownConversation):
+            self._client.unload(self.handle.id)
+        else:
+            self._client.lose(self)
 
     # -- questions
 

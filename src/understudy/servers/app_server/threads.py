@@ -3,7 +3,8 @@
 from msgspec import Raw
 
 from understudy.config.model import Config
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.errors import BadRequest, ConfigError, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Archive, Delete, Resume
@@ -41,7 +42,12 @@ async def resume(client: Client, given: Raw | None) -> Answer:
         await kept  # so that what was cut off is told as such
     except ConversationBusy:
         pass  # another process runs its turn, which is watched from here
-    log, chosen, with_turns = await read_log(handle), thread_overrides(asked), not asked.exclude_turns
+    async with client.histories:
+        return _resumed(client, handle, await read_log(handle), asked)
+
+
+def _resumed(client: Client, handle: Handle, log: Log, asked: params.ResumeThread) -> Answer:
+    chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
     before = client.threads.get(handle.id)
     if before is None or before.over:
         return _loaded(client, handle, log, chosen, with_turns=with_turns, resumed=True)
@@ -67,19 +73,36 @@ def _cursors(log: Log) -> Json:
 async def fork(client: Client, given: Raw | None) -> Answer:
     asked = params.read(params.ForkThread, given)
     source = await client.find(asked.thread_id)
-    turn = None if asked.last_turn_id is None else await _number_of(source, asked.last_turn_id)
+    turn = None if asked.last_turn_id is None else await _number_of(client, source, asked.last_turn_id)
     chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
     config_of(client, source, None if chosen == Overrides() else chosen)  # raises before there is a fork
     kept = False if asked.ephemeral else None
     handle = await client.engine.fork(client.caller, source.id, turn=turn, kept=kept)
-    return _loaded(client, handle, await read_log(handle), chosen, with_turns=with_turns)
+    async with client.histories:
+        return _loaded(client, handle, await read_log(handle), chosen, with_turns=with_turns)
 
 
-async def _number_of(handle: Handle, turn_id: str) -> str:
-    for number, known in (await read_log(handle)).past.turn_ids.items():
+async def _number_of(client: Client, handle: Handle, turn_id: str) -> str:
+    async with client.histories:
+        known_turns = (await read_log(handle)).past.turn_ids
+    for number, known in known_turns.items():
         if known == turn_id:
             return number
     raise InvalidParams(f"Invalid params: there is no turn {turn_id} in thread {handle.id}")
+
+
+async def follow_again(client: Client, handle: Handle) -> ThreadViewer:
+    """A thread whose viewer was lost because a write failed, from where the log stands now."""
+    async with client.reopening:
+        known = client.threads.get(handle.id)
+        if known is not None and not known.over:
+            return known
+        log = await read_log(handle)
+        viewer = ThreadViewer(client, handle, log.past, log.past.last_seq)
+        viewer.chosen = client.lost.pop(handle.id, None)
+        viewer.go_live()
+        viewer.tell([log.past.status()])
+        return viewer
 
 
 def _loaded(
@@ -147,7 +170,8 @@ def _thread(client: Client, handle: Handle, log: Log, config: Config | None = No
 async def read(client: Client, given: Raw | None) -> Json:
     asked = params.read(params.ReadThread, given)
     handle = await client.find(asked.thread_id)
-    return {"thread": await _stored_thread(client, handle, with_turns=bool(asked.include_turns))}
+    async with client.histories:
+        return {"thread": await _stored_thread(client, handle, with_turns=bool(asked.include_turns))}
 
 
 async def _stored_thread(client: Client, handle: Handle, *, with_turns: bool = False) -> Json:
@@ -170,6 +194,8 @@ async def list_threads(client: Client, given: Raw | None) -> Json:
         page = await client.engine.list(client.caller, wanted, cursor, archived=bool(asked.archived))
         for listed in page.rows:
             summary = listed.summary
+            if summary.message_count == 0:  # editors start a thread for every window; codex keeps none that nobody has written in
+                continue
             if (folders is not None and summary.cwd not in folders) or term not in summary.title.lower():
                 continue
             first = await client.engine.log.read(listed.conversation_id, 0, FIRST_RECORDS)
@@ -194,7 +220,9 @@ async def loaded_list(client: Client, given: Raw | None) -> Json:
 async def turns_list(client: Client, given: Raw | None) -> Json:
     """Newest first unless asked otherwise, as the protocol has it."""
     asked = params.read(params.ListTurns, given)
-    turns = (await read_log(await client.find(asked.thread_id))).turns()
+    handle = await client.find(asked.thread_id)
+    async with client.histories:
+        turns = (await read_log(handle)).turns()
     if asked.items_view == "notLoaded":
         nothing: Json = {"items": [], "itemsView": "notLoaded"}
         turns = [turn | nothing for turn in turns]
@@ -206,7 +234,9 @@ async def items_list(client: Client, given: Raw | None) -> Json:
     asked = params.read(params.ListItems, given)
     if isinstance(asked.cursor, dict):
         raise InvalidParams("Invalid params: `cursor` is to be a cursor of an earlier answer")
-    rows = (await read_log(await client.find(asked.thread_id))).items(asked.turn_id)
+    handle = await client.find(asked.thread_id)
+    async with client.histories:
+        rows = (await read_log(handle)).items(asked.turn_id)
     return page_of(rows, asked.cursor, _limit(asked.limit), newest_first=asked.sort_direction == "desc")
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from understudy.protocol.records import TurnEnded
 from understudy.servers.app_server.wire import Json
 from understudy.servers.exec_failures import failure_text
+from understudy.servers.retries import read_retry, status_in
 
-_RETRY = re.compile(r"stream error: (?P<why>.*); retrying (?P<count>\d+/\d+) in [^;]*", re.DOTALL)
-_STATUS = re.compile(r"(?:HTTP|unexpected status|last status:) (\d{3})\b")
 _FULL = re.compile(r"context (?:window|length)|prompt is too long|context_length_exceeded", re.IGNORECASE)
 
 
@@ -43,21 +42,19 @@ def error_of(ended: TurnEnded) -> Json:
 
 def retry_of(notice: str) -> Json | None:
     """The error of a request that is put again; None where the notice says something else."""
-    found = _RETRY.fullmatch(notice)
-    if found is None:
+    retry = read_retry(notice)
+    if retry is None:
         return None
-    status = _STATUS.search(found["why"])
-    disconnected = {"responseStreamDisconnected": {"httpStatusCode": int(status[1]) if status else None}}
-    return _error(f"Reconnecting... {found['count']}", disconnected, found["why"])
+    return _error(retry.message, {"responseStreamDisconnected": {"httpStatusCode": retry.status}}, retry.why)
 
 
 def _kind(text: str) -> object:
-    status = _STATUS.search(text)
+    status = status_in(text)
     if _FULL.search(text):
         return "contextWindowExceeded"
-    if status is None or status[1] == "400":
+    if status is None or status == 400:
         return "other"
-    return {"httpConnectionFailed": {"httpStatusCode": int(status[1])}}
+    return {"httpConnectionFailed": {"httpStatusCode": status}}
 
 
 def _error(message: str, info: object, details: str | None = None) -> Json:

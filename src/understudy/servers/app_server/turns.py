@@ -1,13 +1,12 @@
 """Methods about turns: begin one, end one, and say more while one runs."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
 
 from understudy.engine.fold import merge
-from understudy.engine.handle import Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.ops import Cancel
@@ -34,7 +33,7 @@ async def start(client: Client, given: Raw | None) -> Answer:
         chosen = viewer.chosen if chosen is None else merge(viewer.chosen, chosen)
     if chosen is not None:
         config_of(client, handle, chosen)  # raises before anything is promised
-    message = Message("user", await read_input(asked.input, asked.cwd or handle.facts.cwd))
+    message = Message("user", await read_input(asked.input, asked.cwd or handle.facts.cwd, handle))
     op = handle.message(message, chosen, terms=await _terms(asked.output_schema), own_turn=True)
     if handle.queued_turns >= MOST_WAITING:
         raise InvalidRequest(f"{MOST_WAITING} turns of this thread are waiting already; wait for one to begin")
@@ -86,7 +85,7 @@ async def update_settings(client: Client, given: Raw | None) -> Answer:
 async def steer(client: Client, given: Raw | None) -> Json:
     asked = params.read(params.Steer, given)
     viewer = await client.loaded(asked.thread_id)
-    message = Message("user", await read_input(asked.input, viewer.handle.facts.cwd))
+    message = Message("user", await read_input(asked.input, viewer.handle.facts.cwd, viewer.handle))
     running = viewer.running_turn
     if running is None:
         raise InvalidRequest("no active turn to steer")
@@ -115,6 +114,7 @@ async def interrupt(client: Client, given: Raw | None) -> Json:
             holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
             raise InvalidRequest(f"the turn runs in {holder}, which was told to end it and has not done so yet")
         return {}
+    await viewer.handle.settled()  # it may be over in this very moment, which clients are told first
     if asked.turn_id in viewer.projection.turn_ids.values():
         return {}
     if running is None:
@@ -136,30 +136,30 @@ async def _terms(schema: dict[str, Any] | None) -> Terms | None:
     return Terms(schema)
 
 
-async def read_input(given: list[dict[str, Any]], cwd: str) -> tuple[ContentPart, ...]:
+async def read_input(given: list[dict[str, Any]], cwd: str, handle: Handle) -> tuple[ContentPart, ...]:
     """Raises `InvalidParams` for what cannot be read, and where nothing is said."""
     if not given:
         raise InvalidParams("Invalid params: `input` is empty; give at least one item, such as a `text`")
-    parts = [await _read_item(item, f"params.input[{number}]", cwd) for number, item in enumerate(given)]
+    parts = [await _read_item(item, f"params.input[{number}]", cwd, handle) for number, item in enumerate(given)]
     if all(isinstance(part, InputText) and not part.text for part in parts):
         raise InvalidParams("Invalid params: `input` has no text and no image in it")
     return tuple(parts)
 
 
-async def _read_item(item: dict[str, Any], where: str, cwd: str) -> ContentPart:
+async def _read_item(item: dict[str, Any], where: str, cwd: str, handle: Handle) -> ContentPart:
     match item:
         case {"type": "text", "text": str(text)}:
             return InputText(text)
         case {"type": "image", "url": str(url)}:
-            from understudy.servers.mcp.image_arguments import image_item  # few messages have any
+            from understudy.servers.given_images import image_item  # few messages have any
 
             return InputImage(image_item(url))
         case {"type": "localImage", "path": str(path)}:
             import asyncio
 
-            from understudy.servers.mcp.image_arguments import local_image
+            from understudy.servers.given_images import local_image, places_for
 
-            return InputImage(await asyncio.to_thread(local_image, Path(os.path.join(cwd, path))))
+            return InputImage(await asyncio.to_thread(local_image, path, cwd, places_for(handle)))
         case {"type": "mention", "name": str(name), "path": str(path)}:
             return InputText(f"[@{name}]({path})")
         case {"type": "skill", "name": str(name), "path": str(path)}:

@@ -3,7 +3,6 @@
 import codecs
 import os
 import re
-from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -34,7 +33,7 @@ from understudy.servers.exec_events import argv_of
 MOST_GATHERED = 64 * 1024  # bytes of a command's output that are kept in the order in which they came
 INTERRUPTED = "interrupted"
 
-_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _KINDS: dict[str, Json] = {
     "Add": {"type": "add"},
     "Update": {"type": "update", "move_path": None},
@@ -66,10 +65,10 @@ class _Output:
 
 
 class WorkItems:
-    def __init__(self, ids: ItemIds, open_items: OpenItems, cwd: Callable[[], str]) -> None:
+    def __init__(self, ids: ItemIds, open_items: OpenItems) -> None:
         self._ids = ids
         self._open = open_items
-        self._cwd = cwd
+        self.cwd = ""  # a value, not a way to ask the owner: such a cycle would keep a whole history until garbage is collected
         self._calls: dict[str, FunctionCall] = {}  # of which no item tells yet
         self._items: dict[str, Json] = {}  # open ones, by the id of their call
         self._outputs: dict[str, _Output] = {}
@@ -93,7 +92,7 @@ class WorkItems:
             case CommandApprovalAsked(call_id=call_id, command=argv, cwd=cwd):
                 return self._begin(call_id, items.command(self._new_id(call_id), argv, cwd), turn_id, at)
             case PatchApprovalAsked(call_id=call_id, changes=changes):
-                item = items.file_change(self._new_id(call_id), items.changes_of(changes, self._cwd()))
+                item = items.file_change(self._new_id(call_id), items.changes_of(changes, self.cwd))
                 return self._begin(call_id, item, turn_id, at)
             case ToolApprovalAsked(call_id=call_id):
                 return self._begin(call_id, items.tool_call(self._new_id(call_id), question), turn_id, at)
@@ -116,7 +115,7 @@ class WorkItems:
     def patch_started(self, started: PatchStarted, turn_id: str, at: float) -> list[Notice]:
         known = self._items.get(started.call_id)
         item_id = self._new_id(started.call_id) if known is None else known["id"]
-        item = items.file_change(item_id, items.changes_of(started.changes, self._cwd()))
+        item = items.file_change(item_id, items.changes_of(started.changes, self.cwd))
         return self._go_on(started.call_id, item, turn_id, at)
 
     def tool_call_began(self, began: ToolCallBegan, turn_id: str, at: float) -> list[Notice]:
@@ -168,7 +167,7 @@ class WorkItems:
         argv = argv_of(call)
         if argv is None:
             return []
-        item = items.command(self._new_id(call_id), argv, self._cwd())
+        item = items.command(self._new_id(call_id), argv, self.cwd)
         return self._open.complete(_refused(item, "failed", output), turn_id, at)
 
     def end_turn(self, turn_id: str, at: float) -> list[Notice]:
@@ -218,8 +217,13 @@ class WorkItems:
             return []
         values = cast(dict[str, Any], given).values() if isinstance(given, dict) else ()
         patch = next((text for text in values if isinstance(text, str)), "")
-        named = [(os.path.normpath(os.path.join(self._cwd(), path)), word) for word, path in _PATCHED.findall(patch)]
+        named = [(os.path.normpath(os.path.join(self.cwd, path)), word) for word, path in patched_files(patch)]
         return [{"path": path, "kind": _KINDS[word], "diff": ""} for path, word in sorted(named)]
+
+
+def patched_files(patch: str) -> list[tuple[str, str]]:
+    """What a patch says that it does, and to which file."""
+    return [(word, path.rstrip()) for word, path in _PATCHED.findall(patch)]
 
 
 def _refused(item: Json, status: str, output: str, error: str = "") -> Json:

@@ -158,7 +158,7 @@ class ProtoSession:
 
     async def _send(self, submission_id: str, items: list[object], chosen: Overrides | None) -> None:
         handle = self._handle
-        content = await read_content(items, handle.facts.cwd)
+        content = await read_content(items, handle)
         self._choose(chosen)
         op = handle.message(Message("user", content), self._chosen)
         self._following.expect(op.message.message_id, submission_id)

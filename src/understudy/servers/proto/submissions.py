@@ -6,7 +6,8 @@ import msgspec
 
 from understudy.errors import BadRequest
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
-from understudy.protocol.encodable import visible
+from understudy.protocol.encodable import is_unicode, visible
+from understudy.protocol.jsonrpc import why_unreadable
 from understudy.protocol.records import Overrides
 
 
@@ -154,6 +155,8 @@ class _Envelope(msgspec.Struct):
     op: Any = None
 
 
+_IS_NONE = "this is not a submission {id, op}"
+
 _decode = msgspec.json.Decoder(Submission).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
@@ -170,22 +173,34 @@ def read_submission(line: bytes) -> Submission:
     """Raises `NotUnderstood`."""
     try:
         return _decode(line)
+    except msgspec.ValidationError as error:  # JSON, and no submission
+        reason = visible(str(error)).replace("`$.", "`").replace("`$`", "the line")
+        raise NotUnderstood(f"{_IS_NONE}: {reason}", _id_of(_decode_envelope_of(line))) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise NotUnderstood(f"this is not a submission {{id, op}}: {_plain(error)}", _id_in(line)) from None
+        reason = visible(why_unreadable(line, error))
+        raise NotUnderstood(f"{_IS_NONE}: {reason}", _id_of(_read_leniently(line))) from None
 
 
-def _plain(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return visible(str(error)).replace("`$.", "`").replace("`$`", "the line")
-
-
-def _id_in(line: bytes) -> str:
+def _decode_envelope_of(line: bytes) -> Any:
     try:
-        found = _decode_envelope(line).id
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return ""
-    return found if isinstance(found, str) else ""
+        return {"id": _decode_envelope(line).id}
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # what is wrong comes before
+        return _read_leniently(line)
+
+
+def _read_leniently(line: bytes) -> Any:
+    """What is JSON but has text that we cannot take; None where it is not."""
+    import json  # only what is malformed pays for it
+
+    try:
+        return json.loads(line.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _id_of(envelope: Any) -> str:
+    found: Any = envelope.get("id") if isinstance(envelope, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return found if isinstance(found, str) and is_unicode(found) else ""
 
 
 def overrides_of(op: ConfigureSession | OverrideTurnContext) -> Overrides | None:
