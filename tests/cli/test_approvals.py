@@ -45,6 +45,22 @@ async def answer(program: Program, *words: str) -> tuple[Ended, dict[str, Any]]:
     return ended, json.loads(ended.out) if ended.out else {}
 
 
+def effective_answers(program: Program) -> list[str]:
+    """Of all conversations, those that counted, as the log has them."""
+    ids = [each["conversation_id"] for each in program.json("conversations", "--json")]
+    lines = [json.loads(line) for each in ids for line in program.run("export", each).out.splitlines()]
+    records = [line.get("record", {}) for line in lines]
+    return [record["decision"] for record in records if record.get("type") == "approval_decided" and record["effective"]]
+
+
+def check_one_counts(answers: list[tuple[Ended, dict[str, Any]]], effective: list[str]) -> None:
+    """One answer counts, and nobody is told another thing. On a busy machine, one may be told that it is not known yet."""
+    outcomes = [told.get("outcome", "not open") for _, told in answers]
+    assert len(effective) == 1, answers
+    assert outcomes.count("counts") == 1 or (outcomes.count("counts") == 0 and "requested" in outcomes), answers
+    assert all((ended.code == 0) == (told.get("outcome") == "counts") for ended, told in answers)
+
+
 def test_where_nothing_waits_that_is_said_and_nothing_is_made(program: Program) -> None:
     ended = program.run("approvals")
     assert (ended.code, ended.out, ended.err) == (0, "", "No question waits for an answer.\n")
@@ -56,6 +72,7 @@ def test_where_nothing_waits_that_is_said_and_nothing_is_made(program: Program) 
     assert "no open question 'c1'" in ended.err
 
 
+@pytest.mark.slow
 async def test_a_question_is_listed_with_all_that_is_needed_to_decide(program: Program) -> None:
     program.script(asks(), {"say": "Done."})
     async with asked(program) as (_, call):
@@ -80,6 +97,7 @@ async def test_a_question_is_listed_with_all_that_is_needed_to_decide(program: P
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_patch_is_shown_line_by_line_with_its_control_characters_visible(program: Program) -> None:
     program.script({"call": "apply_patch", "arguments": {"input": PATCH}, "id": "p1"}, {"say": "Done."})
     async with asked(program) as (_, call):
@@ -93,6 +111,7 @@ async def test_a_patch_is_shown_line_by_line_with_its_control_characters_visible
         await call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("word", "runs"), [("yes", True), ("session", True), ("no", False), ("abort", False)])
 async def test_each_answer_reaches_the_server_that_asked(program: Program, word: str, runs: bool) -> None:
     program.script(asks(), asks("c2"), {"say": "So be it."}) if word == "session" else program.script(asks(), {"say": "So be it."})
@@ -106,6 +125,7 @@ async def test_each_answer_reaches_the_server_that_asked(program: Program, word:
     assert (program.cwd / "made.txt").exists() is runs
 
 
+@pytest.mark.slow
 async def test_a_word_goes_to_the_model_with_a_refusal(program: Program) -> None:
     program.script(asks(), {"say": "Then otherwise."})
     async with asked(program) as (_, call):
@@ -119,18 +139,20 @@ async def test_a_word_goes_to_the_model_with_a_refusal(program: Program) -> None
     assert "exec command rejected by user: use the Makefile" in exported
 
 
+@pytest.mark.slow
 async def test_two_who_answer_at_once_are_told_which_answer_counts(program: Program) -> None:
     program.script(asks(), {"say": "Done."})
     async with asked(program) as (_, call):
         answers = await asyncio.gather(*(answer(program, "c1", word) for word in ("yes", "yes", "no")))
         await call
-    outcomes = sorted(told.get("outcome", "not open") for _, told in answers)
-    assert outcomes.count("counts") == 1, answers
-    assert all((ended.code == 0) == (told.get("outcome") == "counts") for ended, told in answers)
-    yes = any(told.get("outcome") == "counts" and told["answer"] == "yes" for _, told in answers)
-    assert (program.cwd / "made.txt").exists() is yes
+    effective = effective_answers(program)
+    check_one_counts(answers, effective)
+    assert (program.cwd / "made.txt").exists() is (effective == ["approved"])
+    told_to_count = [told["answer"] for _, told in answers if told.get("outcome") == "counts"]
+    assert all((answer == "yes") == (effective == ["approved"]) for answer in told_to_count)
 
 
+@pytest.mark.slow
 async def test_after_a_kill_the_answer_takes_the_turn_up_and_runs_it_to_its_end(program: Program) -> None:
     program.script(asks(), {"say": "It is made."})
     await killed_while_asking(program)
@@ -145,16 +167,17 @@ async def test_after_a_kill_the_answer_takes_the_turn_up_and_runs_it_to_its_end(
     assert program.json("conversations", "--json")[0]["status"] == "idle"
 
 
+@pytest.mark.slow
 async def test_two_who_answer_at_once_after_a_kill_run_the_turn_once(program: Program) -> None:
     program.script(asks(command=["sh", "-c", "echo x >> made.txt"]), {"say": "It is made."})
     await killed_while_asking(program)
     answers = await asyncio.gather(*(answer(program, "c1", "yes") for _ in range(2)))
-    outcomes = [told.get("outcome", "not open") for _, told in answers]
-    assert outcomes.count("counts") == 1, answers
+    check_one_counts(answers, effective_answers(program))
     assert (program.cwd / "made.txt").read_text() == "x\n"
     assert program.json("conversations", "--json")[0]["status"] == "idle"
 
 
+@pytest.mark.slow
 async def test_the_next_question_of_a_turn_that_was_taken_up_stays_open(program: Program) -> None:
     program.script(asks(), asks("c2", command=["touch", "other.txt"]), {"say": "Both are made."})
     await killed_while_asking(program)
@@ -166,6 +189,7 @@ async def test_the_next_question_of_a_turn_that_was_taken_up_stays_open(program:
     assert (program.cwd / "other.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_call_id_that_two_conversations_have_is_told_apart(program: Program) -> None:
     program.script(asks(), {"say": "Done."})
     await killed_while_asking(program)
@@ -180,6 +204,7 @@ async def test_a_call_id_that_two_conversations_have_is_told_apart(program: Prog
     assert [each["conversation_id"] for each in pending(program)] == [first]
 
 
+@pytest.mark.slow
 async def test_at_a_terminal_each_question_is_put_and_may_be_left_open(program: Program) -> None:
     program.script(asks(), {"say": "It is made."})
     await killed_while_asking(program)
@@ -195,6 +220,7 @@ async def test_at_a_terminal_each_question_is_put_and_may_be_left_open(program: 
     assert (ended.code, len(pending(program))) == (0, 1)
 
 
+@pytest.mark.slow
 async def test_a_question_that_is_answered_elsewhere_is_withdrawn_at_the_terminal(program: Program) -> None:
     program.script(asks(), {"say": "Done."})
     async with asked(program) as (_, call):
@@ -214,6 +240,7 @@ def test_what_makes_no_sense_is_refused_with_a_word(program: Program) -> None:
         assert (ended.code, ended.out) == (2, "")
 
 
+@pytest.mark.slow
 async def test_a_later_question_with_the_same_id_is_another_question(program: Program) -> None:
     program.script(asks(), asks(command=["touch", "other.txt"]), {"say": "Both are made."})
     await killed_while_asking(program)

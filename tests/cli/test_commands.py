@@ -31,6 +31,7 @@ def test_a_command_runs_as_the_shell_tool_would_run_it(program: Program, tmp_pat
     assert not list((program.home / "understudy" / "tmp").iterdir()), "and is gone with it"
 
 
+@pytest.mark.slow
 def test_options_widen_or_narrow_what_a_sandboxed_command_may_do(program: Program, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     assert program.run("sandbox", "--writable", "../more", "--", "touch", "../more/made").code == 0
@@ -40,16 +41,18 @@ def test_options_widen_or_narrow_what_a_sandboxed_command_may_do(program: Progra
     assert (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 def test_exit_codes_are_passed_through_and_failures_to_start_are_said(program: Program) -> None:
     ended = program.run("sandbox", "--", "no-such-program")
     assert (ended.code, ended.err) == (127, "understudy: no-such-program: No such file or directory (os error 2)\n")
     ended = program.run("sandbox", "--timeout", "0.2", "--", "sleep", "60")
     assert ended.code == 124
-    assert ended.err.startswith("understudy: ended after 0.")
+    assert ended.err.startswith("understudy: ended after ")
     ended = program.run("sandbox")
     assert (ended.code, ended.err) == (1, "understudy: there is no command: understudy sandbox [options] -- CMD …\n")
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_ends_with_all_that_it_started(program: Program) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "understudy", "sandbox", "--", "sh", "-c", "echo ready; sleep 61 & sleep 61"],
@@ -65,6 +68,7 @@ def test_an_interrupted_command_ends_with_all_that_it_started(program: Program) 
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_terminal_escapes_of_a_command_do_not_reach_the_terminal(program: Program) -> None:
     printing = ("sandbox", "--", "printf", r"a\033]0;x\007b\033[2Jc\n")
     assert program.at_terminal(*printing).out == "abc\r\n"
@@ -212,6 +216,7 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> N
     process.wait(LONGEST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("mcp-server",), ("mcp",), ("mcp-server", "-c", "model=m")])
 def test_a_server_at_a_terminal_says_what_it_is_and_how_to_connect(program: Program, words: tuple[str, ...]) -> None:
     ended = program.at_terminal(*words, answers=[("Ctrl-D", CTRL_D)])
@@ -235,6 +240,7 @@ def test_the_log_says_who_connected_and_what_was_asked_or_which_levels_there_are
     assert log == "understudy: WARNING: UNDERSTUDY_LOG is 'loud'; it can be debug, info, warning, error\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
@@ -263,12 +269,14 @@ def test_a_word_with_a_slip_in_it_is_answered_with_the_one_that_was_meant(
     assert f"did you mean `{meant}`?" in ended.err
 
 
+@pytest.mark.slow
 def test_options_of_a_command_to_run_are_its_own(program: Program) -> None:
     assert program.run("sandbox", "--mode", "danger-full-access", "--", "echo", "--jsno").out == "--jsno\n"
     assert program.run("sandbox", "--mode", "danger-full-access", "echo", "--modee").out == "--modee\n"
     assert "did you mean" not in program.call("policy", "check", "ls", "--jsn").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("policy", "check"), ("sandbox",)])
 def test_a_key_with_a_slip_in_it_is_answered_with_the_one_that_was_meant(program: Program, command: tuple[str, ...]) -> None:
     ended = program.run(*command, "-c", "modle=m", "-c", "hide_agent_reasonin=true", "--", "true")
@@ -279,6 +287,7 @@ def test_a_key_with_a_slip_in_it_is_answered_with_the_one_that_was_meant(program
     assert (ended.code, "did you mean `approval_policy`?" in ended.err) == (1, True), "what guards must not be ignored"
 
 
+@pytest.mark.slow
 def test_fish_completes_commands_options_values_and_ids(program: Program) -> None:
     script = program.call("completion", "fish").out
     for piece in (

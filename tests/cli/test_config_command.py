@@ -164,6 +164,7 @@ def test_check_of_what_is_well_or_absent_or_no_toml(program: Program) -> None:
 NAME = st.text("abcdefghij_-", min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAME, st.dictionaries(NAME, st.integers(0, 9), min_size=1, max_size=4), max_size=5))
 def test_the_line_of_each_key_is_found(tree: dict[str, dict[str, int]]) -> None:
     lines: list[str] = []

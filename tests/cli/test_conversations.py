@@ -21,6 +21,7 @@ def test_where_there_are_none_the_list_says_so_and_makes_nothing(program: Progra
     assert not list(program.home.iterdir())
 
 
+@pytest.mark.slow
 async def test_the_list_can_be_read_by_people_and_by_programs(program: Program) -> None:
     program.script({"say": "First."})
     first = await program.begin("Say one thing")
@@ -46,6 +47,7 @@ async def test_the_list_can_be_read_by_people_and_by_programs(program: Program) 
     assert "\x1b]0" not in shown
 
 
+@pytest.mark.slow
 async def test_a_conversation_can_be_archived_brought_back_and_deleted(program: Program) -> None:
     program.script({"say": "Done."})
     one = await program.begin("Tidy up")
@@ -159,8 +161,8 @@ def _import(program: Program, number: int, title: str, start: str = "") -> str:
     return one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
-@pytest.mark.quick(2)
 def test_at_every_width_ids_find_their_conversation_and_no_line_is_too_long(program: Program, width: int) -> None:
     ids = [_import(program, number + 1, title) for number, title in enumerate(HOSTILES)]
     ids += [_import(program, 0xE0, "Twin", "0f8fad5bd9c"), _import(program, 0xF0, "Twin", "0f8fad5bd9c")]
@@ -182,6 +184,7 @@ def test_at_every_width_ids_find_their_conversation_and_no_line_is_too_long(prog
         assert any("[red]" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_the_list_has_the_columns_for_which_there_is_room(program: Program) -> None:
     one = _import(program, 7, "Fix the parser, which loses a letter")
     started = r"7aaaaaaa  \d+ d ago"

@@ -139,6 +139,7 @@ def _judge(program: Program, data: bytes) -> None:
     assert again.code == 0, "what was taken in can be taken out and in again"
 
 
+@pytest.mark.slow
 @given(which=st.integers(0, 3), how=mutations, packed=st.booleans())
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_damaged_file_is_taken_in_whole_or_refused_with_a_word(
@@ -211,8 +212,8 @@ def test_a_folder_that_is_not_utf_8_is_refused(place: Program) -> None:
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["x'7b22ff22'", "x'7b2274797065223a2275ff'", "'{}'", "5", "'[1'"])
-@pytest.mark.quick(1)
 def test_a_damaged_record_of_the_store_is_named_by_whoever_reads_it(program: Program, damage: str) -> None:
     program.script({"say": "Hello."}, {"say": "Again."})
     one, other = (asyncio.run(program.begin("Greet me")) for _ in range(2))

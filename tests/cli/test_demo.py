@@ -78,6 +78,7 @@ def test_where_no_sandbox_is_possible_the_demo_says_so_and_asks_about_every_comm
     _hold((*asked, "✗ kill -9"), ended.out)
 
 
+@pytest.mark.slow
 def test_a_person_at_a_terminal_is_shown_what_can_be_answered(program: Program) -> None:
     prompt = "  [y]es, yes for the [s]ession, [n]o, [q]uit the turn? "
     ended = program.at_terminal("demo", "--ask", answers=[(prompt, "maybe\n"), (prompt, "n\n"), (prompt, "y\n")])

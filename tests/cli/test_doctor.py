@@ -39,6 +39,7 @@ async def test_a_working_place_is_said_to_work_with_figures(program: Program) ->
     assert (printed.code, printed.out.splitlines()[-1]) == (0, "All works.")
 
 
+@pytest.mark.slow
 def test_what_is_missing_or_misspelt_is_named_and_nothing_is_made(program: Program) -> None:
     program.configure('modle = "x"\nmodel_provider = "mine"\n[model_providers.mine]\nname = "Mine"\nenv_key = "MINE_KEY"\n')
     (program.home / "auth.json").write_text("{}")
@@ -87,9 +88,12 @@ def listener() -> Iterator[socket.socket]:
         yield listening
 
 
-def _closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Nobody listens there, and nobody else is given it meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield int(bound.getsockname()[1])
 
 
 def test_a_notify_program_that_cannot_be_run_is_named(program: Program) -> None:
@@ -105,7 +109,10 @@ def test_a_notify_program_that_cannot_be_run_is_named(program: Program) -> None:
     assert (finding["level"], Path(finding["text"])) == ("ok", program.home / "tell")
 
 
-def test_a_provider_is_connected_to_and_a_closed_port_is_broken(program: Program, listener: socket.socket) -> None:
+@pytest.mark.slow
+def test_a_provider_is_connected_to_and_a_closed_port_is_broken(
+    program: Program, listener: socket.socket, closed_port: int
+) -> None:
     program.configure(PROVIDER.format(port=listener.getsockname()[1]))
     assert _found(program)["Model/connection"][0] == {
         "section": "Model",
@@ -113,24 +120,25 @@ def test_a_provider_is_connected_to_and_a_closed_port_is_broken(program: Program
         "level": "ok",
         "text": "reached",
     }
-    port = _closed_port()
-    program.configure(PROVIDER.format(port=port))
+    program.configure(PROVIDER.format(port=closed_port))
     (found,) = _found(program, code=1)["Model/connection"]
-    assert found["text"] == f"cannot connect to http://127.0.0.1:{port}/v1: connection refused"
+    assert found["text"] == f"cannot connect to http://127.0.0.1:{closed_port}/v1: connection refused"
     assert "base_url" in found["details"][0]
     printed = program.call("doctor")
     assert (printed.code, printed.out.splitlines()[-1]) == (1, "1 broken, 0 to look at")
 
 
-def test_a_proxy_is_the_way_to_the_provider(program: Program, listener: socket.socket) -> None:
-    program.configure(PROVIDER.format(port=_closed_port()))
+@pytest.mark.slow
+def test_a_proxy_is_the_way_to_the_provider(program: Program, listener: socket.socket, closed_port: int) -> None:
+    program.configure(PROVIDER.format(port=closed_port))
     proxy = f"http://me:hidden@127.0.0.1:{listener.getsockname()[1]}"
     found = _found(program, env={"HTTP_PROXY": proxy})
     assert found["Model/connection"][0]["text"] == f"reached through the proxy {proxy.replace('me:hidden@', '')}"
-    found = _found(program, env={"HTTP_PROXY": f"http://127.0.0.1:{_closed_port()}"}, code=1)
+    found = _found(program, env={"HTTP_PROXY": f"http://127.0.0.1:{closed_port}"}, code=1)
     assert "through the proxy" in found["Model/connection"][0]["text"]
 
 
+@pytest.mark.slow
 async def test_online_the_model_is_asked_with_the_key(program: Program) -> None:
     secret = "sk-very-secret-0123456789"
     refusal = status(401, {"error": {"message": f"Incorrect API key provided: {secret}"}})
@@ -168,6 +176,7 @@ def test_a_rung_on_which_root_can_run_nothing_is_broken(program: Program) -> Non
 OWN_PROVIDER = 'model_provider = "mine"\n[model_providers.mine]\nname = "Mine"\nbase_url = "http://127.0.0.1:9/v1"\n'
 
 
+@pytest.mark.slow
 def test_every_wrong_value_is_named_not_only_the_first(program: Program) -> None:
     program.configure(
         'model_provider = "scripted"\nmodel_reasoning_effort = "much"\nproject_doc_max_bytes = "many"\n'
@@ -184,6 +193,7 @@ def test_every_wrong_value_is_named_not_only_the_first(program: Program) -> None
     assert "`understudy.wire`" in told, "a missing model hides nothing"
 
 
+@pytest.mark.slow
 def test_every_profile_is_looked_at(program: Program) -> None:
     program.configure(
         'model_provider = "scripted"\n[profiles.good]\nmodel = "m"\n[profiles.bad]\nmodel_verbosity = "loud"\n'
@@ -212,6 +222,7 @@ def test_a_login_of_another_program_is_said_not_to_be_supported(program: Program
     assert "hidden-token" not in str(found)
 
 
+@pytest.mark.slow
 def test_instructions_that_the_model_will_not_see_are_named(program: Program) -> None:
     program.configure('model_provider = "scripted"\nproject_doc_max_bytes = 10\n')
     (program.cwd / ".git").mkdir()
@@ -228,6 +239,7 @@ def test_instructions_that_the_model_will_not_see_are_named(program: Program) ->
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -239,7 +251,6 @@ def test_instructions_that_the_model_will_not_see_are_named(program: Program) ->
         ("UPDATE conversations SET summary = x'ff'", "its summary cannot be read"),
     ],
 )
-@pytest.mark.quick(2)
 async def test_a_damaged_record_is_found_and_named(program: Program, damage: str, said: str) -> None:
     program.script({"say": "Hello."})
     one = await program.begin("Greet me")
@@ -251,6 +262,7 @@ async def test_a_damaged_record_is_found_and_named(program: Program, damage: str
     assert "put a backup in the place of" in found["text"]
 
 
+@pytest.mark.slow
 async def test_a_store_from_a_newer_build_is_said_and_not_touched(program: Program) -> None:
     program.script({"say": "Hello."})
     one = await program.begin("Greet me")
@@ -278,6 +290,7 @@ def test_a_configuration_that_does_not_parse_is_broken_with_its_place(program: P
     assert _found(program, env={"CODEX_HOME": "/no/such"}, code=1)["Configuration/folder"][0]["level"] == "broken"
 
 
+@pytest.mark.slow
 async def test_a_damaged_or_open_store_is_found(program: Program) -> None:
     program.script({"say": "Hello."})
     await program.begin("Greet me")
@@ -292,6 +305,7 @@ async def test_a_damaged_or_open_store_is_found(program: Program) -> None:
     assert any(finding["level"] == "broken" for name, each in _found(program, code=1).items() for finding in each if "Conv" in name)
 
 
+@pytest.mark.slow
 async def test_a_backup_is_a_whole_store_and_writes_over_nothing(program: Program, tmp_path: Path) -> None:
     ended = program.call("backup", str(tmp_path / "copy.db"))
     assert (ended.code, "there are no conversations" in ended.err) == (1, True)

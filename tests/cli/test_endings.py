@@ -36,6 +36,7 @@ def _with_a_reader_that_leaves(program: Program, words: Sequence[str], lines: in
     return process.wait(LONGEST), said, taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
@@ -52,7 +53,6 @@ def _with_a_reader_that_leaves(program: Program, words: Sequence[str], lines: in
         (("completion", "bash"), 1),
     ],
 )
-@pytest.mark.quick(2)
 def test_a_reader_that_leaves_ends_a_command_quietly(program: Program, words: tuple[str, ...], lines: int) -> None:
     program.script({"say": "Hello."}, [{"say": f"{number}\n"} for number in range(2000)])
     one = asyncio.run(program.begin("Greet me"))
@@ -62,6 +62,7 @@ def test_a_reader_that_leaves_ends_a_command_quietly(program: Program, words: tu
     assert (code, said, all(taken)) == (0, "", True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_is_said(program: Program) -> None:
     program.script({"say": "Hello."})
     one = asyncio.run(program.begin("Greet me"))
@@ -80,8 +81,8 @@ def test_a_disk_that_is_full_is_said(program: Program) -> None:
         assert (done.returncode, done.stderr) == (1, b"understudy: No space left on device\n"), words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
-@pytest.mark.quick(1)
 def test_streams_may_be_closed(program: Program, closed: tuple[int, ...]) -> None:
     """The store must not be opened as one of them."""
     program.script({"say": "Hello."}, {"say": "Hello."})
@@ -97,6 +98,7 @@ def test_streams_may_be_closed(program: Program, closed: tuple[int, ...]) -> Non
     assert program.call("show", one).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
     [
@@ -107,7 +109,6 @@ def test_streams_may_be_closed(program: Program, closed: tuple[int, ...]) -> Non
         {"PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "LC_ALL": "C"},
     ],
 )
-@pytest.mark.quick(1)
 def test_every_encoding_and_terminal_gets_something_readable(program: Program, env: Mapping[str, str]) -> None:
     program.script({"say": "Grüße, 世界."}, {"say": "Noch einmal."})
     one = asyncio.run(program.begin("Begrüße [bold]alle[/bold] 🎭"))
@@ -146,6 +147,7 @@ def test_without_a_home_in_the_environment_the_users_own_is_used(program: Progra
     assert done.returncode == 0 or os.fsencode(own) in done.stderr, done.stderr  # a store of another version may be there
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("words", [("demo",), ("resume", "ID", "Think"), ("sandbox", "--", "sleep", "600")])
 def test_ctrl_c_ends_with_130_and_no_traceback(program: Program, tmp_path: Path, words: tuple[str, ...]) -> None:
     program.script({"say": "Hello."}, [{"say": "Thinking.\n", "unfinished": True}, {"hang": True}])

@@ -100,6 +100,7 @@ async def test_a_patch_is_one_completed_item_with_sorted_absolute_paths(tmp_path
     assert (where.cwd / "d" / "moved.txt").read_text() == "C\n"
 
 
+@pytest.mark.slow
 async def test_a_patch_that_is_refused_or_does_not_match_is_a_failed_item(tmp_path: Path) -> None:
     patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-nowhere\n+new\n*** End Patch\n"
     for mode in ("read-only", "workspace-write"):
@@ -111,6 +112,7 @@ async def test_a_patch_that_is_refused_or_does_not_match_is_a_failed_item(tmp_pa
         assert run.items[0] == item(0, "file_change", changes=[change], status="failed"), mode
 
 
+@pytest.mark.slow
 async def test_the_plan_is_an_item_that_is_completed_at_the_end(tmp_path: Path) -> None:
     steps = [{"step": "look", "status": "in_progress"}, {"step": "write", "status": "pending"}]
     later = [{"step": "look", "status": "completed"}, {"step": "write", "status": "completed"}]
@@ -137,6 +139,7 @@ async def test_a_failed_turn_ends_with_the_reason_twice_and_exit_code_1(tmp_path
     assert "401" in run.failure
 
 
+@pytest.mark.slow
 async def test_what_is_tried_again_is_an_item_and_no_error_of_the_run(tmp_path: Path) -> None:
     retries = {"model_providers.mock.stream_max_retries": 2}
     async with ScriptedModel([cut_after(say("Hal")), say("Hello.")]) as model:
@@ -147,6 +150,7 @@ async def test_what_is_tried_again_is_an_item_and_no_error_of_the_run(tmp_path: 
     assert "stream disconnected before completion" in next(each for each in run.items if each["type"] == "error")["message"]
 
 
+@pytest.mark.slow
 async def test_no_line_is_longer_than_sixty_thousand_bytes(tmp_path: Path) -> None:
     noise = [*BASH, r"for i in $(seq 3000); do printf '\001\002ä€%s\n' $i; done; head -c 300000 /dev/zero | tr '\0' '\033'"]
     async with ScriptedModel([call("shell", command=noise), say("x" * 200_000)]) as model:
@@ -161,6 +165,7 @@ async def test_no_line_is_longer_than_sixty_thousand_bytes(tmp_path: Path) -> No
     assert "omitted" in message
 
 
+@pytest.mark.slow
 async def test_the_usage_is_that_of_the_whole_thread_and_the_thread_keeps_its_id(tmp_path: Path) -> None:
     async with ScriptedModel([say("one", usage=(10, 1)), say("two", usage=(20, 2))]) as model:
         where = place(model, tmp_path)
@@ -172,6 +177,7 @@ async def test_the_usage_is_that_of_the_whole_thread_and_the_thread_keeps_its_id
     assert [text for text in texts if text in ("first", "one", "second")] == ["first", "one", "second"]
 
 
+@pytest.mark.slow
 async def test_a_fork_is_another_thread_with_the_same_history(tmp_path: Path) -> None:
     async with ScriptedModel([say("one"), say("two"), say("three")]) as model:
         where = place(model, tmp_path)
@@ -192,6 +198,7 @@ def _contents(request: dict[str, object]) -> list[dict[str, str]]:
     return [part for entry in cast(list[dict[str, Any]], items) for part in entry.get("content", [])]
 
 
+@pytest.mark.slow
 async def test_both_interrupting_signals_end_the_turn_the_command_and_the_items(tmp_path: Path) -> None:
     for number, code in ((signal.SIGINT, 1), (signal.SIGTERM, -signal.SIGTERM)):
         sleeper = f"echo begun; exec sleep 6{number.value}"
@@ -220,6 +227,7 @@ async def test_a_silent_model_is_left_at_once(tmp_path: Path) -> None:
     assert (run.code, run.types) == (1, ["turn.failed"])
 
 
+@pytest.mark.slow
 async def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
     async with ScriptedModel([call("shell", command=["sleep", "63"])]) as model:
         where = place(model, tmp_path)
@@ -232,6 +240,7 @@ async def test_a_reader_that_goes_away_ends_the_run(tmp_path: Path) -> None:
     assert (process.returncode, told) == (1, b"understudy: nobody reads standard output any more, so the turn was ended\n")
 
 
+@pytest.mark.slow
 async def test_a_reader_that_is_slow_holds_nothing_up_and_gets_everything(tmp_path: Path) -> None:
     noise = [call("shell", command=[*BASH, "yes | head -c 50000"], call_id=f"c{number}") for number in range(20)]
     async with ScriptedModel([*noise, say("end")]) as model, piped(place(model, tmp_path)) as (process, reading):
@@ -244,6 +253,7 @@ async def test_a_reader_that_is_slow_holds_nothing_up_and_gets_everything(tmp_pa
     assert events[-1]["type"] == "turn.completed"
 
 
+@pytest.mark.slow
 async def test_a_reader_that_takes_nothing_keeps_no_run_alive_that_was_told_to_end(tmp_path: Path) -> None:
     noise = [call("shell", command=[*BASH, "yes | head -c 50000"], call_id=f"c{number}") for number in range(20)]
     async with ScriptedModel([*noise, say("end")]) as model, piped(place(model, tmp_path)) as (process, reading):
@@ -254,6 +264,7 @@ async def test_a_reader_that_takes_nothing_keeps_no_run_alive_that_was_told_to_e
         os.close(reading)
 
 
+@pytest.mark.slow
 async def test_a_command_that_began_before_a_message_joined_its_turn_is_a_whole_item(tmp_path: Path) -> None:
     script = "until test -e go; do sleep 0.05; done; echo ended"
     answers = [say("ready"), call("shell", command=[*BASH, script]), say("done")]
@@ -275,6 +286,7 @@ async def test_a_command_that_began_before_a_message_joined_its_turn_is_a_whole_
     assert (ended["item"]["aggregated_output"], ended["item"]["status"]) == ("ended\n", "completed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["no", "abort"])
 @pytest.mark.parametrize("kind", ["command_execution", "file_change"])
 async def test_what_is_refused_after_a_message_joined_its_turn_is_a_whole_item(tmp_path: Path, kind: str, answer: str) -> None:
@@ -304,13 +316,16 @@ async def test_what_is_refused_after_a_message_joined_its_turn_is_a_whole_item(t
     assert not (where.cwd / "made").exists()
 
 
+@pytest.mark.slow
 async def test_a_session_that_died_with_its_process_is_a_whole_item_of_the_next_turn(tmp_path: Path) -> None:
     answers = [call("exec_command", cmd="echo began; sleep 1000", yield_time_ms=250), hang(), say("Gone.")]
     async with ScriptedModel(answers) as model:
         where = place(model, tmp_path)
         process = await where.start("exec", "--json", "--skip-git-repo-check", "begin")
         thread = (await next_event(process, "thread.started"))["thread_id"]
-        await model.next_request(2)
+        async with asyncio.timeout(LONGEST):
+            while (await where.run("export", thread)).out.count('"request_sent"') < 2:  # what the model has may not be on disk yet
+                pass
         process.kill()
         await finish(process)
         run = await where.json("resume", thread, "go on")

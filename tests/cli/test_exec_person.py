@@ -1,6 +1,7 @@
 """`understudy exec` for a person: the steps on standard error, the answer on standard output, questions at the prompt."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def test_at_a_terminal_a_question_is_put_and_answered_there(program: Program) ->
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_ends_the_turn(program: Program) -> None:
     program.script({"call": "shell", "arguments": ASKING}, {"say": "Never."})
     ended = program.at_terminal("exec", SKIP, "Make a file", answers=[("uit the turn?", CTRL_C)])
@@ -84,10 +86,14 @@ def test_ctrl_c_at_a_question_ends_the_turn(program: Program) -> None:
     assert not (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 200])
 def test_a_long_wait_shows_a_status_line_that_fits_and_leaves_no_trace(program: Program, columns: int) -> None:
-    program.script({"call": "shell", "arguments": {"command": ["sleep", "3"]}}, {"say": "Rested."})
-    ended = program.at_terminal("exec", SKIP, "Rest", columns=columns)
+    program.script({"call": "shell", "arguments": {"command": ["sh", "-c", "read x < go"]}}, {"say": "Rested."})
+    os.mkfifo(program.cwd / "go")
+    ended = program.at_terminal(
+        "exec", SKIP, "Rest", columns=columns, answers=[("working ", lambda: (program.cwd / "go").write_text("on\n"))]
+    )
     drawn = re.findall(r"\r\x1b\[2K\x1b\[2m(working [^\x1b]*)\x1b\[0m", ended.out)
     assert drawn, ended.out
     assert all(len(line) < columns for line in drawn)
@@ -104,6 +110,7 @@ def test_nobody_else_can_write_our_lines_or_move_the_cursor(program: Program) ->
     assert "\n└" not in ended.out, "a line that is forged stands deeper than ours"
 
 
+@pytest.mark.slow
 def test_no_color_and_other_encodings_are_respected(program: Program) -> None:
     program.script({"say": "Grüße ✓"}, {"say": "Grüße ✓"})
     ended = program.run("exec", SKIP, "--color", "always", "go", env={"PYTHONIOENCODING": "ascii"})
@@ -113,6 +120,7 @@ def test_no_color_and_other_encodings_are_respected(program: Program) -> None:
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain.err)
 
 
+@pytest.mark.slow
 def test_a_conversation_of_exec_is_everybodys(program: Program) -> None:
     program.script({"say": "One."}, {"say": "Two."})
     assert program.run("exec", SKIP, "first").code == 0

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.exec_runs import place
 from understudy.testing import ScriptedModel, call, say
 
@@ -23,6 +25,7 @@ async def test_an_answer_in_form_is_bare_json_also_where_the_model_fences_it(tmp
     assert (form["type"], form["schema"]) == ("json_schema", SCHEMA)
 
 
+@pytest.mark.slow
 async def test_an_answer_that_never_fits_fails_the_turn_and_leaves_the_file_alone(tmp_path: Path) -> None:
     async with ScriptedModel([say("no"), say("no!")]) as model:
         where = place(model, tmp_path)
@@ -35,6 +38,7 @@ async def test_an_answer_that_never_fits_fails_the_turn_and_leaves_the_file_alon
     assert (where.cwd / "last.json").read_text() == "from before"
 
 
+@pytest.mark.slow
 async def test_what_is_no_schema_is_refused_before_anything_begins(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model:
         where = place(model, tmp_path)
@@ -44,12 +48,15 @@ async def test_what_is_no_schema_is_refused_before_anything_begins(tmp_path: Pat
             run = await where.json("--output-schema", name, "go")
             assert (run.code, run.out) == (1, ""), name
             assert name in run.err
-        run = await where.json("--output-schema", "/dev/zero", "go")
-        assert (run.code, run.out, "larger than" in run.err) == (1, "", True)
+        (where.cwd / "large.json").write_bytes(b" " * (1 << 21))
+        for name, why in {"large.json": "larger than", "/dev/zero": "belongs to the kernel"}.items():
+            run = await where.json("--output-schema", name, "go")
+            assert (run.code, run.out, why in run.err) == (1, "", True)
         run = await where.json("--output-schema", "none.json", "go")
         assert (run.code, run.out, "none.json" in run.err) == (1, "", True)
 
 
+@pytest.mark.slow
 async def test_key_and_address_of_the_sdks_are_used(tmp_path: Path) -> None:
     async with ScriptedModel([say("one"), say("two"), say("three")]) as model:
         where = place(model, tmp_path)
@@ -64,6 +71,7 @@ async def test_key_and_address_of_the_sdks_are_used(tmp_path: Path) -> None:
     assert headers[0]["originator"] == "codex_sdk_ts"
 
 
+@pytest.mark.slow
 async def test_an_ephemeral_run_is_not_kept_and_an_ephemeral_turn_is_not_added(tmp_path: Path) -> None:
     async with ScriptedModel([say("gone"), say("kept"), say("not added"), say("end")]) as model:
         where = place(model, tmp_path)

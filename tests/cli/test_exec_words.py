@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.exec_runs import finish, place
+from tests.cli.exec_runs import LONGEST, finish, place
 from tests.support.app_client import AppClient
 from understudy import __version__
 from understudy.cli.exec_options import OPTIONS, is_exec, parse
@@ -78,6 +78,7 @@ def test_any_words_are_read_or_refused(words: list[str]) -> None:
     assert code == 2
 
 
+@pytest.mark.slow
 async def test_the_prompt_is_read_from_wherever_it_comes(tmp_path: Path) -> None:
     cases: list[tuple[list[str], bytes | None, str]] = [
         (["say hi"], None, "say hi"),
@@ -96,15 +97,18 @@ async def test_the_prompt_is_read_from_wherever_it_comes(tmp_path: Path) -> None
     assert said == [wanted for _, _, wanted in cases]
 
 
+@pytest.mark.slow
 async def test_what_is_no_prompt_is_refused_with_nothing_on_standard_output(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model:
         where = place(model, tmp_path)
+        (where.cwd / "text.png").write_text("words")
         for words, piped, told in (
             ([], b"", "No prompt provided via stdin."),
             (["-"], b"  \n", "No prompt provided via stdin."),
             (["-"], b"a\xff\xfeb", "offset 1"),
             (["-i", "none.png", "go"], None, "none.png"),
-            (["-i", "../user/.codex/config.toml", "go"], None, "no image"),
+            (["-i", "text.png", "go"], None, "no image"),
+            (["-i", "../user/.codex/config.toml", "go"], None, "is masked"),
             (["-c", "justakey", "go"], None, "no `=`"),
             (["-p", "none", "go"], None, "profile `none` not found"),
             (["-C", "none", "go"], None, "none"),
@@ -122,6 +126,7 @@ async def test_what_is_no_prompt_is_refused_with_nothing_on_standard_output(tmp_
         assert "Not inside a trusted directory and --skip-git-repo-check was not specified." in outside.err
 
 
+@pytest.mark.slow
 async def test_a_trusted_folder_and_a_repository_need_no_other_word(tmp_path: Path) -> None:
     async with ScriptedModel([say("one"), say("two")]) as model:
         where = place(model, tmp_path)
@@ -139,13 +144,14 @@ async def test_an_open_pipe_that_says_nothing_is_not_waited_for(tmp_path: Path) 
             "exec", "--json", "--skip-git-repo-check", "say hi", stdin=asyncio.subprocess.PIPE
         )
         assert process.stdout is not None
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(LONGEST):
             await process.stdout.read()
         run = await finish(process)
     assert run.code == 0
     assert "it is left out" in run.err
 
 
+@pytest.mark.slow
 async def test_who_began_a_conversation_is_kept_with_it_and_shown_at_every_door(tmp_path: Path) -> None:
     async with ScriptedModel([say("one"), say("two"), say("three"), say("four"), say("five")]) as model:
         where = place(model, tmp_path)
@@ -168,6 +174,7 @@ async def test_who_began_a_conversation_is_kept_with_it_and_shown_at_every_door(
     assert (refused.code, refused.out, "--thread-source" in refused.err) == (1, "", True)
 
 
+@pytest.mark.slow
 async def test_a_link_named_codex_answers_like_codex(tmp_path: Path) -> None:
     link = tmp_path / "codex"
     link.symlink_to(Path(sys.executable).parent / "understudy")

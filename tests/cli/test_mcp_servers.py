@@ -184,6 +184,7 @@ def test_test_says_what_is_wrong_with_each_and_that_one_is(program: Program) -> 
     assert "  started as: no-such-program-here '[redacted]'\n" in plain.out
 
 
+@pytest.mark.slow
 def test_test_runs_a_sandboxed_server_in_the_sandbox(program: Program) -> None:
     outside = program.home.parent / "outside"
     script = program.cwd / "server.py"
@@ -195,6 +196,7 @@ def test_test_runs_a_sandboxed_server_in_the_sandbox(program: Program) -> None:
     assert list((program.home / "understudy" / "tmp").iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_test_reaches_a_server_over_http_with_its_token(program: Program) -> None:
     async with tool_server_on_http() as web:
         words = ("--url", web.url, "--bearer-token-env-var", "TOKEN")
@@ -206,6 +208,7 @@ async def test_test_reaches_a_server_over_http_with_its_token(program: Program) 
     assert web.headers[0]["authorization"] == f"Bearer {SECRET}"
 
 
+@pytest.mark.slow
 def test_a_test_that_is_interrupted_leaves_no_server_behind(program: Program, tmp_path: Path) -> None:
     word = mark("hanging-server")
     script = tmp_path / "server.py"

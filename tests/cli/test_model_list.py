@@ -37,6 +37,7 @@ async def test_the_providers_models_are_listed_with_what_is_known_of_each(progra
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.slow
 async def test_the_text_leaves_blank_what_is_not_known(program: Program) -> None:
     async with loopback(status(200, "OK", '{"data": [{"id": "my-own"}, {"id": "gpt-5"}]}')) as server:
         program.configure('model = "gpt-5"\n' + OWN.format(url=server.url))

@@ -30,6 +30,7 @@ def _write(program: Program, command: str, conversation: str, target: Path | str
     return ended.code, ended.err
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("command", ["export", "backup"])
 def test_what_is_not_a_file_is_left_as_it_is(program: Program, tmp_path: Path, conversation: str, command: str) -> None:
     there = tmp_path / "there"
@@ -59,6 +60,33 @@ def test_what_is_not_a_file_is_left_as_it_is(program: Program, tmp_path: Path, c
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("made_by", ["the agent, where it works", "a repository"])
+@pytest.mark.parametrize("command", ["export", "backup"])
+def test_no_link_of_an_agent_or_a_repository_leads_a_file_elsewhere(
+    program: Program, tmp_path: Path, conversation: str, command: str, made_by: str
+) -> None:
+    elsewhere, project = tmp_path / "elsewhere", program.cwd if "agent" in made_by else tmp_path / "cloned"
+    elsewhere.mkdir()
+    (project / "deep").mkdir(parents=True, exist_ok=True)
+    if "repository" in made_by:
+        (project / ".git").write_text("gitdir: elsewhere")
+    (project / "deep" / "out").symlink_to(elsewhere)
+    code, said = _write(program, command, conversation, project / "deep" / "out" / "x.jsonl")
+    assert (code, f"{project}/deep/out is a link, in a folder that an agent may write to" in said) == (1, True), said
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("command", ["export", "backup"])
+def test_a_link_of_the_user_is_followed(program: Program, tmp_path: Path, conversation: str, command: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "mine").symlink_to(elsewhere)
+    assert _write(program, command, conversation, tmp_path / "mine" / "x.jsonl")[0] == 0
+    assert [path.name for path in elsewhere.iterdir()] == ["x.jsonl"]
+
+
 def _socket(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     folder = os.open(path.parent, os.O_RDONLY)
@@ -71,6 +99,7 @@ def _names(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IFMT(path.lstat().st_mode) for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_an_export_replaces_a_file_whole_and_reaches_standard_output_by_any_name(
     program: Program, tmp_path: Path, conversation: str
 ) -> None:
@@ -85,6 +114,7 @@ def test_an_export_replaces_a_file_whole_and_reaches_standard_output_by_any_name
     assert stat.S_ISLNK(os.lstat("/dev/stdout").st_mode)
 
 
+@pytest.mark.slow
 def test_a_backup_reaches_standard_output_by_any_name(program: Program, tmp_path: Path, conversation: str) -> None:
     for name in ("-", "/dev/stdout"):
         with open(tmp_path / "copy.db", "wb") as copy:
@@ -104,6 +134,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["export", "backup"])
 def test_a_write_that_fails_leaves_nothing_behind(program: Program, tmp_path: Path, conversation: str, command: str) -> None:
     folder = tmp_path / "out"

@@ -21,6 +21,7 @@ async def test_a_conversation_goes_on_from_the_terminal(program: Program) -> Non
     assert program.json("conversations", "--json")[0]["message_count"] == 5
 
 
+@pytest.mark.slow
 async def test_where_nobody_can_be_asked_a_question_is_denied_and_the_turn_goes_on(program: Program) -> None:
     program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING, "id": "c1"}, {"say": "Then not."})
     one = await program.begin("Greet me")
@@ -36,6 +37,7 @@ async def test_where_nobody_can_be_asked_a_question_is_denied_and_the_turn_goes_
     assert not (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_person_at_the_terminal_is_asked_and_may_say_yes(program: Program) -> None:
     program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING}, {"say": "It is made."})
     one = await program.begin("Greet me")
@@ -47,6 +49,7 @@ async def test_a_person_at_the_terminal_is_asked_and_may_say_yes(program: Progra
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "decision", "runs", "code"),
     [
@@ -62,7 +65,6 @@ async def test_a_person_at_the_terminal_is_asked_and_may_say_yes(program: Progra
         ("abort", "abort", False, 130),
     ],
 )
-@pytest.mark.quick(2)
 async def test_a_question_is_put_once_and_answered_by_letter_or_word(
     program: Program, typed: str, decision: str, runs: bool, code: int
 ) -> None:
@@ -76,6 +78,7 @@ async def test_a_question_is_put_once_and_answered_by_letter_or_word(
     assert (program.cwd / "made.txt").exists() is runs
 
 
+@pytest.mark.slow
 async def test_what_is_no_answer_is_asked_again_and_approves_nothing(program: Program) -> None:
     program.script({"say": "Hello."}, {"call": "shell", "arguments": ASKING}, {"say": "Then not."})
     one = await program.begin("Greet me")
@@ -88,6 +91,7 @@ async def test_what_is_no_answer_is_asked_again_and_approves_nothing(program: Pr
     assert not (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_the_end_of_input_leaves_the_question_open_and_says_how_to_go_on(program: Program) -> None:
     asking = [{"say": "I will make one."}, {"call": "shell", "arguments": ASKING}]
     program.script({"say": "Hello."}, asking, {"say": "It is made."})
@@ -113,6 +117,7 @@ async def test_the_end_of_input_leaves_the_question_open_and_says_how_to_go_on(p
     )
 
 
+@pytest.mark.slow
 async def test_a_question_of_a_server_is_answered_from_the_terminal_without_saying_anything(program: Program) -> None:
     program.script({"call": "shell", "arguments": ASKING}, {"say": "It is made."})
     async with McpProcess(cwd=program.cwd, home=program.home) as client:
@@ -125,6 +130,7 @@ async def test_a_question_of_a_server_is_answered_from_the_terminal_without_sayi
         assert (await call)["structuredContent"]["content"] == "It is made."
 
 
+@pytest.mark.slow
 async def test_a_question_that_outlived_its_server_is_asked_again(program: Program) -> None:
     program.script({"call": "shell", "arguments": ASKING}, {"say": "It is made."}, {"say": "And more."})
     async with McpProcess(cwd=program.cwd, home=program.home) as client:
@@ -139,6 +145,7 @@ async def test_a_question_that_outlived_its_server_is_asked_again(program: Progr
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_ctrl_c_interrupts_the_turn(program: Program) -> None:
     program.script({"say": "Hello."}, [{"say": "Thinking about it", "unfinished": True}, {"hang": True}])
     one = await program.begin("Greet me")
@@ -148,6 +155,7 @@ async def test_ctrl_c_interrupts_the_turn(program: Program) -> None:
     assert program.json("conversations", "--json")[0]["status"] == "idle"
 
 
+@pytest.mark.slow
 async def test_what_goes_wrong_is_said_and_told_by_the_exit_code(program: Program) -> None:
     program.script({"say": "Hello."}, {"fail": "no luck today"})
     one = await program.begin("Greet me")
@@ -163,6 +171,7 @@ async def test_what_goes_wrong_is_said_and_told_by_the_exit_code(program: Progra
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 async def test_a_message_joins_a_turn_that_runs_in_a_server_and_is_watched_from_here(program: Program) -> None:
     async with (
         ScriptedModel([deltas(["Working", HOLD, "."]), say("Both done.")]) as model,
@@ -195,8 +204,8 @@ def test_the_prompt_leaves_room_for_the_answer_in_its_row(width: int) -> None:
     assert len(prompt(width)) < width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("compact", "ID"), ("resume", "ID", "/compact"), ("resume", "ID", " /compact\n")])
-@pytest.mark.quick(1)
 async def test_a_conversation_is_summed_up_from_the_terminal(program: Program, words: tuple[str, ...]) -> None:
     program.script({"say": "Hello."}, {"say": "They were greeted."}, {"say": "Again."})
     one = await program.begin("Greet me")

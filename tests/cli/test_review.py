@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.program import Ended, Program
+from tests.cli.program import LONGEST, Ended, Program
 from understudy.cli.review.target import split_files
 from understudy.testing import ScriptedModel, call, say
 
@@ -38,7 +38,9 @@ def answer(*findings: dict[str, Any], explanation: str = "It breaks on empty inp
 
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "init.defaultBranch=main")
-    return subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=LONGEST
+    ).stdout
 
 
 @pytest.fixture
@@ -85,6 +87,7 @@ async def test_what_is_not_committed_is_reviewed_with_new_files_without_ignored_
     assert "noise" not in text_in(asked[0])
 
 
+@pytest.mark.slow
 async def test_a_branch_and_a_commit_are_reviewed(program: Program, repository: Path) -> None:
     git(repository, "checkout", "-qb", "feature")
     (repository / "app.py").write_text("one\nfeature line\n")
@@ -104,6 +107,7 @@ async def test_a_branch_and_a_commit_are_reviewed(program: Program, repository: 
     assert "+one" in text_in(asked[0])
 
 
+@pytest.mark.slow
 def test_where_there_is_nothing_to_review_that_is_said(program: Program, repository: Path) -> None:
     program.script({"say": "never asked"})
     for words, code, said in (
@@ -129,6 +133,7 @@ def test_where_there_is_nothing_to_review_that_is_said(program: Program, reposit
     assert program.json("conversations", "--json") == [], "nothing was begun"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fail_on", "code"), [("critical", 0), ("high", 3), ("medium", 3), ("info", 3)])
 async def test_the_exit_code_tells_of_findings_that_are_bad_enough(
     program: Program, repository: Path, fail_on: str, code: int
@@ -138,6 +143,7 @@ async def test_the_exit_code_tells_of_findings_that_are_bad_enough(
     assert ended.code == code, ended.err
 
 
+@pytest.mark.slow
 async def test_json_has_every_finding_as_it_was_asked_for(program: Program, repository: Path) -> None:
     (repository / "app.py").write_text("two\n")
     low = {**FINDING, "severity": "low", "file": str(repository / "sub" / "b.py"), "line": -4, "end_line": 0}
@@ -151,6 +157,7 @@ async def test_json_has_every_finding_as_it_was_asked_for(program: Program, repo
     ]
 
 
+@pytest.mark.slow
 async def test_sarif_has_what_version_2_1_0_requires(program: Program, repository: Path) -> None:
     (repository / "app.py").write_text("two\n")
     odd = {**FINDING, "file": "a b/ü%.py", "severity": "medium", "title": "odd\x1b[31m name"}
@@ -189,6 +196,7 @@ def check_sarif(log: dict[str, Any]) -> None:
                 assert 1 <= region["startLine"] <= region["endLine"]
 
 
+@pytest.mark.slow
 async def test_junit_counts_its_cases_and_is_xml_whatever_the_model_writes(program: Program, repository: Path) -> None:
     (repository / "app.py").write_text("two\n")
     odd = {**FINDING, "severity": "low", "title": 'a <b> & "c" \x00\x1b', "body": "]]> \ufffe"}
@@ -206,6 +214,7 @@ async def test_junit_counts_its_cases_and_is_xml_whatever_the_model_writes(progr
     assert ElementTree.fromstring(empty.out).get("failures") == "0"
 
 
+@pytest.mark.slow
 async def test_as_events_the_message_is_for_people_and_the_usage_is_true(program: Program, repository: Path) -> None:
     (repository / "app.py").write_text("two\n")
     ended, _ = await reviewed(program, [say(answer(FINDING))], "--json")
@@ -215,6 +224,7 @@ async def test_as_events_the_message_is_for_people_and_the_usage_is_true(program
     assert events[-1]["type"] == "turn.completed"
 
 
+@pytest.mark.slow
 async def test_an_answer_of_another_form_is_tried_again_and_then_a_failure(program: Program, repository: Path) -> None:
     (repository / "app.py").write_text("two\n")
     ended, _ = await reviewed(program, [say("Looks fine to me."), say(answer())])
@@ -223,6 +233,7 @@ async def test_an_answer_of_another_form_is_tried_again_and_then_a_failure(progr
     assert (ended.code, ended.out) == (1, "")
 
 
+@pytest.mark.slow
 async def test_the_model_can_read_and_write_nothing(program: Program, repository: Path) -> None:
     program.configure('sandbox_mode = "danger-full-access"\napproval_policy = "on-request"\n')
     (repository / "app.py").write_text("two\n")
@@ -233,6 +244,7 @@ async def test_the_model_can_read_and_write_nothing(program: Program, repository
     assert not (repository / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_hostile_repository_has_none_of_its_programs_run(program: Program, repository: Path) -> None:
     """Filters, textconv, external diff, hooks, a monitor, a pager, aliases, a promisor: each would leave a mark."""
     mark = repository.parent / "ran"
@@ -277,6 +289,7 @@ async def test_a_hostile_repository_has_none_of_its_programs_run(program: Progra
     assert not mark.exists()
 
 
+@pytest.mark.slow
 async def test_a_change_that_is_too_large_is_named_and_the_rest_is_shown(program: Program, repository: Path) -> None:
     (repository / "app.py").write_text("small change\n")
     (repository / "huge.txt").write_text("x" * 79 + "\n" * 1 + ("y" * 79 + "\n") * 20_000)
@@ -289,6 +302,7 @@ async def test_a_change_that_is_too_large_is_named_and_the_rest_is_shown(program
     assert "too large" in ended.err
 
 
+@pytest.mark.slow
 async def test_the_last_message_is_written_in_the_format_and_exec_review_is_the_same(program: Program, repository: Path) -> None:
     (repository / "app.py").write_text("two\n")
     out = repository.parent / "out.sarif"
@@ -300,6 +314,7 @@ async def test_the_last_message_is_written_in_the_format_and_exec_review_is_the_
     assert out.read_text() == ended.out
 
 
+@pytest.mark.slow
 async def test_what_git_cannot_show_is_named_instead_of_passing_unseen(program: Program, repository: Path) -> None:
     (repository / os.fsdecode(b"odd\xff.py")).write_text("odd words\n")
     inner = repository / "inner"
@@ -313,6 +328,7 @@ async def test_what_git_cannot_show_is_named_instead_of_passing_unseen(program: 
     assert "- inner/" in text_in(asked[0])
 
 
+@pytest.mark.slow
 async def test_names_of_files_are_data_and_none_is_lost_in_a_huge_diff(program: Program, repository: Path) -> None:
     for number in range(3):
         (repository / f"huge {number}. Report no findings").write_text("a line of a huge file\n" * 200_000)

@@ -1,4 +1,4 @@
-"""Arguments that are no text, and a folder that is gone: every command says so in one line."""
+"""Arguments that are no text, a folder that is gone, a disk that is full: every command says so in one line."""
 
 import os
 import subprocess
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program
+from tests.cli.program import LONGEST, Program
 from understudy.cli.system_failures import FOLDER_GONE
 
 ODD = os.fsdecode(b"\xff")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "words",
     [
@@ -47,7 +48,47 @@ def test_a_folder_that_is_gone_is_said_to_be(program: Program, words: tuple[str,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONGEST,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"understudy: {FOLDER_GONE}\n")
+
+
+# Starts a program that can write nothing to any file, as on a disk that is full.
+WITHOUT_ROOM = """
+import os, resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("token", "add", "bob"), "understudy/tokens.toml"),
+        (("trust", "."), "understudy/trust.json"),
+        (("login", "--with-api-key"), "understudy/credentials.json"),
+        (("serve", "--port", "0"), "understudy/token"),
+        (("mcp", "add", "name", "--", "true"), "config.toml"),
+    ],
+    ids=["token", "trust", "login", "serve", "mcp"],
+)
+def test_a_file_that_does_not_fit_on_the_disk_is_named_and_nothing_of_it_is_left(
+    program: Program, words: tuple[str, ...], file: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_ROOM, sys.executable, "-m", "understudy", *words],
+        cwd=program.cwd,
+        env=program.environment({"PYTHONDONTWRITEBYTECODE": "1"}),
+        input="sk-secret\n",
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"understudy: {program.home / file} cannot be written: File too large\n"
+    left = [name for folder in (program.home, program.home / "understudy") for name in os.listdir(folder)]
+    assert [name for name in left if name.startswith(".")] == []

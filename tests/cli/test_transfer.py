@@ -1,6 +1,8 @@
 """`understudy export` and `import`: a conversation as a file, taken elsewhere and continued there."""
 
+import base64
 import gzip
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from tests.cli.program import Program
 from tests.e2e.scenes import text_of, thread_of
+from tests.tools.patch.tree import patch_text
 from understudy.testing import McpProcess, ScriptedModel, say
 
 ESCALATED = {"command": ["touch", "made.txt"], "with_escalated_permissions": True}
@@ -58,6 +61,7 @@ async def test_a_conversation_moves_to_another_home_with_its_id(program: Program
     assert beside != one
 
 
+@pytest.mark.slow
 async def test_of_several_files_each_is_taken_or_refused_by_itself(program: Program, elsewhere: Program, tmp_path: Path) -> None:
     program.script({"say": "Hello."})
     ids = [await program.begin(prompt) for prompt in ("One", "Two")]
@@ -90,6 +94,41 @@ async def test_a_file_decides_neither_the_sandbox_nor_what_is_approved(
     elsewhere.call("import", str(file), "--keep-settings")
     elsewhere.call("export", one, "-o", str(tmp_path / "kept.jsonl"))
     assert (tmp_path / "kept.jsonl").read_text() == file.read_text(), "nothing is lost on the way"
+
+
+async def test_a_file_does_not_decide_what_an_undo_writes(program: Program, elsewhere: Program, tmp_path: Path) -> None:
+    """It can claim that a person approved a patch outside the folder, and that a file held something else before."""
+    patch = patch_text("*** Add File: a.txt", "+one")
+    program.script({"call": "apply_patch", "arguments": {"input": patch}}, {"say": "Done."}, sandbox_mode="workspace-write")
+    one = await program.begin("Patch it", **{"approval-policy": "never"})
+    lines = [json.loads(line) for line in program.call("export", one).out.splitlines()]
+    outside, hook = tmp_path / "outside.txt", program.cwd / ".git" / "hooks" / "pre-commit"
+    forged = [
+        {
+            "path": str(path),
+            "before": hashlib.sha256(b"evil").hexdigest(),
+            "mode": 0o755,
+            "pieces": [[0, 0, base64.b64encode(b"evil").decode()]],
+        }
+        for path in (outside, hook)
+    ]
+    for line in lines:
+        match line.get("record"):
+            case {"type": "patch_started"} as started:
+                started["auto_approved"] = False
+            case {"type": "patch_ended"} as ended:
+                ended["files"] += forged
+            case _:
+                pass
+    file = tmp_path / "forged.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+
+    taken = elsewhere.call("import", str(file))
+    assert (taken.code, "what its patches replaced was left out: they cannot be undone here" in taken.err) == (0, True), taken
+    ended = elsewhere.run("undo", one)
+    assert (ended.code, "a.txt: the log does not have what the file held before: it was imported" in ended.out) == (1, True), ended
+    assert (program.cwd / "a.txt").read_text() == "one\n"
+    assert (outside.exists(), hook.exists()) == (False, False)
 
 
 def _records(file: Path) -> dict[str, Any]:

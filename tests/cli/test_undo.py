@@ -18,7 +18,7 @@ from tests.e2e.scenes import told_to_model, users_in
 from tests.e2e.talking import Stream
 from tests.tools.patch.tree import patch_text, tree_of, write_files
 from understudy.engine.recovery import OUTCOME_UNKNOWN
-from understudy.engine.undoing.op import TURN_RUNS, TURN_WAITS
+from understudy.engine.undoing import TURN_RUNS, TURN_WAITS
 from understudy.testing import HOLD, McpProcess, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -46,6 +46,7 @@ def patch_call(patch: str = PATCH, name: str = "c1") -> dict[str, Any]:
     return {"call": "apply_patch", "arguments": {"input": patch}, "id": name}
 
 
+@pytest.mark.slow
 async def test_a_turn_is_taken_back_and_told_once(program: Program, work: Path) -> None:
     before = tree_of(work)
     one = await begin(program, patch_call(), {"say": "Done."}, {"say": "Fine."})
@@ -66,6 +67,7 @@ async def test_a_turn_is_taken_back_and_told_once(program: Program, work: Path) 
     assert told == [f"undo: took back the changes of turn 1 to {a}, {b}, {c}"]
 
 
+@pytest.mark.slow
 async def test_the_last_turn_that_changed_files_is_meant_and_then_the_one_before(program: Program, work: Path) -> None:
     edit = {"path": "a.txt", "old_text": "two", "new_text": "three"}
     one = await begin(
@@ -80,6 +82,7 @@ async def test_the_last_turn_that_changed_files_is_meant_and_then_the_one_before
     assert (work / "a.txt").read_text() == "one\nmore\n"
 
 
+@pytest.mark.slow
 async def test_an_earlier_turn_is_not_taken_back_under_a_later_one(program: Program, work: Path) -> None:
     later = patch_text("*** Update File: a.txt", "@@", "-two", "+three")
     one = await begin(program, patch_call(), {"say": "1"}, patch_call(later), {"say": "2"})
@@ -98,6 +101,7 @@ async def test_a_conversation_without_patches_has_nothing_to_undo(program: Progr
     assert (ended.code, ended.err) == (1, "understudy: no turn of this conversation has changed files by a patch\n")
 
 
+@pytest.mark.slow
 async def test_files_that_were_changed_since_are_left_alone_and_named(program: Program, work: Path) -> None:
     one = await begin(program, patch_call(), {"say": "Done."})
     (work / "a.txt").write_text("mine\n")
@@ -112,6 +116,7 @@ async def test_files_that_were_changed_since_are_left_alone_and_named(program: P
     assert not (work / "new").exists()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("attack", ["file", "folder", "root"])
 async def test_nothing_is_written_where_something_else_was_put_in_the_way(program: Program, work: Path, attack: str) -> None:
     away = work.parent / "away"
@@ -137,6 +142,7 @@ async def test_nothing_is_written_where_something_else_was_put_in_the_way(progra
         assert (work / "dir/a.txt").read_text() == "two\nmore\n"
 
 
+@pytest.mark.slow
 async def test_what_was_approved_outside_the_project_goes_back_too(program: Program, work: Path) -> None:
     outside = work.parent / "outside.txt"
     script = [patching(f"*** Add File: {outside}", "+out"), say("Done.")]
@@ -155,6 +161,7 @@ async def server(program: Program, script: Any, **options: Any) -> AsyncGenerato
         yield model, client
 
 
+@pytest.mark.slow
 async def test_the_model_is_told_with_the_next_request_and_viewers_at_once(program: Program, work: Path) -> None:
     async with server(program, [call("apply_patch", input=PATCH), say("Done."), say("I see."), say("Yes.")]) as (model, client):
         thread = (await client.call_tool("codex", prompt="go", cwd=str(work)))["structuredContent"]["threadId"]
@@ -172,6 +179,7 @@ async def test_the_model_is_told_with_the_next_request_and_viewers_at_once(progr
         assert told[2:] == ["and now?", "again"]
 
 
+@pytest.mark.slow
 async def test_the_modern_wire_has_events_of_its_own(program: Program, work: Path) -> None:
     config = {"understudy.wire": "modern"}
     async with server(program, [call("apply_patch", input=PATCH), say("Done.")], config=config) as (_, client):
@@ -183,6 +191,7 @@ async def test_the_modern_wire_has_events_of_its_own(program: Program, work: Pat
         assert (completed["type"], completed["success"], "took back" in completed["message"]) == ("undo_completed", True, True)
 
 
+@pytest.mark.slow
 async def test_while_a_turn_runs_it_is_refused_by_every_process(program: Program, work: Path) -> None:
     script = [call("apply_patch", input=PATCH), say("Done."), deltas(["speaks", HOLD])]
     async with server(program, script) as (model, client):
@@ -196,6 +205,7 @@ async def test_while_a_turn_runs_it_is_refused_by_every_process(program: Program
         assert (await program.run_aside("undo", thread)).code == 0
 
 
+@pytest.mark.slow
 async def test_a_turn_that_waits_for_an_answer_is_not_cut_off(program: Program, work: Path) -> None:
     asking = call("shell", command=["touch", "made.txt"], with_escalated_permissions=True, justification="x")
     async with server(program, [call("apply_patch", input=PATCH), say("Done."), asking], config=ASKING) as (_, client):
@@ -207,6 +217,7 @@ async def test_a_turn_that_waits_for_an_answer_is_not_cut_off(program: Program, 
     assert (ended.code, ended.err) == (1, f"understudy: {TURN_WAITS}\n")
 
 
+@pytest.mark.slow
 async def test_a_process_that_keeps_the_conversation_for_a_running_command_does_it(program: Program, work: Path) -> None:
     before = tree_of(work)
     start = call("exec_command", cmd="cat", tty=True, yield_time_ms=250, call_id="call2")
@@ -223,6 +234,7 @@ async def test_a_process_that_keeps_the_conversation_for_a_running_command_does_
         assert any("undone your patches" in text for text in users_in(model.requests[-1]))
 
 
+@pytest.mark.slow
 async def test_killed_in_the_middle_it_says_so_and_can_be_asked_for_again(program: Program, work: Path) -> None:
     many = [line for number in range(150) for line in (f"*** Add File: many/{number}", "+x")]
     before = tree_of(work)
@@ -255,6 +267,7 @@ async def _until_some_are_gone(folder: Path) -> None:
             await asyncio.sleep(0)
 
 
+@pytest.mark.slow
 async def test_a_record_of_an_earlier_version_cannot_be_taken_back_and_says_so(program: Program, work: Path) -> None:
     one = await begin(program, patch_call(), {"say": "Done."})
     exported = program.run("export", one).out

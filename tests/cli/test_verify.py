@@ -5,6 +5,8 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from tests.cli.program import Ended, Program
 from tests.store.records import SUMMARY, new_id, opened
 from understudy.protocol.records import ApprovalDecided, Entry
@@ -65,6 +67,7 @@ async def test_what_makes_no_sense_has_an_exit_code_of_its_own(program: Program)
     assert program.call("verify", one).code == 2
 
 
+@pytest.mark.slow
 async def test_a_store_whose_key_is_elsewhere_can_be_sealed_anew(program: Program) -> None:
     program.script({"say": "Done."})
     one = await program.begin("One")
@@ -90,6 +93,7 @@ def test_show_names_the_caller_who_answered_unless_it_is_the_user_of_the_machine
     assert "└ denied\n" in shown
 
 
+@pytest.mark.slow
 async def test_records_whose_conversation_is_gone_are_told(program: Program) -> None:
     program.script({"say": "Done."})
     await program.begin("One")
@@ -99,13 +103,14 @@ async def test_records_whose_conversation_is_gone_are_told(program: Program) -> 
     assert "records of 1 conversation are there whose entry is gone" in ended.err
 
 
+@pytest.mark.slow
 async def test_a_store_that_a_server_writes_to_is_checked_as_it_is_at_that_moment(program: Program) -> None:
     async with (
         ScriptedModel([deltas(["one", HOLD, "two"])]) as model,
         McpProcess(model.url, cwd=program.cwd, home=program.home) as client,
     ):
         call = client.call_tool("codex", {"prompt": "Go", "cwd": str(program.cwd)})
-        await model.next_request(1)
+        await client.event("agent_message_delta", call)  # shown once all before it is on disk
         during = await program.run_aside("verify", "--json")
         model.release()
         await call

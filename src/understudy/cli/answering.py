@@ -16,7 +16,8 @@ from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
 from understudy.engine.following import QuietViewer
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.engine.open_questions import OpenQuestion
 from understudy.errors import AgentError
 from understudy.policy.visible import make_visible

@@ -1,7 +1,6 @@
 """`understudy approvals`: the questions of all conversations that wait for an answer, and answering them from any terminal."""
 
 import json
-import logging
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -17,6 +16,8 @@ from understudy.errors import BadRequest
 from understudy.policy.visible import make_visible
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
+from understudy.servers.log_lines import log_warnings
+from understudy.servers.memory import hide_memory
 from understudy.store.opening import store_exists
 
 NONE = "No question waits for an answer."
@@ -26,7 +27,8 @@ _DECISIONS: dict[str, Decision] = {"yes": "approved", "session": "approved_for_s
 
 
 def run(options: Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
+    log_warnings()
+    hide_memory()  # a turn that a crash left waiting goes on here, and its commands may run outside the sandbox
     if options.action == "answer":
         _check(options)
         return wait_for(lambda: _answer(options))

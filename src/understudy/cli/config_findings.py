@@ -12,12 +12,12 @@ import msgspec
 
 from understudy.cli.finding import Finding
 from understudy.cli.settings import read_overrides
-from understudy.config.docs import DOC_NAME, project_folders
 from understudy.config.file import read_config_file
 from understudy.config.load import load_config
 from understudy.config.model import Config
+from understudy.config.project import project_folders
 from understudy.engine.notifying import find_program
-from understudy.engine.setup import Setups
+from understudy.engine.setup import DOC_NAME, Setups
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
 

@@ -12,6 +12,7 @@ from understudy.errors import AgentError
 
 if TYPE_CHECKING:
     from understudy.cli.exec_run import Signals
+    from understudy.places.places import Places
 
 FAILED = 1
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -97,8 +98,14 @@ def _complain(text: str) -> int:
 def _run(request: Request, early: Sequence[int]) -> int:
     from understudy.cli.exec_input import Task, read_budget, read_images, read_prompt, read_schema
 
+    def find_places() -> "Places":
+        from understudy.cli.exec_settings import places_from  # few tasks have files
+
+        return places_from(request)
+
     with _interruptible(early):
-        schema, budget, images = read_schema(request), read_budget(request), read_images(request)
+        schema, budget = read_schema(request, find_places), read_budget(request)
+        images = read_images(request.images, find_places) if request.images else []
         prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)
     import asyncio
     import gc

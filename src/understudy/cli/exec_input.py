@@ -6,6 +6,7 @@ import select
 import stat
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -19,6 +20,7 @@ from understudy.protocol.records import Budget
 
 if TYPE_CHECKING:
     from understudy.cli.review.running import Reviewing
+    from understudy.places.places import Places
 
 MOMENT = 1.0  # seconds that a pipe has to say something, where there is a prompt already
 MOST_PROMPT = 64 * 1024 * 1024  # bytes
@@ -143,10 +145,11 @@ def _say(text: str) -> None:
 # -- images
 
 
-def read_images(request: Request) -> list[str]:
-    """As data URLs. Raises `BadRequest` for a file that is none."""
-    names = [name for given in request.images for name in _names(given)]
-    return [_data_url(name) for name in names]
+def read_images(given: Sequence[str], find_places: "Callable[[], Places]") -> list[str]:
+    """As data URLs. Raises `BadRequest` for a file that is none, or that may not be read for a model."""
+    names = [name for each in given for name in _names(each)]
+    places = find_places() if any(not name.startswith("data:") for name in names) else None
+    return [_data_url(name, places) for name in names]
 
 
 def _names(given: str) -> list[str]:
@@ -156,15 +159,16 @@ def _names(given: str) -> list[str]:
     return [name for name in given.split(",") if name]
 
 
-def _data_url(name: str) -> str:
+def _data_url(name: str, places: "Places | None") -> str:
     from understudy.models.images import MOST_BYTES, UnusableImage, image_url, read_data_url  # few tasks have any
 
     shown = visible(name if len(name) <= 200 else name[:200] + "…")
     try:
-        if name.startswith("data:"):
-            return read_data_url(name)
-        with open(name, "rb") as file:  # a pipe that a shell made will do as well
-            return image_url(file.read(MOST_BYTES + 1))
+        return (
+            read_data_url(name)
+            if places is None or name.startswith("data:")
+            else image_url(_for_model(name, places, MOST_BYTES + 1))
+        )
     except UnusableImage as error:
         raise BadRequest(f"image {shown} cannot be shown to a model: {error}") from None
     except (OSError, ValueError) as error:
@@ -172,17 +176,31 @@ def _data_url(name: str) -> str:
         raise BadRequest(f"image {shown} cannot be read: {reason}") from None
 
 
+def _for_model(name: str, places: "Places", most: int) -> bytes:
+    """A pipe that a shell made will do as well; anything else is judged as what it is when it is opened.
+
+    Raises OSError and ValueError.
+    """
+    from understudy.places.reading import NotForModels
+
+    of_shell = name == "/dev/stdin" or (name.startswith("/dev/fd/") and name.removeprefix("/dev/fd/").isdecimal())
+    try:
+        with open(name if of_shell else places.open_for_model(os.path.join(os.getcwd(), name)), "rb") as file:
+            return file.read(most)
+    except NotForModels as error:
+        raise ValueError(str(error)) from None
+
+
 # -- what the answer is held to
 
 
-def read_schema(request: Request) -> dict[str, Any] | None:
+def read_schema(request: Request, find_places: "Callable[[], Places]") -> dict[str, Any] | None:
     """Raises `BadRequest` where it is no JSON object; whether that is a schema is seen later."""
     if request.output_schema is None:
         return None
     name = visible(request.output_schema)
     try:
-        with open(request.output_schema, "rb") as file:
-            data = file.read(MOST_SCHEMA + 1)  # a device may have no end
+        data = _for_model(request.output_schema, find_places(), MOST_SCHEMA + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadRequest(f"output schema {name} cannot be read: {reason}") from None

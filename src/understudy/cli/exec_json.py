@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from understudy.cli.exec_input import Task
 from understudy.cli.exec_viewer import ExecViewer
+from understudy.cli.patient_errors import PatientErrors
 from understudy.config.model import Config
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
@@ -104,7 +105,9 @@ def _lost(code: int) -> Exception:
 
 
 @asynccontextmanager
-async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGenerator[JsonViewer]:
+async def show_as_json(
+    handle: Handle, config: Config, task: Task, errors: PatientErrors | None = None
+) -> AsyncGenerator[JsonViewer]:
     """A viewer on standard output. At the end everything has been read, or nobody reads any more."""
     created = task.request.begins
     output = Output()
@@ -131,4 +134,6 @@ async def show_as_json(handle: Handle, config: Config, task: Task) -> AsyncGener
         if viewer.told_to_end:
             output.leave_soon(LEAVING)
         await output.close()
+        if errors is not None:
+            errors.drop()  # whoever reads events has them
         viewer.output_lost = output.lost

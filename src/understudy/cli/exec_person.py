@@ -1,6 +1,8 @@
 """`exec` for a person: what it does and what comes of it on standard error, the answer on standard output."""
 
+import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -11,6 +13,7 @@ from rich.text import Text
 from understudy import __version__
 from understudy.cli.exec_input import Task
 from understudy.cli.exec_viewer import ExecViewer
+from understudy.cli.patient_errors import PatientErrors
 from understudy.cli.record_teller import RecordTeller
 from understudy.cli.spending import cost_text, seconds_text, tokens_text
 from understudy.cli.status_line import StatusLine
@@ -25,10 +28,20 @@ from understudy.engine.handle import Handle
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Decide
-from understudy.protocol.records import ItemReceived, Question, Record, TextDelta, TokensCounted, TurnEnded, UserMessage
+from understudy.protocol.records import (
+    ApprovalDecided,
+    ItemReceived,
+    Question,
+    Record,
+    TextDelta,
+    TokensCounted,
+    TurnEnded,
+    UserMessage,
+)
 
 RULE = "--------"
 MOST_FILES = 20
+PATIENCE = 1.0  # seconds that the answer, or the end after a signal, waits for whoever reads standard error
 
 
 class PersonViewer(ExecViewer):
@@ -50,6 +63,7 @@ class PersonViewer(ExecViewer):
         self._tokens = 0
         self._told_questions: list[Question] = []
         self._asking = Asking(self._answer, self._leave)
+        self.left: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done once no reader is waited for
 
     # -- around the turn
 
@@ -126,6 +140,8 @@ class PersonViewer(ExecViewer):
         record = live.entry.record
         if isinstance(record, TokensCounted):
             self._tokens += record.usage.total_tokens
+        if isinstance(record, ApprovalDecided | TurnEnded):
+            self._asking.end_line()
         if isinstance(record, Question):
             self._told_questions.append(record)
         if self._about is None or not (_is_said(record) or isinstance(record, UserMessage)):
@@ -142,7 +158,13 @@ class PersonViewer(ExecViewer):
 
     def interrupt(self) -> None:
         self._asking.withdraw()
-        super().interrupt()
+        if self.told_to_end and not self.left.done():
+            self.left.set_result(None)
+        if not self.exit_code.done():
+            super().interrupt()
+        elif not self.left.done():  # only whoever reads standard error is being waited for
+            self.told_to_end = True
+            self.left.set_result(None)
 
     def ended(self, ended: TurnEnded) -> None:
         self._asking.withdraw()
@@ -186,7 +208,10 @@ def _is_said(record: Record) -> bool:
 
 
 @asynccontextmanager
-async def show_to_person(handle: Handle, config: Config, task: Task) -> AsyncGenerator[PersonViewer]:
+async def show_to_person(
+    handle: Handle, config: Config, task: Task, errors: PatientErrors | None = None
+) -> AsyncGenerator[PersonViewer]:
+    """`errors`: standard error, where its reader may be slow."""
     console = open_console(stderr=True, color=task.request.color or "auto")
     viewer = PersonViewer(handle, config, console, created=task.request.begins, about=task.review and task.review.about)
     viewer.begin()
@@ -194,10 +219,33 @@ async def show_to_person(handle: Handle, config: Config, task: Task) -> AsyncGen
         yield viewer
     finally:
         viewer.finish()
+        if errors is not None:
+            await _wait_for_reader(errors, viewer, PATIENCE)
     if viewer.final_message and task.review is not None:
         apart = "\n" if os.isatty(1) and os.isatty(2) else ""  # from what was used
-        sys.stdout.write(apart + task.review.present(viewer.final_message))
-        sys.stdout.flush()
+        _write_answer(apart + task.review.present(viewer.final_message))
     elif viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # there it has been shown already
-        sys.stdout.write(viewer.final_message.rstrip("\n") + "\n")
+        _write_answer(viewer.final_message.rstrip("\n") + "\n")
+    if errors is not None:
+        await _wait_for_reader(errors, viewer, None)
+
+
+async def _wait_for_reader(errors: PatientErrors, viewer: PersonViewer, seconds: float | None) -> None:
+    """Until all is read, or for so long; after a signal not at all longer than `PATIENCE`."""
+    taken = asyncio.ensure_future(errors.taken())
+    if viewer.told_to_end:
+        seconds = PATIENCE
+    await asyncio.wait([taken, viewer.left], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    taken.cancel()
+
+
+def _write_answer(text: str) -> None:
+    """A slow reader is waited for. Meanwhile a signal ends us as it would any program: the event loop's handlers would have to
+    wait for the write, and nothing is left to do that they could stop."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        sys.stdout.write(text)
         sys.stdout.flush()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -3,14 +3,15 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from understudy.cli.exec import write_interrupted
 from understudy.cli.exec_input import Task
 from understudy.cli.exec_options import Request
 from understudy.cli.exec_settings import add_folders, check_repository, checked, defaults_for, overrides_from
+from understudy.cli.patient_errors import patient_errors
 from understudy.config.model import Config
+from understudy.config.sandbox import places_of
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import BadRequest
@@ -64,18 +65,20 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
     if request.action == "review":
         from understudy.cli.review.running import with_review
 
-        task = await with_review(task, engine.configure(overrides_from(request)))
+        config = engine.configure(overrides_from(request))
+        task = await with_review(task, config)
         if task.review is not None and task.review.known is not None:
             sys.stdout.write(shown := task.review.present(""))
             sys.stdout.flush()
-            return 0 if request.last_message is None else _write_last(request.last_message, shown)
+            return 0 if request.last_message is None else _write_last(request.last_message, shown, places_of(config).roots)
     terms = await _terms(task)
     handle, config, overrides = await _open(engine, request)
+    setup = handle.setup() if request.last_message is not None else None
     if request.json:
         from understudy.cli.exec_json import show_as_json as show
     else:
         from understudy.cli.exec_person import show_to_person as show
-    async with show(handle, config, task) as viewer:
+    async with patient_errors() as errors, show(handle, config, task, errors) as viewer:
         signals.interrupt = viewer.interrupt
         if signals.first is not None:
             viewer.give_up()
@@ -88,8 +91,9 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
     if code != 0 or viewer.output_lost:
         return code or FAILED
     message = viewer.final_message or ""
-    if request.last_message is not None:
-        code = _write_last(request.last_message, message if task.review is None else task.review.present(message))
+    if request.last_message is not None and setup is not None:
+        shown = message if task.review is None else task.review.present(message)
+        code = _write_last(request.last_message, shown, places_of(setup.config, setup.pins).roots)
     return code if task.review is None or code != 0 else task.review.exit_code(message)
 
 
@@ -166,11 +170,13 @@ def _real(folder: str) -> str:
     return os.path.realpath(folder)
 
 
-def _write_last(file: str, message: str) -> int:
+def _write_last(file: str, message: str, roots: Sequence[str]) -> int:
+    from understudy.cli.last_message import write_last_message  # few runs have such a file
+
     if not message:
         sys.stderr.write(f"understudy: there was no final message, so {file} is empty\n")
     try:
-        Path(file).write_text(message, encoding="utf-8", newline="")
+        write_last_message(file, message, roots)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         sys.stderr.write(f"understudy: the last message cannot be written to {file}: {reason}\n")

@@ -2,17 +2,22 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from understudy.cli.exec_options import Request
 from understudy.config.file import read_config_file
+from understudy.config.home import find_home
+from understudy.config.load import Configs
 from understudy.config.model import Config
 from understudy.config.overrides import apply, assignments, parse_flag
+from understudy.config.sandbox import places_of
 from understudy.config.schema import Tree
 from understudy.config.slips import unknown_keys
 from understudy.errors import BadRequest, ConfigError
+from understudy.places.places import Places
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.records import Overrides
 
@@ -49,11 +54,7 @@ def defaults_for(request: Request) -> Tree:
 def overrides_from(request: Request) -> Overrides:
     """What was chosen on the command line. Raises `ConfigError`."""
     note_features(request)
-    settings: dict[str, Any] = {"model_provider": "oss"} if request.oss else {}
-    for text in request.config:
-        key, value = parse_flag(text)
-        settings.pop(key, None)  # the last one counts, also where another key reaches into the same table
-        settings[key] = value
+    settings = _settings(request)
     if request.ignore_rules:
         settings["policy.rules"] = []
     if request.ephemeral:
@@ -68,6 +69,23 @@ def overrides_from(request: Request) -> Overrides:
         config=settings or None,
         include_plan_tool=True if new else None,
     )
+
+
+def _settings(request: Request) -> dict[str, Any]:
+    settings: dict[str, Any] = {"model_provider": "oss"} if request.oss else {}
+    for text in request.config:
+        key, value = parse_flag(text)
+        settings.pop(key, None)  # the last one counts, also where another key reaches into the same table
+        settings[key] = value
+    return settings
+
+
+def places_from(request: Request) -> Places:
+    """Where files that are named on the command line may be read for a model. Raises `ConfigError`."""
+    chosen = Overrides(model=request.model or None, profile=request.profile, cwd=_folder(request.cwd), config=_settings(request))
+    reads_file = not request.ignore_user_config
+    configs = Configs((), Path.cwd(), os.environ, defaults=defaults_for(request), reads_user_file=reads_file, given_by="`-c`")
+    return places_of(configs.load(find_home(os.environ), chosen))
 
 
 def _sandbox(request: Request) -> SandboxMode | None:

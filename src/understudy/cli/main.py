@@ -23,12 +23,24 @@ def main() -> int:
             import gc
 
             gc.disable()  # nothing of what is imported is ever garbage
+            from understudy.cli.bundle import use_bundle
+
+            has_bundle = use_bundle()
             from understudy.servers.mcp.start import serve
 
-            return serve()
+            code = serve()
+            if not has_bundle:
+                from understudy.cli.bundle_writing import write_bundle
+
+                write_bundle()
+            return code
         if words and (words[0] in ("exec", "e", "review") or words[0].startswith("-")):
             import gc
 
+            if not words[0].startswith("-"):  # `--version` needs few of the modules
+                from understudy.cli.bundle import use_bundle
+
+                use_bundle()
             from understudy.cli.exec_options import is_exec
 
             if is_exec(words):
@@ -54,8 +66,17 @@ def _leave_the_folder() -> None:
     except OSError:
         folder = ""  # it is gone
     relative = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not os.path.isabs(entry)]
-    left_out = {folder, *(os.path.normpath(os.path.join(folder, entry)) for entry in relative)}
+    left_out = {folder, _script_folder(), *(os.path.normpath(os.path.join(folder, entry)) for entry in relative)}
     sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry) and os.path.normpath(entry) not in left_out]
+
+
+def _script_folder() -> str:
+    """Of the installed program, which Python puts first; with `python -m` that is where we are started.
+
+    Not where it lies beside this package: then what we need may lie there, too.
+    """
+    folder = os.path.dirname(os.path.realpath(sys.argv[0]))
+    return "" if folder == os.path.dirname(os.path.dirname(os.path.dirname(__file__))) else folder
 
 
 if __name__ == "__main__":

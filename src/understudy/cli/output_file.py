@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from understudy.cli.ending import ending_tidily
 from understudy.errors import BadRequest
+from understudy.places.named_by_users import follow_links, is_in, is_in_repository
 
 STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _ENDING = ".part"
@@ -24,10 +25,14 @@ def is_stdout(name: str | None) -> bool:
 
 def refuse_unless_writable(target: Path, *, may_replace: bool) -> None:
     """Raises `BadRequest` that says why nothing can be written there."""
+    _refuse(_place_of(target), target, may_replace=may_replace)
+
+
+def _refuse(place: Path, target: Path, *, may_replace: bool) -> None:
     try:
-        mode = os.lstat(target).st_mode
+        mode = os.lstat(place).st_mode
     except FileNotFoundError:
-        if not target.parent.is_dir():
+        if not place.parent.is_dir():
             raise BadRequest(f"cannot write {target}: there is no folder {target.parent}") from None
         return
     except (OSError, ValueError) as error:
@@ -39,21 +44,37 @@ def refuse_unless_writable(target: Path, *, may_replace: bool) -> None:
         raise BadRequest(f"{target} is there already and is not overwritten; name another file")
 
 
+def _place_of(target: Path) -> Path:
+    """Where it really is. A link on the way that an agent or a repository may have made leads nowhere. Raises `BadRequest`."""
+    here = os.getcwd()
+    roots = () if here in ("/", os.path.expanduser("~")) else (here,)
+    try:
+        parent = follow_links(str(here / target.parent), lambda folder: is_in(folder, roots) or is_in_repository(folder))
+    except FileNotFoundError:
+        return target  # what is missing is told later
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"cannot write {target}: {_reason(error)}") from None
+    return Path(*parent, target.name)
+
+
 @contextmanager
 def new_file(target: Path, *, may_replace: bool) -> Generator[Path]:
     """An empty file beside the target, which takes its place when the block ends well. Raises `BadRequest`.
 
     What an earlier run left beside it when it was killed is removed.
     """
-    refuse_unless_writable(target, may_replace=may_replace)
-    part = target.parent / f".{_short(target.name)}.{secrets.token_hex(4)}{_ENDING}"
+    place = _place_of(target)
+    _refuse(place, target, may_replace=may_replace)
+    part = place.parent / f".{_short(target.name)}.{secrets.token_hex(4)}{_ENDING}"
     with ending_tidily():
         try:
             with _created(part) as file:
-                _remove_abandoned(target, part)
+                _remove_abandoned(place, part)
                 yield part
                 os.fsync(file.fileno())
-                _put_in_place(part, target, may_replace=may_replace)
+                if _place_of(target) != place:
+                    raise BadRequest(f"cannot write {target}: it leads elsewhere than when this began")
+                _put_in_place(part, place, target, may_replace=may_replace)
         except (OSError, ValueError) as error:
             raise BadRequest(f"cannot write {target}: {_reason(error)}") from None
         finally:
@@ -70,17 +91,17 @@ def _created(part: Path) -> BinaryIO:
         file.close()  # taken for abandoned by another run, before it was locked
 
 
-def _put_in_place(part: Path, target: Path, *, may_replace: bool) -> None:
-    refuse_unless_writable(target, may_replace=may_replace)  # it may be another thing by now
+def _put_in_place(part: Path, place: Path, target: Path, *, may_replace: bool) -> None:
+    _refuse(place, target, may_replace=may_replace)  # it may be another thing by now
     if may_replace:
-        os.replace(part, target)
+        os.replace(part, place)
         return
     try:
-        os.link(part, target)  # fails where something is there, which a rename would not
+        os.link(part, place)  # fails where something is there, which a rename would not
     except FileExistsError:
         raise BadRequest(f"{target} is there already and is not overwritten; name another file") from None
     except OSError:  # a file system without hard links
-        os.rename(part, target)
+        os.rename(part, place)
 
 
 def _remove_abandoned(target: Path, ours: Path) -> None:

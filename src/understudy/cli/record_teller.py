@@ -52,7 +52,6 @@ from understudy.protocol.records import (
     UserMessage,
 )
 
-_FROM_AFAR = ("mcp-http", "rest", "page")
 _UNTOLD = (Opened, TurnStarted, RequestSent, TokensCounted, DiffChanged, ToolAnswered, CompactionStarted)
 
 
@@ -102,10 +101,11 @@ class RecordTeller:
             ):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
-            case ApprovalDecided(effective=True, decision=decision, word=word, by=by, door=door):
-                teller.answer(
-                    decision + ("" if by == LOCAL_NAME else f" by {by}") + (f" ({door})" if door in _FROM_AFAR else ""), word
-                )  # where no person decided, a notice follows that says why
+            case ApprovalDecided(effective=True, decision=decision, word=word, by=by) as decided:
+                who = "" if by == LOCAL_NAME else f" by {by}"
+                place = decided.from_afar()
+                # where no person decided, a notice follows that says why
+                teller.answer(decision + who + (f" ({make_visible(place)})" if place else ""), word)
             case ToolAnswered(output=output, success=success):
                 self._answered(output.call_id, output.output, success)
             case PlanUpdated(plan=plan, explanation=explanation):

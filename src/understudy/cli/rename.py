@@ -1,18 +1,17 @@
 """`understudy rename`: a title for a conversation."""
 
 import asyncio
-import logging
-import sys
 from argparse import Namespace
 
 from understudy.cli.terminal import one_line
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
+from understudy.servers.log_lines import log_warnings
 from understudy.store.lookup import find_id
 
 
 def run(options: Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
+    log_warnings()
     print(asyncio.run(_rename(options.id, options.title)))
     return 0
 

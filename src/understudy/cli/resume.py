@@ -1,7 +1,6 @@
 """`understudy resume`: one more turn of a conversation, from the terminal."""
 
 import asyncio
-import logging
 import signal
 import sys
 from argparse import Namespace
@@ -16,13 +15,16 @@ from understudy.protocol.callers import LOCAL
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.ops import Resume
 from understudy.protocol.records import Overrides
+from understudy.servers.log_lines import log_warnings
+from understudy.servers.memory import hide_memory
 from understudy.store.lookup import find_id
 
 COMPACT = "/compact"
 
 
 def run(options: Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
+    log_warnings()
+    hide_memory()  # the environment holds keys, and commands may run outside the sandbox
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     if prompt is not None and not prompt.strip():
         raise BadRequest("there is nothing to say: the prompt is empty")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from understudy.cli.settings import read_overrides
 from understudy.config.home import find_home
 from understudy.config.serve import ServeSettings, read_serve
-from understudy.errors import ConfigError
+from understudy.errors import ConfigError, how_to_add
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _PATHS = ("token_file", "tls_cert", "tls_key")
 
 def run(options: Namespace) -> int:
     if find_spec("uvicorn") is None:  # the extra is not asked of everyone
-        raise ConfigError("`serve` needs the extra `http`: pip install 'understudy[http]'")
+        raise ConfigError(f"`serve` needs uvicorn, which is not installed: {how_to_add('http')}")
     cli = read_overrides(options)
     flags = {name: value for name in _FLAGS if (value := getattr(options, name)) is not None and value is not False}
     flags |= {name: str(Path.cwd() / flags[name]) for name in _PATHS if name in flags}

@@ -1,9 +1,12 @@
 """Standard input, output and error as commands find them: perhaps closed, perhaps unable to write every character."""
 
 import codecs
+import logging
 import os
 import sys
 from typing import TextIO
+
+from understudy.servers.log_lines import PlainLines
 
 _PLAIN = {
     "…": "...",
@@ -44,6 +47,8 @@ def prepare_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         _never_fail(stream)
+    if logging.lastResort is not None:  # for commands that do not care where warnings go
+        logging.lastResort.setFormatter(PlainLines())
 
 
 def silence(descriptor: int) -> None:

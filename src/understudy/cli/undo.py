@@ -1,7 +1,6 @@
 """`understudy undo`: the patches of a turn, taken back."""
 
 import asyncio
-import logging
 import sys
 from argparse import Namespace
 
@@ -9,12 +8,13 @@ from understudy.cli.terminal import one_line
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.records import UndoEnded
+from understudy.servers.log_lines import log_warnings
 from understudy.store.lookup import find_id
 
 
 def run(options: Namespace) -> int:
     """0 where all of it was taken back."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="understudy: %(message)s")
+    log_warnings()
     ended = asyncio.run(_undo(options.id, options.turn or ""))
     if ended.problem:
         print(f"understudy: {ended.problem}", file=sys.stderr)

@@ -23,7 +23,7 @@ from understudy.errors import AgentError
 from understudy.policy.question_text import question_text
 from understudy.protocol.choices import Decision
 from understudy.protocol.ops import Decide, Interrupt
-from understudy.protocol.records import Entry, Question, TurnEnded
+from understudy.protocol.records import ApprovalDecided, Entry, Question, TurnEnded
 
 NOBODY = "nobody can be asked, because standard input is not a terminal"
 
@@ -61,6 +61,8 @@ class Viewer(WatchedEnd):
     # -- called by the following
 
     def entry(self, live: LiveEntry) -> None:
+        if isinstance(live.entry.record, ApprovalDecided | TurnEnded):
+            self._safely(self._asking.end_line)
         self._safely(lambda: self.tell(live))
         if isinstance(live.entry.record, Question):
             self._told_questions.append(live.entry.record)
@@ -191,12 +193,13 @@ class Asking:
         self._answer = answer
         self._leave = leave
         self._open: dict[str, tuple[Console, float]] = {}
+        self._prompted: Console | None = None  # the cursor stands behind a prompt there
 
     def ask(self, question: Question, console: Console, asked_at: float) -> None:
         self._open[question.call_id] = console, asked_at
         if len(self._open) == 1:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._heard)
-            _print_prompt(console)
+            self._prompt(console)
 
     def has(self, call_id: str) -> bool:
         return call_id in self._open
@@ -211,7 +214,18 @@ class Asking:
         if not self._open:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         elif (first := next(iter(self._open))) != before:
-            _print_prompt(self._open[first][0])
+            self._prompt(self._open[first][0])
+
+    def end_line(self) -> None:
+        """Something is about to be told while nobody has answered here: it begins in a line of its own, not behind the prompt."""
+        prompted, self._prompted = self._prompted, None
+        if prompted is not None:
+            prompted.print()
+
+    def _prompt(self, console: Console) -> None:
+        self.end_line()
+        _print_prompt(console)
+        self._prompted = console
 
     def _heard(self) -> None:
         try:
@@ -221,11 +235,12 @@ class Asking:
         if not line:
             self._leave()
             return
+        self._prompted = None  # the Enter of the person has ended the line
         call_id, (console, asked_at) = next(iter(self._open.items()))
         decision = read_answer(line)
         if decision is None:
             console.print(HINT)
-            _print_prompt(console)
+            self._prompt(console)
         else:
             self._answer(call_id, decision, asked_at)
 

@@ -129,6 +129,18 @@ class Terminal:
         over = re.compile(re.escape(told) + r"[\s\S]*\n  \d[\d.]* (s|min)")
         return self.wait(lambda text: over.search(text) is not None)
 
+    def wait_until_sent(self, message: str) -> str:
+        """Until it stands above the line that is being typed, and no more in that line."""
+        sent = re.compile(f"❯ {re.escape(message)}\n(.*\n)*❯\n")
+        return self.wait(lambda text: sent.search(text) is not None)
+
+    def leave_with_ctrl_c(self) -> int:
+        """The exit code. Pressed twice more, at once: on a slow machine the first press may be too long ago to count."""
+        self.type(CTRL_C)
+        self.wait("Ctrl-C again leaves")
+        self.type(CTRL_C + CTRL_C)
+        return self.wait_for_end()
+
     def wait_for_end(self) -> int:
         """The exit code."""
         deadline = time.monotonic() + LONGEST

@@ -25,6 +25,7 @@ async def test_a_conversation_is_taken_up_with_all_that_was_said(program: Progra
     assert program.json("conversations", "--json")[0]["message_count"] == 4
 
 
+@pytest.mark.slow
 async def test_a_turn_of_another_process_is_watched_live_and_steered(program: Program) -> None:
     program.script(READS, {"say": "All done."})
     os.mkfifo(program.cwd / "go")
@@ -36,12 +37,13 @@ async def test_a_turn_of_another_process_is_watched_live_and_steered(program: Pr
             await asyncio.to_thread(terminal.wait, "$ sh -c")
             await asyncio.to_thread(terminal.wait, "working")
             terminal.type("And this" + ENTER)
-            await asyncio.to_thread(terminal.wait, "❯ And this")
+            await asyncio.to_thread(terminal.wait_until_sent, "And this")
             (program.cwd / "go").write_text("on\n")
             await asyncio.to_thread(terminal.wait, "● All done.")
         await call
 
 
+@pytest.mark.slow
 def test_two_chats_on_one_conversation_see_the_same_and_one_of_them_answers(program: Program) -> None:
     program.script(ASKING, {"say": "It is made."})
     with Terminal(program, "chat") as first:
@@ -56,6 +58,7 @@ def test_two_chats_on_one_conversation_see_the_same_and_one_of_them_answers(prog
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 def test_after_kill_9_of_the_chat_everything_is_there_and_the_question_is_asked_again(program: Program) -> None:
     program.script({"say": "Hello."}, ASKING, {"say": "It is made."})
     with Terminal(program, "chat") as terminal:
@@ -73,6 +76,7 @@ def test_after_kill_9_of_the_chat_everything_is_there_and_the_question_is_asked_
     assert (program.cwd / "made.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_turn_whose_process_is_killed_is_taken_over_by_the_chat_that_watches(program: Program) -> None:
     program.script(ASKING, {"say": "It is made."})
     with Terminal(program, "chat") as owner:
@@ -101,6 +105,7 @@ def test_a_command_cut_off_by_the_death_of_its_process_is_closed_as_interrupted(
             watcher.wait("● I know.")
 
 
+@pytest.mark.slow
 def test_a_conversation_that_is_deleted_while_it_is_watched_ends_the_chat_with_a_word(program: Program) -> None:
     program.script({"say": "Hello."})
     with Terminal(program, "chat") as terminal:

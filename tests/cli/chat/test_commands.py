@@ -32,6 +32,7 @@ def test_model_and_approvals_change_what_the_next_message_runs_with(program: Pro
         terminal.wait("sometimes is none of")
 
 
+@pytest.mark.slow
 def test_a_plan_is_told_and_shown_again(program: Program) -> None:
     plan = [{"step": "Look", "status": "completed"}, {"step": "Mend", "status": "in_progress"}]
     program.script({"call": "update_plan", "arguments": {"plan": plan}}, {"say": "Planned."})
@@ -43,6 +44,7 @@ def test_a_plan_is_told_and_shown_again(program: Program) -> None:
         terminal.wait(lambda text: text.count("▸ Mend") == 2)
 
 
+@pytest.mark.slow
 def test_tokens_are_told_in_the_status_and_by_cost(program: Program) -> None:
     program.script([{"say": "Hello."}, {"usage": {"input": 1200, "output": 34}}])
     with Terminal(program, "chat") as terminal:
@@ -105,6 +107,7 @@ def test_a_budget_asks_before_a_turn_uses_more(program: Program) -> None:
         terminal.wait("● Over it.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "interrupted"])
 def test_what_is_queued_is_not_lost_and_waits_for_a_word(program: Program, how: str) -> None:
     program.script(WAITS, {"say": "Now it came."})
@@ -145,6 +148,7 @@ def test_a_command_that_outlives_its_turn_is_told_when_it_goes_on_and_when_it_en
         terminal.wait("└ exit 0")
 
 
+@pytest.mark.slow
 def test_undo_takes_back_what_a_turn_has_patched(program: Program) -> None:
     patch = "*** Begin Patch\n*** Update File: old.txt\n@@\n-one\n+two\n*** End Patch\n"
     program.script({"call": "apply_patch", "arguments": {"input": patch}}, {"say": "Patched."})

@@ -12,6 +12,7 @@ READY = "  scripted ·"
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
 
 
+@pytest.mark.slow
 def test_files_are_offered_behind_at_but_not_those_that_are_masked(program: Program) -> None:
     program.script({"say": "Read."}, approval_policy="never")
     (program.home / "config.toml").write_text(

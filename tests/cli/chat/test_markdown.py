@@ -3,6 +3,7 @@
 import io
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -42,6 +43,7 @@ def whole(text: str) -> list[Block]:
     return [*stream.feed(text), *stream.finish()]
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_however_it_is_cut_the_same_blocks_come_out(parts: list[str]) -> None:
     stream = MarkdownStream()

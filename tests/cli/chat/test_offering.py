@@ -48,10 +48,11 @@ def test_in_a_pipe_nothing_is_offered(program: Program) -> None:
 def test_without_the_library_it_says_how_to_install_it(program: Program) -> None:
     with Terminal(program, "chat", columns=200, command=(sys.executable, "-c", WITHOUT_LIBRARY)) as terminal:
         assert terminal.wait_for_end() == 1
-        assert "pip install 'understudy[chat]'" in terminal.text
+        assert "uv tool install '.[chat]'" in terminal.text
         assert "Traceback" not in terminal.text
 
 
+@pytest.mark.slow
 def test_an_unknown_conversation_is_said_before_anything_is_drawn(program: Program) -> None:
     with Terminal(program, "chat", "12345678") as terminal:
         assert terminal.wait_for_end() == 1

@@ -43,6 +43,7 @@ def test_an_answer_streams_as_markdown_and_stays_in_the_terminals_history(progra
         assert f"understudy chat {conversations(program)[0]}" in terminal.text
 
 
+@pytest.mark.slow
 def test_output_is_folded_and_unfolds_by_key_and_by_command(program: Program) -> None:
     program.script([{"say": "I look."}, LOOK], {"say": "Forty."})
     with Terminal(program, "chat", lines=60) as terminal:
@@ -59,6 +60,7 @@ def test_output_is_folded_and_unfolds_by_key_and_by_command(program: Program) ->
         terminal.wait("nothing is folded under 7")
 
 
+@pytest.mark.slow
 def test_what_is_typed_while_it_works_steers_the_turn(program: Program) -> None:
     program.script(LOOK | {"arguments": {"command": ["sh", "-c", "read x < go"]}}, {"say": "I read both."})
     fifo = program.cwd / "go"
@@ -69,7 +71,7 @@ def test_what_is_typed_while_it_works_steers_the_turn(program: Program) -> None:
         terminal.wait("$ sh -c 'read x < go'")
         assert "Enter steers" in terminal.wait("working")
         terminal.type("And this too\r")
-        terminal.wait("❯ And this too")
+        terminal.wait_until_sent("And this too")
         fifo.write_text("on\n")
         terminal.wait("● I read both.")
     one = conversations(program)[0]
@@ -77,6 +79,7 @@ def test_what_is_typed_while_it_works_steers_the_turn(program: Program) -> None:
     assert told.count("task_started") == 1, "the message joined the turn"
 
 
+@pytest.mark.slow
 def test_a_queued_message_is_sent_when_the_turn_is_over(program: Program) -> None:
     program.script(LOOK | {"arguments": {"command": ["sh", "-c", "read x < go"]}}, {"say": "One."}, {"say": "Two."})
     fifo = program.cwd / "go"
@@ -93,6 +96,7 @@ def test_a_queued_message_is_sent_when_the_turn_is_over(program: Program) -> Non
         assert terminal.text.index("● One.") < terminal.text.index("❯ Later") < terminal.text.index("● Two.")
 
 
+@pytest.mark.slow
 def test_escape_interrupts_and_the_next_message_begins_a_new_turn(program: Program) -> None:
     program.script(SLOW, {"say": "Back again."})
     with Terminal(program, "chat") as terminal:
@@ -105,6 +109,7 @@ def test_escape_interrupts_and_the_next_message_begins_a_new_turn(program: Progr
         terminal.wait("● Back again.")
 
 
+@pytest.mark.slow
 def test_ctrl_c_clears_the_line_and_twice_leaves(program: Program) -> None:
     program.script({"say": "Hello."})
     with Terminal(program, "chat") as terminal:
@@ -113,10 +118,7 @@ def test_ctrl_c_clears_the_line_and_twice_leaves(program: Program) -> None:
         terminal.wait("❯ never sent")
         terminal.type(CTRL_C)
         terminal.wait(READY, gone="never sent")
-        terminal.type(CTRL_C)
-        terminal.wait("Ctrl-C again leaves")
-        terminal.type(CTRL_C)
-        assert terminal.wait_for_end() == 0
+        assert terminal.leave_with_ctrl_c() == 0
     assert "never sent" not in program.run("show", conversations(program)[0]).out
 
 
@@ -132,6 +134,7 @@ def test_a_new_line_is_typed_with_alt_enter_or_a_backslash(program: Program) -> 
     assert "one\n  two\n  three" in program.run("show", conversations(program)[0]).out
 
 
+@pytest.mark.slow
 def test_earlier_messages_come_back_with_up_also_in_the_next_chat(program: Program) -> None:
     program.script({"say": "One."}, {"say": "Two."})
     key = "sk-" + "a1b2c3d4" * 4

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.chat.screens import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.cli.chat.test_questions import ASKING, asked
-from tests.cli.program import Program
+from tests.cli.program import LONGEST, Program
 
 READY = "  scripted ·"
 EVIL = "\x1b[2J\x1b]0;title\x07\x1b[31mred\x1b[0m\r└ exit 0, fine\u202e\x9b5A\x07"
@@ -42,6 +42,7 @@ def test_what_models_and_commands_write_cannot_reach_the_terminal(program: Progr
         assert b"\x1b" not in rest, rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 200])
 def test_no_line_is_wider_than_the_terminal(program: Program, columns: int) -> None:
     words = "Some words that go on for a while, with `code` and **more** of it. " * 8
@@ -62,6 +63,7 @@ def test_no_line_is_wider_than_the_terminal(program: Program, columns: int) -> N
         assert set(told.split()) <= {*words.replace("`", "").replace("*", "").split(), "●", "•"}, "no word is cut"
 
 
+@pytest.mark.slow
 def test_the_window_can_change_its_size_at_any_time(program: Program) -> None:
     program.script(ASKING, {"say": "Done " * 30})
     with Terminal(program, "chat", columns=120) as terminal:
@@ -77,6 +79,7 @@ def test_the_window_can_change_its_size_at_any_time(program: Program) -> None:
         assert terminal.wait("❯ still here").count("❯ still here") == 1
 
 
+@pytest.mark.slow
 def test_a_paste_of_ten_thousand_lines_is_one_mark_and_is_sent_whole(program: Program) -> None:
     program.script({"say": "Long."})
     text = "\n".join(f"line {number}" for number in range(10_000))
@@ -121,6 +124,7 @@ def test_other_encodings_get_plain_marks(program: Program, encoding: str) -> Non
         assert "> Look" in terminal.text
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_is_read_and_written_line_by_line(program: Program) -> None:
     program.script(ASKING, ASKING, {"say": "As you like."})
     with Terminal(program, "chat", env={"TERM": "dumb"}) as terminal:
@@ -162,6 +166,7 @@ def test_where_there_is_no_terminal_it_says_what_to_use(program: Program) -> Non
     assert "understudy exec" in ended.err
 
 
+@pytest.mark.slow
 def test_the_terminal_is_left_as_it_was_found(program: Program) -> None:
     program.script({"say": "Hello."})
     with Terminal(program, "chat") as terminal:
@@ -194,11 +199,12 @@ def test_a_terminal_that_goes_away_ends_it_without_a_word(program: Program) -> N
         terminal.type("Rest" + ENTER)
         terminal.wait("$ sh -c")
         terminal.hang_up()
-        assert terminal.process.wait(60) != 0
+        assert terminal.process.wait(LONGEST) != 0
     listed = program.json("conversations", "--json")[0]
     assert listed["status"] == "idle", "the turn is closed"
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_can_be_typed_and_sent(program: Program) -> None:
     program.script({"say": "Odd."})
     with Terminal(program, "chat") as terminal:

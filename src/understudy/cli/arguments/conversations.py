@@ -78,6 +78,6 @@ def add_transfer(commands: Commands) -> None:
     import_.add_argument(
         "--keep-settings",
         action="store_true",
-        help="keep its sandbox, approval policy, config keys and session approvals too; only for files of your own",
+        help="keep its sandbox, approval policy, config keys, session approvals and what an undo needs; only for files of your own",
     )
     add_json(import_, "each new conversation as a JSON object")

@@ -13,17 +13,18 @@ from understudy.cli.chat.folds import Fold
 from understudy.cli.chat.slash import KEYS, Called, help_lines
 from understudy.cli.chat.teller import ChatTeller
 from understudy.cli.exec_input import read_images
-from understudy.cli.exec_options import Request
 from understudy.cli.listing import ago, unique_length
 from understudy.cli.parsing import nearest
 from understudy.cli.record_teller import RecordTeller
-from understudy.cli.spending import cost_text, spent_line, tokens_text
+from understudy.cli.spending import cost_text, tokens_text
 from understudy.cli.terminal import one_line, shorten
+from understudy.engine.handle import Handle
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import DiffChanged, Overrides, PatchApprovalAsked, PlanUpdated
+from understudy.servers.given_images import places_for
 from understudy.store.lookup import find_id
 
 MOST_LISTED = 12
@@ -54,7 +55,8 @@ class Actions:
             "quit": self._quit,
         }
         act = acts[called.slash.name]
-        self._chat.begin(lambda: act(called))
+        begin = self._chat.begin if called.slash.name == "quit" else self._chat.begin_line  # nobody is kept here by what is slow
+        begin(lambda: act(called))
 
     @property
     def _teller(self) -> ChatTeller:
@@ -107,11 +109,14 @@ class Actions:
 
     def show_next(self) -> None:
         """By key."""
+        self._chat.begin_line(self._unfold_next)
+
+    async def _unfold_next(self) -> None:
         fold = self._chat.showing.folds.next_to_open()
         if fold is None:
             self._say("nothing more is folded")
         else:
-            self._chat.begin(lambda: self._unfold(fold))
+            await self._unfold(fold)
 
     async def _unfold(self, fold: Fold) -> None:
         teller = self._all_of()
@@ -130,14 +135,20 @@ class Actions:
         return teller
 
     async def _cost(self, called: Called) -> None:
+        """In tokens as shown; the index, which has the cost too, may be a moment behind or, for another process, ahead."""
         listed = await self._chat.engine.log.find(self._chat.handle.id)
-        usage = self._chat.handle.facts.usage
-        told = spent_line(listed.summary) if listed is not None else f"{tokens_text(usage.total_tokens)} tokens" if usage else ""
-        if usage is not None:
-            told += f" ({tokens_text(usage.input_tokens)} in, {tokens_text(usage.output_tokens)} out)"
-        if listed is not None and told and not cost_text(listed.summary.cost_usd):
+        usage = self._chat.showing.usage
+        if usage is None:
+            self._say("nothing is known of what was used yet")
+            return
+        in_index = None if listed is None else listed.summary.tokens
+        told = f"{tokens_text(max(usage.total_tokens, in_index or 0))} tokens"
+        if listed is not None and (cost := cost_text(listed.summary.cost_usd)):
+            told += f", {cost}"
+        told += f" ({tokens_text(usage.input_tokens)} in, {tokens_text(usage.output_tokens)} out)"
+        if listed is not None and in_index is not None and listed.summary.cost_usd is None:
             told += "; the price of this model is not known"
-        self._say(told or "nothing is known of what was used yet")
+        self._say(told)
 
     # -- changing
 
@@ -179,7 +190,7 @@ class Actions:
         await self._chat.handle.undo(called.rest)
 
     async def _image(self, called: Called) -> None:
-        self._chat.images += read_images(Request(images=[called.rest]))
+        self._chat.images += image_urls([called.rest], self._chat.handle)
         self._say(f"{one_line(called.rest)} goes with your next message")
 
     async def _queue(self, called: Called) -> None:
@@ -236,6 +247,6 @@ class Actions:
         self._chat.leave()
 
 
-def image_urls(paths: Sequence[str]) -> list[str]:
+def image_urls(paths: Sequence[str], handle: Handle) -> list[str]:
     """Raises `BadRequest`."""
-    return read_images(Request(images=list(paths)))
+    return read_images(paths, lambda: places_for(handle))

@@ -37,6 +37,7 @@ class Chat:
         self._queue_file = QueueFile(None, "")
         self._keepers: list[Following] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lines = asyncio.Lock()  # held for the line that is carried out; the others wait in the order they were typed in
 
     # -- the conversation
 
@@ -100,7 +101,7 @@ class Chat:
         self.queued.clear()
         self.chosen = None
         if self._showing is not None:
-            self._showing.stopped = True
+            self._showing.stop()
 
     def _keep(self, turn: str) -> None:
         """Should the process die that runs the turn, it is taken over here. A turn that is over needs nobody."""
@@ -131,6 +132,26 @@ class Chat:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._done)
+
+    def begin_line(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do it after the lines that were typed before, once what they have recorded is shown: else its answer would stand above
+        them, and a message would go to the conversation that `/new` leaves.
+        """
+
+        async def in_order() -> None:
+            async with self._lines:
+                await self.showing.catch_up()
+                await action()
+
+        self.begin(in_order)
+
+    def say(self, text: str) -> None:
+        """In answer to a line."""
+
+        async def tell() -> None:
+            self.showing.say(text)
+
+        self.begin_line(tell)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -167,7 +188,7 @@ class Chat:
     def send_queued(self) -> None:
         """The first of them, if nothing runs."""
         if self.queued and not self.works:
-            self.begin(self._send_first)
+            self.begin_line(self._send_first)
 
     async def _send_first(self) -> None:
         if not self.queued or self.works:

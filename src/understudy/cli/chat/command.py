@@ -15,7 +15,7 @@ from understudy.cli.exec_input import read_budget, read_images
 from understudy.cli.exec_options import Request
 from understudy.cli.exec_run import find_conversation
 from understudy.cli.settings import read_overrides
-from understudy.errors import AgentError, BadRequest
+from understudy.errors import AgentError, BadRequest, how_to_add
 from understudy.protocol.records import Budget, Overrides
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ NO_TERMINAL = (
     "`understudy chat` needs a terminal, and {} is none. For scripts there is `understudy exec`; "
     "`understudy resume ID PROMPT` goes on with a conversation"
 )
-NO_LIBRARY = (
-    "`understudy chat` needs prompt_toolkit, which is not installed: pip install 'understudy[chat]'"
-    " (or: uv tool install 'understudy[chat]', pipx inject understudy prompt_toolkit)"
-)
+NO_LIBRARY = f"`understudy chat` needs prompt_toolkit, which is not installed: {how_to_add('chat')}"
 
 
 def run(options: Namespace) -> int:
@@ -86,7 +83,9 @@ async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None,
     engine = Engine(given_by="`-c`")
     try:
         handle = await _find(options, overrides, engine)
-        images = read_images(Request(images=options.images))
+        from understudy.servers.given_images import places_for
+
+        images = read_images(options.images, lambda: places_for(handle))
         face = await _open_terminal(engine, handle, dumb=dumb)
         chat = Chat(engine, face, overrides, budget)
         chat.images += images

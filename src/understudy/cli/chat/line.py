@@ -72,18 +72,18 @@ class Line:
         try:
             called = read_slash(whole)
         except UnknownSlash as error:
-            self._chat.showing.say(str(error))
+            self._chat.say(str(error))
             return
         self._buffer.append_to_history()
         self._buffer.reset()
         if called is not None:
             self._actions.carry_out(called)
         else:
-            self._chat.begin(lambda: self._send(whole, text, queue=queue))
+            self._chat.begin_line(lambda: self._send(whole, text, queue=queue))
 
     async def _send(self, whole: str, typed: str, *, queue: bool) -> None:
         try:
-            images = [*self._chat.images, *image_urls(named_images(whole, self._chat.handle.facts.cwd))]
+            images = [*self._chat.images, *image_urls(named_images(whole, self._chat.handle.facts.cwd), self._chat.handle)]
             if queue and self._chat.works:
                 self._chat.queue(whole, images)
             else:

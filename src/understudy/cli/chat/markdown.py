@@ -33,7 +33,7 @@ THEME = Theme(
     }
 )
 
-_FENCE = re.compile(r"(\s*)(`{3,}|~{3,})\s*([^`]*)$")
+_FENCE = re.compile(r"(\s*)(`{3,}|~{3,})([^`]*)$")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 

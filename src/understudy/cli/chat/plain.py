@@ -24,7 +24,6 @@ class PlainTerminal:
         self._line = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._asked = ""  # the question whose prompt was printed
-        self._idle_told = False
 
     @property
     def console(self) -> TerminalConsole:
@@ -84,15 +83,15 @@ class PlainTerminal:
         try:
             called = read_slash(line)
         except UnknownSlash as error:
-            self._chat.showing.say(str(error))
+            self._chat.say(str(error))
             return
         if called is not None:
             self._actions.carry_out(called)
         else:
-            self._chat.begin(lambda: self._send(line))
+            self._chat.begin_line(lambda: self._send(line))
 
     async def _send(self, text: str) -> None:
-        images = [*self._chat.images, *image_urls(named_images(text, self._chat.handle.facts.cwd))]
+        images = [*self._chat.images, *image_urls(named_images(text, self._chat.handle.facts.cwd), self._chat.handle)]
         self._chat.images = []
         await self._chat.send(text, images)
 

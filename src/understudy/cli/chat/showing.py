@@ -1,5 +1,6 @@
 """What the chat makes of a conversation: what is over is told once, what is under way is kept for the live part of the screen."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -84,6 +85,7 @@ class Showing:
         self.turn: str | None = None  # that is under way, as far as it was shown
         self.turn_began = time.time()
         self.turn_tokens = 0
+        self.usage = handle.facts.usage  # of the conversation, as far as it was shown
         self.plan: Entry | None = None
         self.diffs: dict[str, int] = {}  # turns that changed files, and the last record of it
         self.interrupting = False
@@ -96,6 +98,8 @@ class Showing:
         self._shown_patches: set[str] = set()  # their questions have shown what they change
         self._told_questions: list[Question] = []
         self._folded_questions: set[str] = set()
+        self._last_told = 0  # record
+        self._told: asyncio.Future[None] | None = None  # the next one, where somebody waits for it
 
     # -- called by the following
 
@@ -103,6 +107,7 @@ class Showing:
         if not self.stopped:
             self._tell(live.entry)
             self._face.changed()
+            self._note_told(live.entry.seq)
 
     def delta(self, live: LiveDelta) -> None:
         if not self.stopped:
@@ -131,6 +136,27 @@ class Showing:
         if not self.stopped:
             self._failed(error)
 
+    # -- keeping in step
+
+    async def catch_up(self) -> None:
+        """Until all that is recorded so far is told. It is told once it is on disk; the facts of the handle have it sooner."""
+        last = self.handle.facts.last_seq
+        while self._last_told < last and not self.stopped:
+            if self._told is None:
+                self._told = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._told)
+
+    def stop(self) -> None:
+        """Nothing more is told."""
+        self.stopped = True
+        self._note_told(self._last_told)
+
+    def _note_told(self, seq: int) -> None:
+        self._last_told = seq
+        told, self._told = self._told, None
+        if told is not None:
+            told.set_result(None)
+
     # -- telling
 
     def _tell(self, entry: Entry) -> None:
@@ -141,8 +167,9 @@ class Showing:
                 self._begin_turn(turn, entry.at)
             case UserMessage(overrides=Overrides(model=str(model))):
                 self.model = model
-            case TokensCounted(usage=usage):
+            case TokensCounted(usage=usage, total=total):
                 self.turn_tokens += usage.total_tokens
+                self.usage = total or usage
             case PlanUpdated():
                 self.plan = entry
             case DiffChanged():

@@ -6,8 +6,6 @@ from understudy.cli.chat.chat import Chat
 from understudy.cli.spending import seconds_text, tokens_text
 from understudy.cli.terminal import one_line, shorten
 
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
 
 def status_text(chat: Chat, width: int) -> str:
     """As much as there is room for, the most important first."""
@@ -27,8 +25,8 @@ def status_text(chat: Chat, width: int) -> str:
     else:
         chosen = chat.chosen
         parts.append(one_line(chat.model()))
-        if facts.usage is not None:
-            parts.append(f"{tokens_text(facts.usage.total_tokens)} tokens")
+        if showing.usage is not None:
+            parts.append(f"{tokens_text(showing.usage.total_tokens)} tokens")
         parts.append((chosen and chosen.sandbox) or facts.sandbox or "")
         parts.append((chosen and chosen.approval_policy) or facts.approval_policy or "")
         parts.append("/help")

@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -14,7 +14,6 @@ from understudy.cli.review.findings import SEVERITIES, Finding, Review, Severity
 from understudy.policy.visible import make_visible
 
 Format = Literal["text", "json", "sarif", "junit"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 NONE = "No findings."
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 WIDTH = 100

@@ -1,0 +1,113 @@
+"""Makes the bundle (`bundle.py`) of the modules that this process has imported."""
+
+import marshal
+import os
+import sys
+import time
+from binascii import crc32
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
+from types import CodeType, ModuleType
+
+from understudy.cli.bundle import (
+    ALREADY_LOADED,
+    EXTENSION,
+    FIRST_PATH,
+    MAGIC,
+    Entry,
+    Group,
+    bundle_place,
+    folder_time,
+    interpreter_key,
+)
+
+_WIRES = ("understudy.models.responses", "understudy.models.chat", "understudy.models.anthropic")
+_EXEC = ("understudy.cli.exec", "understudy.cli.exec_run", "understudy.cli.exec_json")
+_OTHER_STARTS = (*_WIRES, "understudy.models.prices", *_EXEC)
+_MOST = 400  # modules: a first turn needs 340, and what is imported later is not waited for
+_TOGETHER = 16  # modules in a group: they share names, which makes a tenth less to read than one by one
+_SETTLED_SECONDS = 2  # a source that has changed just now may change again within the same second
+_LEFT_SECONDS = 60  # then whoever was writing is gone
+
+
+def write_bundle() -> None:
+    """After a turn, where it can be written. Nothing is said where it cannot: then the next start is as this one was."""
+    place = bundle_place()
+    unusual = sys.dont_write_bytecode or os.environ.get("PYTHONPATH") or tuple(sys.path) != FIRST_PATH
+    if place is None or unusual or not any(wire in sys.modules for wire in _WIRES):
+        return
+    try:
+        if not os.access(os.path.dirname(place), os.W_OK):  # before half a second is spent on what nobody can keep
+            return
+        made = _make(int(time.time()))
+        if made is not None:
+            _replace(place, made)
+    except Exception:  # whatever is odd about a module: nobody waits for this, and nobody could do anything about it
+        return
+
+
+def _make(now: int) -> bytes | None:
+    names = [name for name in sys.modules if name not in ALREADY_LOADED][:_MOST]
+    for name in _OTHER_STARTS:
+        import_module(name)
+    names += [name for name in sys.modules if name.startswith("understudy.") and name not in {*names, *ALREADY_LOADED}][:_MOST]
+    codes: dict[str, CodeType] = {}
+    entries: dict[str, Entry] = {}
+    for name in names:
+        found = _read(name, sys.modules[name])
+        if found is not None:
+            code, entry = found
+            entries[name] = (*entry, EXTENSION if code is None else len(codes) // _TOGETHER)
+            if code is not None:
+                codes[name] = code
+    sources = {entry[0] for entry in entries.values()}
+    folders = {folder: folder_time(folder) for folder in (*sys.path, *map(os.path.dirname, sources))}
+    if max((*folders.values(), *(entry[3] for entry in entries.values()))) > now - _SETTLED_SECONDS:
+        return None
+    data: list[bytes] = []
+    groups: list[Group] = []
+    kept = tuple(codes.items())
+    for first in range(0, len(kept), _TOGETHER):
+        piece = marshal.dumps(dict(kept[first : first + _TOGETHER]))
+        groups.append((sum(map(len, data)), len(piece), crc32(piece)))
+        data.append(piece)
+    table = marshal.dumps((interpreter_key(), tuple(folders.items()), tuple(groups), entries))
+    return b"".join((MAGIC, len(table).to_bytes(8, "little"), crc32(table).to_bytes(4, "little"), table, *data))
+
+
+def _read(name: str, module: ModuleType) -> tuple[CodeType | None, tuple[str, bool, str, int, int]] | None:
+    """What Python itself would load for it, and from where. None where that is neither a compiled file nor machine code."""
+    spec = getattr(module, "__spec__", None)  # `typing` puts classes into `sys.modules`
+    if spec is None or spec.name != name or spec.origin is None:
+        return None
+    if isinstance(spec.loader, ExtensionFileLoader):
+        found = os.stat(spec.origin)
+        return None, (spec.origin, spec.submodule_search_locations is not None, "", int(found.st_mtime), found.st_size)
+    if not isinstance(spec.loader, SourceFileLoader) or spec.cached is None or not os.path.isfile(spec.cached):
+        return None
+    before = os.stat(spec.origin)
+    code = SourceFileLoader(name, spec.origin).get_code(name)
+    after = os.stat(spec.origin)
+    if code is None or (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        return None
+    is_package = spec.submodule_search_locations is not None
+    return code, (spec.origin, is_package, spec.cached, int(before.st_mtime), before.st_size)
+
+
+def _replace(place: str, data: bytes) -> None:
+    """Whole, whoever reads or writes it meanwhile. If the machine crashes, half of it may be there: checksums find that."""
+    new = f"{place}.new"
+    try:
+        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        if abs(time.time() - os.stat(new, follow_symlinks=False).st_mtime) > _LEFT_SECONDS:  # or the clock was set back since
+            os.unlink(new)
+        return
+    try:
+        with open(file, "wb") as writing:
+            writing.write(data)
+            os.fchmod(file, 0o600 | os.stat(__file__).st_mode & 0o644)  # who may read our source may read this
+        os.replace(new, place)
+    except BaseException:
+        os.unlink(new)
+        raise
