@@ -10,6 +10,7 @@ from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides, Record, UserMessage
 from understudy.store.log import Batch, Claim, EventLog, Holder, Position, Summary
 from understudy.store.sqlite import SqliteLog
+from understudy.testing.waiting import WAIT_SECONDS
 
 SUMMARY = Summary("a title", "idle", 0, "/w", "m")
 
@@ -42,7 +43,7 @@ async def append(log: EventLog, batch: Batch) -> None:
     """Wait for the disk; raises what kept it from getting there."""
     done = asyncio.get_running_loop().create_future()
     log.append(batch, lambda error: done.set_result(None) if error is None else done.set_exception(error))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await done
 
 

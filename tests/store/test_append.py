@@ -13,6 +13,7 @@ from understudy.protocol.ops import Interrupt, Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch, Position, SavedText
 from understudy.store.writing import AT_ONCE
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 async def test_what_was_appended_is_there_for_every_store_on_the_folder(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ async def test_a_refused_batch_takes_nothing_with_it_and_no_other_batch(tmp_path
 
     for batch in (opened(good), opened(bad), noticed(bad, 7, 2, taken=9), opened(good), noticed(good, 1, 2)):
         log.append(batch, note)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await done.wait()
     assert [type(outcome) for outcome in outcomes] == [type(None), type(None), Fenced, StoreError, type(None)]
     assert [entry.seq for entry in answered(log.read(good))] == [1, 2]
@@ -96,7 +97,7 @@ async def test_outcomes_come_in_the_order_of_the_batches(tmp_path: Path) -> None
     for name in names:
         log.append(opened(name), lambda _, name=name: note(name))
         log.append(noticed(name, 1, 2), lambda _, name=name: note(name))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await done.wait()
     assert order == [name for name in names for _ in range(2)]
     log.close()
@@ -123,7 +124,7 @@ async def test_letters_wait_in_order_until_the_batch_that_holds_them(tmp_path: P
     other.post(name, Send(message))
     other.post(stranger, Interrupt())
     other.post(name, Interrupt(), lambda _: sent.set_result(None))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await sent
     letters = answered(log.letters(name))
     assert [letter.op for letter in letters] == [Send(message), Interrupt()]
@@ -220,7 +221,7 @@ async def test_a_conversation_that_is_deleted_leaves_nothing(tmp_path: Path) -> 
     log.post(name, Interrupt())
     gone = asyncio.get_running_loop().create_future()
     log.delete(name, lambda error: gone.set_result(error))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         assert await gone is None
     assert (
         position_of(log, name),
@@ -248,7 +249,7 @@ async def test_what_comes_after_the_deletion_is_refused_and_leaves_nothing(tmp_p
     log.post(name, Send(user_message("too late")), note)
     log.save_text(name, 1, SavedText(1, "too late", outputs=(("c", "stdout", b"1"),)), note)
     log.archive(name, True, note)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await done.wait()
     assert [type(outcome) for outcome in outcomes] == [type(None), UnknownConversation, type(None), UnknownConversation]
     assert (list(answered(log.letters(name))), answered(log.saved_text(name))) == ([], None)
@@ -290,3 +291,31 @@ async def test_letters_that_are_read_are_those_of_their_own_conversation_up_to_t
     assert position is not None
     assert position.letters
     log.close()
+
+
+async def test_what_one_step_of_the_loop_appends_is_one_commit(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    commits: list[float] = []
+    log.time_commits(commits.append)
+    names = [new_id() for _ in range(5)]
+    await asyncio.gather(*(append(log, opened(name)) for name in names))
+    assert len(commits) == 1
+    assert all(position_of(log, name) == Position(1, 1) for name in names)
+    log.close()
+
+
+async def test_what_was_appended_in_the_step_that_closes_the_log_is_written(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    name = new_id()
+    log.append(opened(name), lambda _: None)
+    assert log.close()
+    log = open_log(tmp_path)
+    assert position_of(log, name) == Position(1, 1)
+    log.close()
+
+
+async def test_what_comes_after_the_log_was_closed_is_refused(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.close()
+    with pytest.raises(StoreError, match="is not written to any more"):
+        await append(log, opened(new_id()))

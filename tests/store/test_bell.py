@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.store.records import append, new_id, noticed, open_log, opened
 from understudy.store.bell import CELLS, SIZE, Bell
-from understudy.testing.waiting import Watched
+from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 RINGER = """
 import sys
@@ -47,7 +47,7 @@ def test_a_ring_of_another_process_is_heard_and_outlives_it(tmp_path: Path) -> N
         ringer.stdin.flush()
         assert ringer.stdout.readline() == "rung\n"
         os.kill(ringer.pid, signal.SIGKILL)
-        ringer.wait(10)
+        ringer.wait(WAIT_SECONDS)
         ringer.stdin.close()
         ringer.stdout.close()
         after = bell.heard()

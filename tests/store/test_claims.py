@@ -12,6 +12,7 @@ from tests.support.answered import answered
 from understudy.store.locks import ByteLocks, Flock
 from understudy.store.log import Holder
 from understudy.store.sqlite import SqliteLog, number_of
+from understudy.testing.waiting import WAIT_SECONDS
 
 HOLDER = """
 import subprocess, sys
@@ -48,7 +49,7 @@ class OtherProcess:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(WAIT_SECONDS)
 
     def _line(self) -> str:
         assert self.process.stdout
@@ -164,6 +165,6 @@ def test_the_holder_of_a_claim_is_named(tmp_path: Path) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     assert answered(log.holder(name, identify=True)) == Holder(holder.pid)
-    holder.communicate(timeout=20)
+    holder.communicate(timeout=WAIT_SECONDS)
     assert answered(log.holder(name)) is None
     log.close()

@@ -17,6 +17,7 @@ from understudy.errors import BadRequest
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import LATEST
 from understudy.store.sqlite import SqliteLog
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 def pages(log: SqliteLog, size: int) -> list[list[ConversationId]]:
@@ -135,7 +136,7 @@ async def test_an_archived_conversation_is_listed_apart(tmp_path: Path) -> None:
         await append(log, opened(name))
     done = asyncio.get_running_loop().create_future()
     log.archive(away, True, done.set_result)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await done
     assert [row.conversation_id for row in answered(log.list(5)).rows] == [kept]
     assert [row.conversation_id for row in answered(log.list(5, archived=True)).rows] == [away]

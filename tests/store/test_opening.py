@@ -19,6 +19,7 @@ from understudy.store.log import SavedText
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
 from understudy.store.seals import Seals
 from understudy.store.sqlite import number_of
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 def mode_of(path: Path) -> int:
@@ -108,7 +109,7 @@ def test_many_processes_may_open_a_new_store_at_once(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from understudy.store.sqlite import SqliteLog; SqliteLog(Path(sys.argv[1])).close()"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "s")], stderr=subprocess.PIPE) for _ in range(6)]
-    outcomes = [(process.communicate(timeout=30)[1], process.returncode) for process in started]
+    outcomes = [(process.communicate(timeout=WAIT_SECONDS)[1], process.returncode) for process in started]
     assert outcomes == [(b"", 0)] * 6
 
 
@@ -180,7 +181,7 @@ def test_opening_in_vain_leaks_no_descriptors(tmp_path: Path) -> None:
         "attempt()\nbefore = len(os.listdir('/proc/self/fd'))\nfor _ in range(20): attempt()\n"
         "print(len(os.listdir('/proc/self/fd')) - before)"
     )
-    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=30)
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=WAIT_SECONDS)
     assert (ended.stdout, ended.stderr) == ("0\n", "")
 
 
@@ -282,4 +283,4 @@ def test_two_processes_can_make_a_store_at_the_same_moment(tmp_path: Path) -> No
             process.stdin.write("\n")
             process.stdin.flush()
         for process in processes:
-            assert process.communicate(timeout=20) == ("", "")
+            assert process.communicate(timeout=WAIT_SECONDS) == ("", "")

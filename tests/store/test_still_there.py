@@ -14,7 +14,7 @@ def _rest(folder: Path) -> None:
     """Until the folder's time is old enough to tell one change from another."""
     until = folder.stat().st_ctime + 2.1
     while time.time() < until:
-        time.sleep(until - time.time())
+        time.sleep(0.05)
 
 
 def _restore(path: Path) -> None:

@@ -16,6 +16,7 @@ from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch, Position
 from understudy.store.sqlite import SqliteLog
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ async def test_a_store_held_by_another_program_is_told_to_all_who_wait_at_once(
     for _ in range(30):
         log.append(opened(new_id()), note)
     assert position_of(log, name) == Position(1, 1), "reading goes on"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         await done.wait()
     assert all(isinstance(outcome, StoreError) and "locked by another program" in str(outcome) for outcome in outcomes)
     holder.execute("ROLLBACK")
@@ -117,7 +118,7 @@ async def test_a_backup_taken_while_others_write_is_whole(tmp_path: Path) -> Non
     await asyncio.sleep(0)
     await asyncio.to_thread(lambda: answered(other.backup(tmp_path / "backup.db")))
     writing = False
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await task
     assert (tmp_path / "backup.db").stat().st_mode & 0o777 == 0o600
     (tmp_path / "copy").mkdir()

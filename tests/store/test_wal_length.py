@@ -8,10 +8,11 @@ from tests.store.records import append, new_id, noticed, open_log, opened, posit
 from tests.support.answered import answered
 from understudy.store.log import Position
 from understudy.store.wal_length import ENOUGH
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 async def grown(log: Path) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         while log.stat().st_size < ENOUGH:  # noqa: ASYNC110  # nothing tells when it is there
             await asyncio.sleep(0.01)
 

@@ -15,6 +15,7 @@ from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch, Position, SavedText, Summary
 from understudy.store.sqlite import SqliteLog
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 def batch_with(conversation: Any, text: Any, *, at: Any = 2.0, turn: Any = "1", summary: Summary = SUMMARY) -> Batch:
@@ -56,7 +57,7 @@ async def test_a_job_that_cannot_be_written_fails_alone_and_the_next_is_written(
     log.append(noticed(good, 1, 2), lambda error: note("before", error))  # the three are committed together, if they can be
     log.append(batch_with(bad, **UNWRITABLE[what]), lambda error: note("bad", error))
     log.append(noticed(good, 1, 3), lambda error: note("after", error))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await told.wait()
     assert (outcomes["before"], outcomes["after"]) == (None, None)
     assert isinstance(outcomes["bad"], StoreError)
@@ -74,7 +75,7 @@ async def test_text_so_far_and_letters_that_cannot_be_written_hold_up_nobody(tmp
     log.save_text(name, 1, SavedText(1, "\ud800"))
     refused = asyncio.get_running_loop().create_future()
     log.post(name, Send(user_message("\udcff")), refused.set_result)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         assert isinstance(await refused, StoreError)
     await append(log, noticed(name, 1, 2))
     assert answered(log.letters(name)) == []

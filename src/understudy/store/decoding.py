@@ -1,18 +1,82 @@
-"""How JSON is read from the store, where large pieces of it are compressed (`packed`, in `writing`).
+"""Rows of the store made into what they mean, also where they are damaged. Large pieces of JSON are compressed (`packed`, in
+`writing`).
 
 The decoders are made when something is read for the first time: a new conversation reads nothing, and they take a millisecond.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import Any
 
 import msgspec
 
+from understudy.errors import StoreError
+from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
-from understudy.protocol.records import Record
-from understudy.store.log import SavedText, Summary
+from understudy.protocol.records import Entry, Record
+from understudy.store.log import LATEST, Letter, Listed, SavedText, Summary
+
+logger = logging.getLogger(__name__)
+
+# The columns that the functions below take, in their order.
+ENTRY = "seq, parent, turn, at, data"
+LISTED = "id, created_at, updated_at, summary, archived, owner, digest"
 
 Data = bytes | str
+
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # what a damaged row gives; bad UTF-8 is a `ValueError`
+_DAMAGED = Summary("(damaged)", "idle", 0, "", "")
+
+
+def entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId) -> Sequence[Entry]:
+    """Raises `StoreError` for a record that is damaged: what comes after it means nothing without it."""
+    read = seq = 0
+    entries: list[Entry] = []
+    decode = record_decoder()
+    try:
+        for seq, parent, turn, at, data in rows:
+            entries.append(Entry(seq, parent, turn, at, decode(unpacked(data))))
+            read = seq
+    except _UNREADABLE as error:
+        reason = f"record {seq} of conversation {conversation_id} is damaged and cannot be read ({error})"
+        raise StoreError(f"conversation store: {reason}; the {read} before it are whole") from error
+    return entries
+
+
+def saved_text_of(rows: Sequence[tuple[Any, ...]], conversation_id: ConversationId) -> SavedText | None:
+    try:
+        return SavedText.of([saved_text_decoder()(unpacked(row[0])) for row in rows]) if rows else None
+    except _UNREADABLE as error:  # the finished item is in the log, or will never be
+        logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
+        return None
+
+
+def letters_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId) -> Sequence[Letter]:
+    letters: list[Letter] = []
+    for number, op in rows:
+        try:
+            letters.append(Letter(number, op_decoder()(op)))
+        except _UNREADABLE as error:
+            logger.error("letter %d to %s cannot be read: %s", number, conversation_id, error)
+    return letters
+
+
+def listed_of(
+    conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int, owner: Any, digest: Any
+) -> Listed:
+    try:
+        decoded = summary_decoder()(summary)
+    except _UNREADABLE as error:  # it must not hide the others
+        logger.error("the summary of %s cannot be read: %s", conversation_id, error)
+        decoded = _DAMAGED
+    times = _time(created_at), _time(updated_at)
+    return Listed(ConversationId(conversation_id), *times, decoded, bool(archived), owner, digest)
+
+
+def _time(stored: Any) -> float:
+    """One that can be shown, whatever a clock or damage left there."""
+    return min(max(stored, 0.0), LATEST) if isinstance(stored, int | float) else 0.0
 
 
 @cache

@@ -31,6 +31,12 @@ class Queries:
             raise self.explain(error) from error
         return self._damaged_rows(query, *values)
 
+    def check_still_there(self) -> None:
+        """Raises `StoreError` where the files are gone: who has them open can read them for ever, and would not notice."""
+        gone = self._find_gone()
+        if gone is not None:
+            raise gone
+
     def explain(self, error: sqlite3.Error) -> StoreError:
         return self._find_gone() or explain(error, self._path)
 

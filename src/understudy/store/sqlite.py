@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,10 +19,9 @@ from understudy.store import writing
 from understudy.store.bell import Bell
 from understudy.store.chain import Heads
 from understudy.store.claims import Claims, SqliteClaim
-from understudy.store.decoding import op_decoder, record_decoder, saved_text_decoder, summary_decoder, unpacked
+from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of
 from understudy.store.hints import Hints
 from understudy.store.log import (
-    LATEST,
     NOWHERE,
     Audited,
     Batch,
@@ -34,7 +32,6 @@ from understudy.store.log import (
     Page,
     Position,
     SavedText,
-    Summary,
     Told,
     Verified,
 )
@@ -42,21 +39,18 @@ from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_
 from understudy.store.queries import Queries
 from understudy.store.schema import migrate
 from understudy.store.seals import Seals
-from understudy.store.writer import Job, Writer, explain
+from understudy.store.writer import Handover, Job, Writer, explain
 from understudy.store.writing import Row
 
 logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5.0
-UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # what a damaged row gives; bad UTF-8 is a `ValueError`
 
 _encode = msgspec.json.Encoder().encode
 
 
 _LETTERS = "EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number)"
 _POSITION = f"epoch, last_seq, {_LETTERS}, id, digest, seal FROM conversations"
-_LISTED = "id, created_at, updated_at, summary, archived, owner, digest"
-_DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
 def number_of(conversation_id: str) -> int:
@@ -94,10 +88,11 @@ class SqliteLog:
         self._queries = Queries(reader, str(self.path), there.find_gone)
         self._heads = Heads(connection, self._seals)
         self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, there.find_gone, self._heads.forget)
+        self._handover = Handover(loop, self._writer)
 
     def finish(self, timeout: float = 5.0) -> bool:
         """Write what is queued, and take no more. False when the disk did not keep up."""
-        return self._writer.close(timeout)
+        return self._handover.finish(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
         flushed = self.finish(timeout)
@@ -134,7 +129,7 @@ class SqliteLog:
         self._submit(conversation_id, writing.delete, done)
 
     def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
-        self._writer.submit(Job(conversation_id, lambda: rows(number_of(conversation_id)), done))
+        self._handover.add(Job(conversation_id, lambda: rows(number_of(conversation_id)), done))
 
     def _deliver(self, answers: list[tuple[Committed, BaseException | None]]) -> None:
         def tell() -> None:
@@ -211,22 +206,12 @@ class SqliteLog:
 
     async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
         rows = self._queries.rows(
-            "SELECT seq, parent, turn, at, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
+            f"SELECT {ENTRY} FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
             number_of(conversation_id),
             after,
             -1 if limit is None else limit,
         )
-        read = seq = 0
-        entries: list[Entry] = []
-        decode = record_decoder()
-        try:
-            for seq, parent, turn, at, data in rows:
-                entries.append(Entry(seq, parent, turn, at, decode(unpacked(data))))
-                read = seq
-        except UNREADABLE as error:
-            reason = f"record {seq} of conversation {conversation_id} is damaged and cannot be read ({error})"
-            raise StoreError(f"conversation store: {reason}; the {read} before it are whole") from error
-        return entries
+        return entries_of(rows, conversation_id)
 
     async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
         number = number_of(conversation_id)
@@ -234,11 +219,7 @@ class SqliteLog:
         rows = rows or self._queries.rows(
             "SELECT data FROM partials WHERE conversation = ?", number
         )  # an older build runs the turn
-        try:
-            return SavedText.of([saved_text_decoder()(unpacked(row[0])) for row in rows]) if rows else None
-        except UNREADABLE as error:  # the finished item is in the log, or will never be
-            logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
-            return None
+        return saved_text_of(rows, conversation_id)
 
     async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
         claim, as_of = self._claims.held(number_of(conversation_id)), self._changes()
@@ -247,17 +228,11 @@ class SqliteLog:
         rows = self._queries.rows("SELECT number, op FROM inbox WHERE conversation = ? ORDER BY number", number_of(conversation_id))
         if claim is not None and not rows:
             claim.empty_as_of = as_of
-        letters: list[Letter] = []
-        for number, op in rows:
-            try:
-                letters.append(Letter(number, op_decoder()(op)))
-            except UNREADABLE as error:
-                logger.error("letter %d to %s cannot be read: %s", number, conversation_id, error)
-        return letters
+        return letters_of(rows, conversation_id)
 
     async def find(self, conversation_id: ConversationId) -> Listed | None:
-        row = self._queries.row(f"SELECT {_LISTED} FROM conversations WHERE id = ?", conversation_id)
-        return self._listed(*row) if row else None
+        row = self._queries.row(f"SELECT {LISTED} FROM conversations WHERE id = ?", conversation_id)
+        return listed_of(*row) if row else None
 
     async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
@@ -265,8 +240,9 @@ class SqliteLog:
         place = read_cursor(cursor)
         if limit <= 0:
             return Page((), None)
+        self._queries.check_still_there()
         rows = self._queries.rows(
-            f"SELECT {_LISTED}, number FROM conversations WHERE archived = ?"
+            f"SELECT {LISTED}, number FROM conversations WHERE archived = ?"
             " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
             int(archived),
             place.as_of,
@@ -274,23 +250,12 @@ class SqliteLog:
             place.number,
             limit + 1,
         )
-        listed = tuple(self._listed(*row[:-1]) for row in rows[:limit])
+        listed = tuple(listed_of(*row[:-1]) for row in rows[:limit])
         if len(rows) <= limit:
             return Page(listed, None)
         last = rows[limit - 1]
         as_of = max(time.time(), finite(rows[0][2])) if cursor is None else place.as_of  # a clock may have been ahead
         return Page(listed, write_cursor(Cursor(as_of, finite(last[2]), last[-1])))
-
-    def _listed(
-        self, conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int, owner: Any, digest: Any
-    ) -> Listed:
-        try:
-            decoded = summary_decoder()(summary)
-        except UNREADABLE as error:  # it must not hide the others
-            logger.error("the summary of %s cannot be read: %s", conversation_id, error)
-            decoded = _DAMAGED
-        times = _time(created_at), _time(updated_at)
-        return Listed(ConversationId(conversation_id), *times, decoded, bool(archived), owner, digest)
 
     # -- looking after it
 
@@ -342,9 +307,9 @@ class SqliteLog:
 
     async def oldest(self, limit: int, after: tuple[float, str], *, archived: bool) -> Sequence[Listed]:
         query = (
-            f"SELECT {_LISTED} FROM conversations WHERE archived = ? AND (updated_at, id) > (?, ?) ORDER BY updated_at, id LIMIT ?"
+            f"SELECT {LISTED} FROM conversations WHERE archived = ? AND (updated_at, id) > (?, ?) ORDER BY updated_at, id LIMIT ?"
         )
-        return [self._listed(*row) for row in self._queries.rows(query, int(archived), *after, limit)]
+        return [listed_of(*row) for row in self._queries.rows(query, int(archived), *after, limit)]
 
     async def used(self) -> int:
         pragmas = "pragma_page_count, pragma_freelist_count, pragma_page_size"
@@ -352,10 +317,10 @@ class SqliteLog:
         return (pages - free) * size
 
     async def shrink(self) -> int:
-        from understudy.store.shrinking import shrink  # only where somebody limits it
+        from understudy.store.shrinking import Shrinking  # only where somebody limits it
 
         with self._explained():
-            return await asyncio.to_thread(shrink, self.path)
+            return await Shrinking(self.path, self._writer).run()
 
     def time_commits(self, told: Callable[[float], None]) -> None:
         self._writer.timed = told
@@ -375,11 +340,6 @@ class SqliteLog:
             raise explain(error, str(self.path)) from error
         except OSError as error:
             raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
-
-
-def _time(stored: Any) -> float:
-    """One that can be shown, whatever a clock or damage left there."""
-    return min(max(stored, 0.0), LATEST) if isinstance(stored, int | float) else 0.0
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -13,7 +13,7 @@ from understudy import __version__
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.records import ApprovalDecided, Entry, Opened, Overrides, Record, UserMessage
+from understudy.protocol.records import ApprovalDecided, Entry, Opened, Overrides, PatchEnded, Record, UserMessage
 from understudy.protocol.uuids import read_uuid
 from understudy.store.log import LATEST, Listed
 
@@ -121,10 +121,17 @@ def with_id(imported: Imported, conversation_id: ConversationId) -> Imported:
 
 
 def without_permissions(imported: Imported) -> Imported:
-    """Without what a file from somewhere else must not decide: how commands are confined, where, and what is approved already."""
-    entries = tuple(_with_record(entry, _harmless(entry.record)) for entry in imported.entries)
-    note = ("its sandbox, approval policy, profile, config keys and session approvals were left out; yours hold",)
-    return replace(imported, entries=entries, notes=imported.notes + (note if entries != _unpinned(imported.entries) else ()))
+    """Without what a file from somewhere else must not decide: how commands are confined, where, what is approved already, and what
+    an undo writes.
+    """
+    entries = tuple(_with_record(entry, _without_undo(entry.record)) for entry in _unpinned(imported.entries))
+    notes = imported.notes
+    if entries != _unpinned(imported.entries):
+        notes += ("what its patches replaced was left out: they cannot be undone here",)
+    plain = tuple(_with_record(entry, _harmless(entry.record)) for entry in entries)
+    if plain != entries:
+        notes += ("its sandbox, approval policy, profile, config keys and session approvals were left out; yours hold",)
+    return replace(imported, entries=plain, notes=notes)
 
 
 def in_folder(imported: Imported, cwd: str) -> Imported:
@@ -163,13 +170,19 @@ def _unpinned(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     )
 
 
+def _without_undo(record: Record) -> Record:
+    """An undo writes what the log says that a file held, also where only an approval let the patch write: a forged log has both."""
+    if isinstance(record, PatchEnded) and (record.files or record.folders):
+        return msgspec.structs.replace(record, files=None, folders=())
+    return record
+
+
 def _harmless(record: Record) -> Record:
     match record:
         case Opened(overrides=overrides):
-            return msgspec.structs.replace(record, overrides=_plain(overrides), pins=None)
-        case UserMessage(overrides=overrides):
-            plain = None if overrides is None else _plain(overrides)
-            return msgspec.structs.replace(record, overrides=plain, pins=None)
+            return msgspec.structs.replace(record, overrides=_plain(overrides))
+        case UserMessage(overrides=Overrides() as overrides):
+            return msgspec.structs.replace(record, overrides=_plain(overrides))
         case ApprovalDecided(key=str()):
             return msgspec.structs.replace(record, key=None)
         case _:

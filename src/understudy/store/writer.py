@@ -1,5 +1,6 @@
 """The one thread that writes: jobs that wait together are committed together."""
 
+import asyncio
 import errno
 import logging
 import os
@@ -22,6 +23,7 @@ from understudy.store.writing import Row, is_fenced, is_gone, write
 logger = logging.getLogger(__name__)
 
 MOST_IN_ONE_COMMIT = 512
+ENOUGH_FOR_A_COMMIT = 8  # jobs that are handed over in the middle of a long step: with 50 sessions, 5 to 10 % more replies a second
 QUIET_SECONDS = 0.1
 SMALLEST_ROOM = 64 * 1024  # bytes: with less, SQLite cannot make the files that it needs
 
@@ -49,6 +51,7 @@ class Writer:
     ) -> None:
         self._connection = connection
         self.timed: Callable[[float], None] | None = None  # told how many seconds each commit took
+        self.give_way: threading.Event | None = None  # set by whoever keeps us from writing, and told when we are to
         self._was_asked = False  # to write anything: many processes only read
         self._wal_is_short = True
         self._ended = False
@@ -58,12 +61,15 @@ class Writer:
         self._ring = ring
         self._find_gone = find_gone  # the reason, when the files written to are not those that others would open
         self._not_written = not_written
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Sequence[Job] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
-        self._jobs.put(job)
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """They are committed together."""
+        self._jobs.put(jobs)
+        if (give_way := self.give_way) is not None:
+            give_way.set()
         if self._ended:
             self._refuse_the_rest()
 
@@ -81,8 +87,7 @@ class Writer:
             logger.critical("the thread that writes to %s has died; restart the server", self._path, exc_info=True)
         finally:
             self._ended = True
-            for job in self._at_work:
-                self._jobs.put(job)
+            self._jobs.put(self._at_work)
             self._refuse_the_rest()
 
     def _serve(self) -> None:
@@ -104,26 +109,26 @@ class Writer:
         reason = StoreError(f"conversation store: {self._path} is not written to any more; restart the server")
         with suppress(queue.Empty):
             while True:
-                job = self._jobs.get_nowait()
-                if job is not None:
-                    self._answer([job], [reason])
+                jobs = self._jobs.get_nowait()
+                if jobs:
+                    self._answer(jobs, [reason] * len(jobs))
 
     def _gather(self, group: list[Job]) -> bool:
         """What waits, into `group`. True when there will be no more."""
-        job = self._next()
-        while job is not None:
-            group.append(job)
+        jobs = self._next()
+        while jobs is not None:
+            group += jobs
             if len(group) >= MOST_IN_ONE_COMMIT or self._jobs.empty():
                 return False
-            job = self._jobs.get()
+            jobs = self._jobs.get()
         return True
 
-    def _answer(self, group: list[Job], outcomes: Sequence[BaseException | None]) -> None:
+    def _answer(self, group: Sequence[Job], outcomes: Sequence[BaseException | None]) -> None:
         answers = [(job.done, error) for job, error in zip(group, outcomes, strict=True) if job.done is not None]
         if answers:
             self._deliver(answers)
 
-    def _next(self) -> Job | None:
+    def _next(self) -> Sequence[Job] | None:
         """Waits for something to do. When there has been nothing for a moment, the next commits are made cheaper."""
         while self._was_asked and self._wal_is_short:
             try:
@@ -175,6 +180,38 @@ class Writer:
     def _is_locked(error: Exception) -> bool:
         """By another program, which we have waited for: no use to wait again for each job."""
         return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+class Handover:
+    """Hands to the writer what one step of the event loop has for it at the end of that step, or once it is enough for a commit.
+
+    A thread that wakes while the loop is at work fights with it for the interpreter's lock. That was a tenth of the processor time
+    of a reply with 50 sessions at work, and two thirds of the wake-ups of a single one.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None, writer: Writer) -> None:
+        """Without a loop, everything is handed over at once."""
+        self._loop = loop
+        self._writer = writer
+        self._jobs: list[Job] = []
+
+    def add(self, job: Job) -> None:
+        self._jobs.append(job)
+        if self._loop is None or len(self._jobs) == ENOUGH_FOR_A_COMMIT:
+            self._hand_over()
+        elif len(self._jobs) == 1:
+            self._loop.call_soon(self._hand_over)
+
+    def finish(self, timeout: float) -> bool:
+        """What is queued is written, and nothing after it. False when the disk did not keep up."""
+        self._loop = None
+        self._hand_over()
+        return self._writer.close(timeout)
+
+    def _hand_over(self) -> None:
+        jobs, self._jobs = self._jobs, []
+        if jobs:
+            self._writer.submit(jobs)
 
 
 def _unexpected(error: BaseException) -> StoreError:

@@ -15,7 +15,7 @@ from understudy.errors import BadRequest, Fenced, StoreError, UnknownConversatio
 from understudy.protocol.ops import Decide, Interrupt, Send
 from understudy.protocol.records import Entry, Opened, Overrides
 from understudy.store.log import Batch, Committed, Holder, Position, SavedText, Summary
-from understudy.testing.waiting import Watched
+from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 SUMMARY = Summary("a title", "idle", 0, "/w", "m")
 
@@ -148,7 +148,7 @@ async def test_a_claim_that_is_lost_says_so_and_only_that_one(store: SharedStore
     claim.on_lost = lambda: called.append("lost")
     mine.on_lost = lambda: called.append("kept")
     taken = await store.take_from(log, other, name)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         await claim.lost.wait()
     assert called == ["lost"]
     assert not mine.lost.is_set()
