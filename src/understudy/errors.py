@@ -4,6 +4,7 @@ AgentError                     anything we raise on purpose; its text is written
 ├── BadRequest                 the caller's arguments are wrong
 │   ├── UnknownConversation
 │   ├── NotAllowed             the caller may not do that to this conversation
+│   │   └── LacksRight         one of `run`, `approve` and `read`, on their own conversations or on those of others
 │   ├── TooManyTurns           the caller has as many turns at work as it may have
 │   └── InvalidArguments
 ├── ConfigError                config.toml, a profile or an override is wrong
@@ -54,6 +55,11 @@ def what_is_lacking(error: BaseException) -> str | None:
     return _LACKS.get(error.errno or 0) if isinstance(error, OSError) else None
 
 
+def how_to_add(extra: str) -> str:
+    """Understudy is on no package index: a package of its name there would be somebody else's."""
+    return f"install understudy with the extra `{extra}`, from its checkout: uv tool install '.[{extra}]'"
+
+
 def report_bug(logger: "Logger", error: BaseException, what: str, *details: object) -> str:
     """Log an error that nobody foresaw, and return what the caller is told: not what went wrong, but where it can be read.
 
@@ -81,6 +87,13 @@ class UnknownConversation(BadRequest):
 
 class NotAllowed(BadRequest):
     kind = "not_allowed"
+
+
+class LacksRight(NotAllowed):
+    def __init__(self, message: str, right: str, *, on_others: bool = False) -> None:
+        super().__init__(message)
+        self.right = right
+        self.on_others = on_others
 
 
 class TooManyTurns(BadRequest):

@@ -285,6 +285,17 @@ def test_without_a_model_the_error_says_how_to_set_one(load: Load, home: Path) -
         ({"config": {"mcp_servers.a": {"args": []}}}, "missing field `command`\nin `mcp_servers.a`\n", "the `config` argument"),
         ({"config": {"history": {}}}, "missing field `persistence`\nin `history`\n", "the `config` argument"),
         ({"cli": (("notify", "x"),)}, 'invalid type: string "x", expected a sequence\nin `notify`\n', "`-c`"),
+        ({"toml": 'model = "a\\u0000b"'}, "invalid value: a string with a NUL character\nin `model`\n", "{file}"),
+        (
+            {"cli": (("understudy.sandbox.mask", ["/a\0b"]),)},
+            "invalid value: a string with a NUL character\nin `understudy.sandbox.mask`\n",
+            "`-c`",
+        ),
+        (
+            {"cli": (("shell_environment_policy.set", {"A": "\0"}),)},
+            "invalid value: a string with a NUL character\nin `shell_environment_policy.set.A`\n",
+            "`-c`",
+        ),
         ({"toml": "model = true"}, "invalid type: boolean `true`, expected a string\nin `model`\n", "{file}"),
         ({"toml": "history = 1.5"}, "invalid type: floating point `1.5`, expected a map\nin `history`\n", "{file}"),
         (
@@ -380,6 +391,18 @@ def test_misspelt_keys_warn_and_unused_or_foreign_ones_are_silent(load: Load, ho
         ["model-verbosity", "config", "model_verbosity"],
     ]
     assert str(home / "config.toml") in config.warnings[0]
+
+
+def test_instructions_are_not_read_through_a_link_of_a_repository_to_what_is_masked(load: Load, home: Path, work: Path) -> None:
+    (home / "auth.json").write_text('{"OPENAI_API_KEY": "sk-secret"}')
+    (work / "PROMPT.md").symlink_to(home / "auth.json")
+    (work / "environ.md").symlink_to("/proc/self/environ")
+    for name, why in (("PROMPT.md", "masked"), ("environ.md", "belongs to the kernel")):
+        with pytest.raises(ConfigError, match=why):
+            load(config={"experimental_instructions_file": name})
+    (work / "real.md").write_text("Be brief.")
+    (work / "linked.md").symlink_to("real.md")
+    assert load(config={"experimental_instructions_file": "linked.md"}).base_instructions == "Be brief."
 
 
 def test_instructions_come_from_the_argument_or_a_file_that_has_to_be_there(load: Load, work: Path) -> None:

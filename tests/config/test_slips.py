@@ -121,6 +121,7 @@ TREES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.one_of(NAMES, st.text(max_size=8)), TREES, max_size=5))
 def test_any_tree_can_be_looked_at(tree: dict[str, Any]) -> None:
     for slip in find_slips(tree):

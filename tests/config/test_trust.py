@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from understudy.config.project import project_files
 from understudy.config.trust import TrustStore
 from understudy.errors import ConfigError
 
@@ -165,3 +166,12 @@ def test_a_tree_too_deep_or_too_large_to_check_is_not_trusted(store: TrustStore,
     (repository / ".codex" / "/".join(["d"] * 40)).mkdir(parents=True)
     with pytest.raises(ConfigError, match="too much to check"):
         store.trust(repository)
+
+
+def test_a_folder_in_the_place_of_a_projects_file_is_none(repository: Path, tmp_path: Path) -> None:
+    """While a command runs, empty folders stand where protected names are missing: every new session would be configured anew."""
+    (repository / ".mcp.json").mkdir()
+    assert project_files(repository, tmp_path / "home") == [(str(repository), ".codex/config.toml")]
+    (repository / ".mcp.json").rmdir()
+    (repository / ".mcp.json").symlink_to("nowhere")
+    assert (str(repository), ".mcp.json") in project_files(repository, tmp_path / "home")

@@ -105,6 +105,35 @@ async def test_an_early_answer_is_not_taken_for_another_question(tmp_path: Path,
     scene.log.close()
 
 
+async def test_of_early_answers_the_first_counts_and_is_on_record_before_the_others(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.tail.append(COMMAND, turn="1")
+    assert scene.approvals.decide(Decide("c", "approved", CLIENT, by="ann"), "1") is True
+    assert scene.approvals.decide(Decide("c", "denied", CLIENT, by="bob"), "1") is False
+    assert scene.approvals.has_early("c")
+    assert await scene.ask(COMMAND) == Answer("approved", CLIENT)
+    assert not scene.approvals.has_early("c")
+    assert await scene.records() == [
+        COMMAND,
+        ApprovalDecided("c", "approved", CLIENT, True, "the key", by="ann"),
+        ApprovalDecided("c", "denied", CLIENT, False, None, by="bob"),
+    ]
+    scene.log.close()
+
+
+async def test_an_early_answer_to_what_is_not_asked_any_more_is_on_record_as_one_that_does_not_count(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.tail.append(COMMAND, turn="1")
+    scene.approvals.decide(Decide("c", "approved", CLIENT, by="ann"), "1")
+    another = CommandApprovalAsked("c", ("rm", "x"), "/w")
+    asked = scene.ask(another)
+    await asyncio.sleep(0)
+    assert await scene.records() == [COMMAND, another, ApprovalDecided("c", "approved", CLIENT, False, None, by="ann")]
+    scene.approvals.decide(Decide("c", "denied", CLIENT), "1")
+    assert (await asked).decision == "denied"
+    scene.log.close()
+
+
 async def test_an_early_answer_does_not_outlive_its_turn(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.tail.append(COMMAND, turn="1")

@@ -15,6 +15,7 @@ from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Overrides
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
     (tmp_path / "config.toml").write_text('model_provider = "scripted"\n')
     engine = Engine(env={**os.environ, "CODEX_HOME": str(tmp_path)})
     yield engine
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await engine.close()
 
 
@@ -39,7 +40,7 @@ async def a_turn(engine: Engine) -> ConversationId:
     await handle.submit(handle.message(Message("user", (InputText("hello"),))))
     conversation = handle._conversation  # pyright: ignore[reportPrivateUsage]
     over = asyncio.Event()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         await conversation.running.ended()
         conversation.tail.when_committed(over.set)
         await over.wait()

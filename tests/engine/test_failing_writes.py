@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, closing
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,23 @@ from tests.support.failing_log import FailingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
 from understudy.config.home import state_dir
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
+from understudy.errors import AgentError
+from understudy.protocol.callers import LOCAL
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import InputText, Message
+from understudy.protocol.ops import Cancel
 from understudy.protocol.records import RequestSent, UserMessage
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import Call, McpProcess
+from understudy.testing.waiting import WAIT_SECONDS
 
 MOST_WRITES = 60
 ASKING: dict[str, Any] = {"approval-policy": "untrusted"}
 STORE = "on demand"
 INTERRUPTED = "Turn interrupted"
+NOTHING = "no turn of this conversation has changed files", "there is nothing to sum up"  # it was in what is lost
 UNKNOWN = "Session not found", "Session does not exist", "no conversation"
 
 Results = list[dict[str, Any]]
@@ -59,6 +68,17 @@ class Play:
         """A session with one turn; None where it could not even be begun."""
         result = await self.result("codex", prompt=prompt, cwd=str(self.folder), **more)
         return thread_of(result) if "structuredContent" in result else None
+
+    async def handle(self, thread: str | None) -> Handle:
+        """For what no tool of MCP does."""
+        return await self.here.engine.find(LOCAL, ConversationId(thread or ""))
+
+    @contextmanager
+    def engine_failing(self) -> Generator[None]:
+        try:
+            yield
+        except AgentError as error:
+            self.results.append({"isError": True, "content": [{"type": "text", "text": str(error)}]})
 
     async def reached(self, call: Call, what: str) -> bool:
         """Until an event of that kind has come, or the call is answered."""
@@ -134,6 +154,59 @@ async def delete(play: Play) -> None:
     await play.result("conversationDelete", conversation_id=thread or "")
 
 
+async def rename(play: Play) -> None:
+    thread = await play.begin("hello")
+    for title in ("a name", "another"):
+        await play.result("conversationRename", conversation_id=thread or "", title=title)
+
+
+async def archive(play: Play) -> None:
+    thread = await play.begin("hello")
+    for name in ("conversationArchive", "conversationUnarchive"):
+        await play.result(name, conversation_id=thread or "")
+
+
+async def compact(play: Play) -> None:
+    thread = await play.begin("hello")
+    await play.result("conversationCompact", conversation_id=thread or "")
+    await play.result("codex-reply", threadId=thread or "", prompt="more")
+
+
+async def fork(play: Play) -> None:
+    thread = await play.begin("hello")
+    await play.result("conversationFork", conversation_id=thread or "")
+
+
+async def undo(play: Play) -> None:
+    thread = await play.begin("patch")
+    with play.engine_failing():
+        await (await play.handle(thread)).undo()
+
+
+async def queue(play: Play) -> None:
+    """Two messages for turns of their own, of which one is taken back, behind a turn that is interrupted."""
+    call = play.ask("codex", prompt="run", cwd=str(play.folder))
+    if await play.reached(call, "exec_command_begin"):
+        thread = str((await play.here.event("session_configured", call))["session_id"])
+        handle = await play.handle(thread)
+        for text in ("queued", "dropped"):
+            kept = Kept()
+            with play.engine_failing():
+                accepted = await handle.submit(handle.message(Message("user", (InputText(text),)), own_turn=True), kept=kept)
+                await kept
+                if text == "dropped":
+                    await handle.submit(Cancel(accepted.message_id))
+        await play.result("conversationInterrupt", conversation_id=thread)
+    await play.note(call)
+
+
+async def session(play: Play) -> None:
+    """A command that outlives its turn, and is ended by putting the conversation away."""
+    thread = await play.begin("session")
+    await play.result("codex-reply", threadId=thread or "", prompt="more")
+    await play.result("conversationArchive", conversation_id=thread or "")
+
+
 async def from_elsewhere(play: Play) -> None:
     """A turn here that another process sends to and interrupts."""
     call = play.ask("codex", prompt="run", cwd=str(play.folder))
@@ -162,7 +235,10 @@ async def to_elsewhere(play: Play) -> None:
     await play.note(call)
 
 
-ALONE: list[Callable[[Play], Awaitable[None]]] = [plain, reply, command, patch, approval, interrupt, stream, delete]
+ALONE: list[Callable[[Play], Awaitable[None]]] = [
+    *(plain, reply, command, patch, approval, interrupt, stream, delete),
+    *(rename, archive, compact, fork, undo, queue, session),
+]
 TOGETHER: list[Callable[[Play], Awaitable[None]]] = [from_elsewhere, to_elsewhere]
 
 
@@ -215,6 +291,7 @@ async def play_with_failure(
         check_reasons(play.results)
         while log[0].writes < number + length - 1:  # the trouble is to be over
             await here.call_tool("conversationCreate", cwd=str(folder))
+        await asyncio.wait_for(log[0].over.wait(), WAIT_SECONDS)  # also for what no call waits for, as the end of a long command
         for server in {here, play.there}:
             await check_the_next_call(server, play.results, folder)
         for server, call in play.calls:
@@ -234,7 +311,7 @@ def check_reasons(results: Results) -> None:
     for result in results:
         if result.get("isError"):
             text = text_of(result)
-            assert any(known in text for known in (STORE, INTERRUPTED, *UNKNOWN, "Failed to parse")), text
+            assert any(known in text for known in (STORE, INTERRUPTED, *NOTHING, *UNKNOWN, "Failed to parse")), text
 
 
 async def check_the_next_call(server: McpProcess, results: Results, folder: Path) -> None:

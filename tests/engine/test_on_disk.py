@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from understudy.engine.handle import Kept
+from understudy.engine.kept import Kept
 from understudy.engine.on_disk import LogTold, on_disk
 from understudy.errors import AgentError, StoreError
 

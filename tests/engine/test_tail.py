@@ -213,6 +213,8 @@ async def test_after_a_failure_nothing_is_appended_until_the_store_is_read_anew(
         await until(tail)
     before = tail.state.last_seq
     tail.append(Noticed("ignored"), turn="1")
+    tail.emit(TextDelta("of a turn that did not happen"), "1")
+    assert not tail.broadcast.text
     tail.flush()
     assert (tail.state.last_seq, tail.idle) == (before, True)
     with pytest.raises(StoreError):

@@ -546,3 +546,32 @@ async def test_nothing_is_kept_after_it_is_closed_or_has_failed(tmp_path: Path) 
     for scene in (closed, failed):
         scene.tail.close()
         scene.log.close()
+
+
+async def test_text_that_waited_for_a_record_is_saved_once_it_was_shown(scene: Scene) -> None:
+    scene.begin("a")
+    scene.tail.emit(TextDelta("so far"), "1")
+    assert "1 after 3: so far" not in scene.viewer.seen
+    scene.log.outcomes[-1](None)
+    assert scene.viewer.seen[-1] == "1 after 3: so far"
+    await scene.log.saved(1)
+    assert scene.log.partials[0][0].text == "so far"
+
+
+async def test_a_viewer_that_cannot_even_be_told_of_a_failure_is_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Viewer):
+        def show(self, live: LiveEntry) -> None:
+            raise ZeroDivisionError
+
+        def fail(self, error: AgentError) -> None:
+            raise ZeroDivisionError
+
+    told = f"bug in telling a viewer of {scene.tail.conversation_id} of a failure"
+    scene.tail.broadcast.followers.insert(0, Broken())
+    scene.begin()
+    assert caplog.messages[-1] == told
+    assert scene.viewer.seen == ["1 Opened", "2 TurnStarted"]
+    caplog.clear()
+    scene.tail.broadcast.followers.insert(0, Broken())
+    scene.tail.broadcast.fail(AgentError("gone"))
+    assert (caplog.messages, scene.viewer.seen[-1]) == ([told], "failed: gone")

@@ -58,11 +58,15 @@ _TABLES: Tree = {
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds sessions idle_seconds"),
         "mcp": _names("sandboxed wait_seconds"),
-        "serve": _names("""
-            host port token_file tls_cert tls_key public_url allow_host allow_origin no_auth on_disconnect
-            max_body_mb rate concurrency drain_seconds metrics log_format
-            keep_days max_store_mb issuer audience
-        """),
+        "serve": {
+            **_names("""
+                host port token_file tls_cert tls_key public_url allow_host allow_origin trusted_proxies no_auth on_disconnect
+                max_body_mb rate concurrency drain_seconds metrics log_format
+                keep_days max_store_mb issuer audience groups_claim
+            """),
+            "subjects": {"*": _names("roots sandbox")},
+            "groups": {"*": _names("roots sandbox")},
+        },
         "sandbox": {
             **_names("network unix_sockets mask protect"),
             "limits": _names("seconds processes memory_mb file_mb tmp_mb tmp_files"),
@@ -99,6 +103,8 @@ GUARDING = (
     "disable_response_storage",
     "understudy.sandbox",
     "understudy.budget",
+    "understudy.serve.subjects",
+    "understudy.serve.groups",
 )
 _GUARDING_A_SERVER = ("enabled_tools", "disabled_tools", "default_tools_approval_mode", "tools")
 

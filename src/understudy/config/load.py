@@ -6,7 +6,7 @@ project, the default.
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any, TypeVar, cast, get_args
@@ -34,6 +34,7 @@ from understudy.protocol.records import Overrides
 T = TypeVar("T")
 
 PROJECT_DOC_MAX_BYTES = 32 * 1024
+MOST_DOC_BYTES = 16 * 1024 * 1024  # whatever is configured: the files are a repository's, and are held in memory
 COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
 TASK_SECONDS = 7 * 24 * 3600.0
 MCP_WAIT_SECONDS = 1.5  # a first request waits so long for other servers
@@ -197,6 +198,10 @@ def build_config(
         from understudy.config.serve import serve_settings  # few files have it
 
         serve_settings(home, read, env)  # a slip is told here, too
+    questions = read_questions(read)
+    mcp_servers = read_mcp_servers(read)
+    sandbox = read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env)
+    effort = read.choice("model_reasoning_effort", _EFFORTS)
     return Config(
         home=home,
         state_dir=state_dir(home),
@@ -208,7 +213,8 @@ def build_config(
         cli_auth_credentials_store=cast(
             CredentialsStore, read.choice("cli_auth_credentials_store", get_args(CredentialsStore)) or "file"
         ),
-        model_reasoning_effort=read.choice("model_reasoning_effort", _EFFORTS) or "medium",
+        model_reasoning_effort=effort or "medium",
+        effort_is_chosen=effort is not None,
         model_reasoning_summary=read.choice("model_reasoning_summary", _SUMMARIES) or "auto",
         model_supports_reasoning_summaries=read.flag("model_supports_reasoning_summaries"),
         model_verbosity=read.choice("model_verbosity", _VERBOSITIES),
@@ -218,18 +224,18 @@ def build_config(
         view_image=_first(read.flag("tools.view_image"), True),
         approval_policy=overrides.approval_policy
         or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
-        questions=read_questions(read),
-        mcp_servers=read_mcp_servers(read),
+        questions=questions,
+        mcp_servers=mcp_servers,
         disabled_servers=read_mcp_servers(read, enabled=False),
-        sandbox=read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env),
+        sandbox=sandbox,
         shell_environment=_read_shell_environment(read),
         disable_response_storage=_first(read.flag("disable_response_storage"), True),
         notify=read.texts("notify") or (),
-        project_doc_max_bytes=_first(read.count("project_doc_max_bytes", "usize"), PROJECT_DOC_MAX_BYTES),
+        project_doc_max_bytes=min(_first(read.count("project_doc_max_bytes", "usize"), PROJECT_DOC_MAX_BYTES), MOST_DOC_BYTES),
         show_raw_agent_reasoning=read.flag("show_raw_agent_reasoning") or False,
         hide_agent_reasoning=read.flag("hide_agent_reasoning") or False,
         history_persistence=cast(HistoryPersistence, read.choice("history.persistence", ("save-all", "none")) or "save-all"),
-        base_instructions=_read_base_instructions(overrides, read, cwd, env),
+        base_instructions=_read_base_instructions(overrides, read, cwd, env, sandbox.mask),
         developer_instructions=_first(overrides.developer_instructions, read.text("developer_instructions")),
         compact_prompt=_first(overrides.compact_prompt, read.text("compact_prompt")),
         include_plan_tool=overrides.include_plan_tool or False,
@@ -332,7 +338,9 @@ def _choose_model(overrides: Overrides, read: Reader, provider: str, home: Path)
     )
 
 
-def _read_base_instructions(overrides: Overrides, read: Reader, cwd: Path, env: Mapping[str, str]) -> str | None:
+def _read_base_instructions(
+    overrides: Overrides, read: Reader, cwd: Path, env: Mapping[str, str], masked: Iterable[Path]
+) -> str | None:
     if overrides.base_instructions is not None:
         return overrides.base_instructions
     named = read.text("experimental_instructions_file")
@@ -343,7 +351,7 @@ def _read_base_instructions(overrides: Overrides, read: Reader, cwd: Path, env: 
     path = expand(named, base=cwd, env=env)
     where = "`experimental_instructions_file` should name a text file that replaces the built-in instructions."
     try:
-        text = read_named_file(path, MOST_INSTRUCTIONS).decode(errors="replace").strip()
+        text = read_named_file(path, MOST_INSTRUCTIONS, map(str, masked)).decode(errors="replace").strip()
     except (OSError, ValueError) as error:
         reason = f"{error.strerror} (os error {error.errno})" if isinstance(error, OSError) else error
         raise ConfigError(f"failed to read experimental instructions file {path}: {reason}\n{where}") from None

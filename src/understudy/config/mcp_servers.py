@@ -14,7 +14,7 @@ APPROVAL_MODES = ("auto", "prompt", "writes", "approve")
 STARTUP_SECONDS = 30.0
 TOOL_SECONDS = 300.0
 _LONGEST_SECONDS = 7 * 24 * 3600.0
-_NAME = re.compile(r"[a-zA-Z0-9_:@/.-]+")
+_NAME = r"[a-zA-Z0-9_:@/.-]+"
 _LONGEST_NAME = 200
 _EVERY = "*"
 
@@ -117,7 +117,7 @@ def _tool_modes(read: Reader) -> Mapping[str, ApprovalMode]:
 
 
 def _problem_with(name: str) -> str | None:
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         return f"Invalid MCP server name '{name}': must match pattern ^[a-zA-Z0-9_:@/.-]+$"
     if len(name) > _LONGEST_NAME:
         return f"the name of an MCP server may have {_LONGEST_NAME} characters, and this one has {len(name)}"

@@ -64,6 +64,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     openai_base_url: str | None
     cli_auth_credentials_store: CredentialsStore  # where a login keeps keys
     model_reasoning_effort: str
+    effort_is_chosen: bool  # by the user: a model that nobody here knows is asked for it, too
     model_reasoning_summary: str
     model_supports_reasoning_summaries: bool | None
     model_verbosity: str | None
@@ -81,7 +82,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     show_raw_agent_reasoning: bool
     hide_agent_reasoning: bool
     history_persistence: HistoryPersistence
-    base_instructions: str | None  # None: our own, see `instructions.instructions_for`
+    base_instructions: str | None  # None: our own, see `engine/instructions.py`
     developer_instructions: str | None
     compact_prompt: str | None
     include_plan_tool: bool

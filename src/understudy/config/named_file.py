@@ -1,14 +1,22 @@
-"""Reading a file that a key names. A caller can give such a key, and a pipe or a device would hold up everybody."""
+"""Reading a file that a key names. A caller can give such a key, and a pipe or a device would hold up everybody.
+
+Where a model will be given its content, it is judged like everything that is read for one: such a file may lie in a repository.
+"""
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 
-def read_named_file(path: Path, most: int) -> bytes:
-    """Raises OSError, also for what is no regular file or has more than so many bytes."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+def read_named_file(path: Path, most: int, masked: Iterable[str] | None = None) -> bytes:
+    """Raises OSError, also for what is no regular file or has more than so many bytes, and for what no model may be given:
+    `masked` paths, where it is for a model.
+    """
+    descriptor = (
+        os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC) if masked is None else _judged(path, masked)
+    )
     try:
         mode = os.fstat(descriptor).st_mode
         if S_ISDIR(mode):
@@ -22,3 +30,14 @@ def read_named_file(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MB")
     return data
+
+
+def _judged(path: Path, masked: Iterable[str]) -> int:
+    from understudy.places.masks import Masks
+    from understudy.places.reading import Limits, NotForModels, open_for_model
+    from understudy.places.unreadable import Unreadable
+
+    try:
+        return open_for_model(str(path), Limits(Masks(masked), Unreadable()))
+    except NotForModels as error:
+        raise OSError(errno.EACCES, str(error)) from None

@@ -4,7 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +13,25 @@ import msgspec
 from understudy.errors import ConfigError
 
 OTHERS_WRITE, OTHERS_READ = 0o022, 0o044
+
+
+@contextmanager
+def written_beside(path: Path, text: str) -> Generator[Path]:
+    """A file with this text, to be put in the place of `path`. If it is not, nothing of it is left. Raises `ConfigError`."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            yield beside
+        finally:
+            with suppress(OSError):
+                os.unlink(beside)
+    except OSError as error:  # on a full disk the system names no file
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
 
 
 class PrivateFile(msgspec.Struct, frozen=True):
@@ -47,14 +66,9 @@ class PrivateFile(msgspec.Struct, frozen=True):
         return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
     def write(self, content: Mapping[str, Any]) -> None:
-        """All of it or nothing; call it while `locked`."""
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
+        """All of it or nothing; call it while `locked`. Raises `ConfigError`."""
+        with written_beside(self.path, json.dumps(content, indent=2)) as beside:
+            os.replace(beside, self.path)
 
     @contextmanager
     def locked(self) -> Generator[None]:

@@ -6,15 +6,14 @@ read or where anything is sent.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from understudy.config.docs import project_folders
 from understudy.config.file import parse_toml
-from understudy.config.home import state_dir
+from understudy.config.home import is_there, state_dir
 from understudy.config.keys import PROJECT_KEYS
 from understudy.config.overrides import apply_key, merge
 from understudy.config.schema import Tree
@@ -23,6 +22,7 @@ from understudy.errors import ConfigError
 
 PROJECT_FILE = ".codex/config.toml"
 SERVERS_FILE = ".mcp.json"
+SKILL_FOLDERS = (".agents/skills", ".codex/skills")
 
 
 class ProjectLayer(msgspec.Struct, frozen=True):
@@ -35,15 +35,40 @@ class ProjectLayer(msgspec.Struct, frozen=True):
 NOTHING = ProjectLayer({}, (), ())
 
 
+def project_folders(cwd: str) -> list[str]:
+    """From cwd up to the nearest folder with a `.git` of any kind (in a worktree it is a file); only cwd where there is none.
+
+    In plain text: this is done for every conversation.
+    """
+    folders = [cwd]
+    while not is_there(f"{folders[-1]}/.git"):
+        above = os.path.dirname(folders[-1])
+        if above == folders[-1]:
+            return [cwd]
+        folders.append(above)
+    return folders
+
+
+def skill_folders(home: Path, project: Sequence[str]) -> list[str]:
+    """Folders that may hold skills: the user's own, and those of the project. Asked for every conversation."""
+    folders = [f"{folder}/{name}" for folder in project for name in SKILL_FOLDERS]
+    return [folder for folder in (f"{home}/skills", *folders) if is_there(folder)]
+
+
 def project_files(cwd: Path, home: Path) -> list[tuple[str, str]]:
     """Such files from cwd up to the git root, with their folders; the user's own, below the home directory, is none."""
     found = [
         (folder, file)
         for folder in project_folders(str(cwd))
         for file in (PROJECT_FILE, SERVERS_FILE)
-        if os.path.lexists(os.path.join(folder, file))
+        if is_there(path := f"{folder}/{file}") and not _is_folder(path)
     ]
     return [(folder, file) for folder, file in found if file == SERVERS_FILE or not _is_home(os.path.join(folder, ".codex"), home)]
+
+
+def _is_folder(path: str) -> bool:
+    """While a command runs, empty folders stand where protected names are missing."""
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _is_home(folder: str, home: Path) -> bool:

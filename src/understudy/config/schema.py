@@ -94,6 +94,7 @@ class Reader:
         for name, item in table.items():
             if not isinstance(item, str):
                 raise Mismatch(self.full(f"{key}.{name}"), invalid_type(item, "a string"), "a string")
+            self._check_text(f"{key}.{name}", item, "a string")
         return table
 
     def named_tables(self, key: str) -> Mapping[str, Tree]:
@@ -113,12 +114,19 @@ class Reader:
     def _checked(self, key: str, kind: type[T], expected: str, wanted: str) -> T | None:
         value = self.value(key)
         if value is None or isinstance(value, kind):
+            self._check_text(key, value, wanted)
             return value
         raise self.mismatch(key, invalid_type(value, expected), wanted)
+
+    def _check_text(self, key: str, value: object, wanted: str) -> None:
+        """A NUL is in no path, name or address; the system would refuse it much later, where nobody knows the key any more."""
+        if isinstance(value, str) and "\0" in value:
+            raise self.mismatch(key, "invalid value: a string with a NUL character", f"{wanted}, without a NUL character")
 
     def _items(self, key: str, kind: type[T], expected: str, wanted: str) -> list[T] | None:
         items = cast(list[object] | None, self._checked(key, list, "a sequence", wanted))
         for item in items or ():
             if not isinstance(item, kind):
                 raise self.mismatch(key, invalid_type(item, expected), wanted)
+            self._check_text(key, item, wanted)
         return cast(list[T] | None, items)

@@ -9,6 +9,7 @@ import msgspec
 
 from understudy.config.file import read_config_file
 from understudy.config.home import expand, state_dir
+from understudy.config.issued import IssuedChoices, read_issued_choices
 from understudy.config.overrides import apply, assignments
 from understudy.config.schema import Mismatch, Reader
 from understudy.errors import ConfigError
@@ -32,6 +33,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str | None = None  # by which clients reach it, where that is another than what it listens to
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()  # addresses or ranges whose `X-Forwarded-For` is believed
     no_auth: bool = False
     on_disconnect: OnDisconnect = "interrupt"  # what becomes of a turn whose caller has left, where that ends the call
     max_body_mb: int = 32
@@ -42,6 +44,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: LogFormat = "text"
     issuer: str | None = None  # whose signed tokens (JWT) are accepted, too
     audience: str | None = None  # for whom they must be; None: our own address
+    issued: IssuedChoices = IssuedChoices()  # what those who have one may choose
+    groups_claim: str = "groups"  # where such a token names the groups of its caller
     keep_days: int = 0  # after which a conversation that nobody uses is deleted; 0: never
     max_store_mb: int = 0  # of the store; 0: any size
 
@@ -90,6 +94,7 @@ def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSet
         public_url=read.text(key("public_url")),
         allow_host=read.texts(key("allow_host")) or (),
         allow_origin=read.texts(key("allow_origin")) or (),
+        trusted_proxies=read.texts(key("trusted_proxies")) or (),
         no_auth=bool(read.flag(key("no_auth"))),
         on_disconnect=cast(OnDisconnect, choice or "interrupt"),
         max_body_mb=body,
@@ -99,18 +104,34 @@ def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSet
         metrics=cast(MetricsDoor, read.choice(key("metrics"), _METRICS) or "token"),
         issuer=read.text(key("issuer")) or None,
         audience=read.text(key("audience")) or None,
+        issued=read_issued_choices(read),
+        groups_claim=read.text(key("groups_claim")) or "groups",
         keep_days=number("keep_days", 0),
         max_store_mb=number("max_store_mb", 0),
         log_format=cast(LogFormat, read.choice(key("log_format"), _LOG_FORMATS) or "text"),
     )
     if settings.public_url is not None and not _is_address(settings.public_url):
         raise read.mismatch(key("public_url"), "invalid value: it is no address", "an address such as https://agents.example.org")
+    for proxy in settings.trusted_proxies:
+        if not _is_network(proxy):
+            complaint = f"invalid value: `{proxy}` is no address"
+            raise read.mismatch(key("trusted_proxies"), complaint, "a list of addresses or ranges, such as 10.0.0.0/8")
     if settings.issuer is not None and not _is_address(settings.issuer):
         raise read.mismatch(key("issuer"), "invalid value: it is no address", "an address such as https://login.example.org")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         lacking = "tls_key" if settings.tls_key is None else "tls_cert"
         raise Mismatch(key(lacking), "it is missing", "a file, since TLS needs a certificate and its key")
     return settings
+
+
+def _is_network(text: str) -> bool:
+    import ipaddress  # few servers have a proxy before them
+
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_address(url: str) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from understudy.config.private_file import written_beside
 from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL_NAME, Right
 from understudy.protocol.choices import SandboxMode
@@ -59,16 +60,9 @@ def tokens_file(state_dir: Path) -> Path:
 def first_token(path: Path) -> str:
     """The local user's token, made where there is none. Raises `ConfigError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     if not os.path.lexists(path):
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(new_token() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
+        with written_beside(path, new_token() + "\n") as beside, suppress(FileExistsError):
             os.link(beside, path)  # whoever was first has made it
-        os.unlink(beside)
     token = _read_text(path).strip()
     if len(token) < 16 or not token.isascii() or any(character.isspace() for character in token):
         raise ConfigError(f"{path} does not hold a token of at least 16 characters: remove the file, and a new one is made")
@@ -97,9 +91,8 @@ def read_tokens(path: Path) -> tuple[NamedToken, ...]:
 
 
 def write_tokens(path: Path, tokens: Iterable[NamedToken]) -> None:
-    """All of it or nothing."""
+    """All of it or nothing. Raises `ConfigError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     lines = ["# Made by `understudy token`. A running server reads it again when it changes.\n"]
     for token in tokens:
         lines.append("\n[[token]]\n")
@@ -108,12 +101,8 @@ def write_tokens(path: Path, tokens: Iterable[NamedToken]) -> None:
             if value is not None:
                 text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one that JSON has plain and TOML not
                 lines.append(f"{member} = {text}\n")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write("".join(lines))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    with written_beside(path, "".join(lines)) as beside:
+        os.replace(beside, path)
 
 
 def _read_entry(path: Path, entry: object) -> NamedToken:

@@ -46,7 +46,7 @@ class Approvals:
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         self._open: dict[str, asyncio.Future[Answer]] = {}
-        self._early: dict[str, tuple[Question, Decide]] = {}  # to questions open since before a restart, not asked here yet
+        self._early: dict[str, tuple[Question, list[Decide]]] = {}  # to questions open since before a restart, not asked here yet
         self._settings = QuestionSettings()
         self._on_question: Callable[[OpenedQuestion], None] | None = None
 
@@ -58,6 +58,10 @@ class Approvals:
     def waits(self) -> bool:
         """Whether a question stays open although nobody can be asked."""
         return self._settings.unasked == "wait"
+
+    def has_early(self, call_id: str) -> bool:
+        """Whether answers are kept until the turn has put its question again: they are on record only then."""
+        return call_id in self._early
 
     async def ask(self, question: Question, turn: str) -> Answer:
         """Wait for an answer, however long it takes. A question that was open before a restart is not recorded again."""
@@ -71,9 +75,12 @@ class Approvals:
                 self._tail.append(question, turn=turn)
                 self._tail.flush_soon()
                 self._tell(question, turn)
-            early = self._early.pop(call_id, None)
-            if early is not None and _is_same(early[0], question):
-                self.decide(early[1], turn)
+            answered, early = self._early.pop(call_id, (question, ()))
+            for op in early:
+                if _is_same(answered, question):
+                    self.decide(op, turn)
+                else:
+                    self._record(op, turn, counts=False, key=None)
             if (left := self._seconds_left(call_id)) is not None:
                 timer = asyncio.get_running_loop().call_later(left, self._time_out, call_id, turn)
             return await waiter
@@ -89,22 +96,36 @@ class Approvals:
         question = self._tail.state.questions.get(call_id)
         if op.asked_at not in (0.0, self._tail.state.asked_at.get(call_id)):  # a later question that nobody has seen yet
             waiter = question = None
-        if waiter is None and question is not None and call_id not in self._early and self._seconds_left(call_id) != 0:
-            self._early[call_id] = question, op
-            return True
+        if waiter is None and question is not None and self._seconds_left(call_id) != 0:
+            _, early = self._early.setdefault(call_id, (question, []))
+            early.append(op)
+            return early[0] is op
         counts = waiter is not None and not waiter.done()
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
         key = question.key if isinstance(question, CommandApprovalAsked | ToolApprovalAsked) else None
-        self._tail.append(
-            ApprovalDecided(call_id, decision, op.source, counts, key, op.by, op.word if counts else "", op.answer_id, op.door),
-            turn=turn,
-        )
+        self._record(op, turn, counts=counts, key=key)
         if counts and waiter is not None:
             if op.source != CLIENT:
                 self._tail.append(Noticed(decided_notice(decision, op.source)), turn=turn)
             waiter.set_result(Answer(decision, op.source, op.word))
         return counts
+
+    def _record(self, op: Decide, turn: str, *, counts: bool, key: str | None) -> None:
+        decided = ApprovalDecided(
+            op.call_id,
+            op.decision,
+            op.source,
+            counts,
+            key,
+            op.by,
+            op.word if counts else "",
+            op.answer_id,
+            op.door,
+            op.address,
+            op.client,
+        )
+        self._tail.append(decided, turn=turn)
 
     def _seconds_left(self, call_id: str) -> float | None:
         """For an answer. None: it may take for ever; 0: the time is over."""

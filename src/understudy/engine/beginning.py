@@ -156,7 +156,7 @@ class Beginning:
             for turn, ended in recovery.lost_sessions(tail.state, self._long_commands.alive):
                 tail.append(ended, turn=turn)
         if tail.state.undo.begun is not None:
-            from understudy.engine.undoing.op import settle_cut_undo  # seldom needed
+            from understudy.engine.undoing import settle_cut_undo  # seldom needed
 
             settle_cut_undo(tail)
         turn_id = tail.state.turn

@@ -6,7 +6,7 @@ and must not block.
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -69,9 +69,9 @@ class Broadcast:
         """Entries that wait for the disk."""
         return [live.entry for live in self._queue if isinstance(live, LiveEntry)]
 
-    def add(self, entries: Iterable[Entry]) -> None:
-        """Shown once `publish` says that they are committed."""
-        self._queue.extend(map(LiveEntry, entries))
+    def add(self, entry: Entry) -> None:
+        """Shown once `publish` says that it is committed."""
+        self._queue.append(LiveEntry(entry))
 
     def add_delta(self, live: LiveDelta) -> None:
         """Shown now, or after the entries that wait."""

@@ -7,6 +7,7 @@ here, no op waits for anything, so the turn and the op that is being handled nev
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
@@ -155,9 +156,27 @@ class Conversation:
     async def submit(self, op: TurnOp, following: Following | None = None, told: Told | None = None) -> Accepted:
         """Raises `AgentError` where it is not taken. In the step in which it is, `following` is told where a message went.
 
-        `told` is called once what was accepted is durable, or with the reason why it is not.
+        `told` is called once what was accepted is durable, or with the reason why it is not. Where no turn runs, a refusal or word
+        that there was nothing to do comes only once what it follows from is in the log: the end of a turn that the op has closed,
+        for instance. Whoever is told while a turn runs finds it running.
         """
-        return await self.queue.run(self._accept(op, following, told))
+        try:
+            accepted = await self.queue.run(self._accept(op, following, told))
+        except AgentError:
+            if not self.running:
+                with suppress(AgentError):
+                    await self.settled()
+            raise
+        if not (accepted.effective or self.running):
+            await self.settled()
+        return accepted
+
+    async def settled(self) -> None:
+        """Wait until all that is known here is in the log, and has been shown. Raises what kept it from getting there."""
+        if not self.tail.idle:
+            from understudy.engine.on_disk import on_disk  # seldom needed
+
+            await on_disk(self.tail.when_accepted)
 
     async def _accept(self, op: TurnOp, following: Following | None, told: Told | None) -> Accepted:
         accepted = await self._handle(op)
@@ -199,7 +218,7 @@ class Conversation:
 
                 return await rename(self, op)
             case Undo():
-                from understudy.engine.undoing.op import undo  # seldom asked for
+                from understudy.engine.undoing import undo  # seldom asked for
 
                 return await undo(self, op)
 

@@ -13,7 +13,7 @@ async def decide(conversation: "Conversation", op: Decide) -> Accepted:
     """Not effective when the question was not open any more."""
     if conversation.running.turn is not None:
         turn = conversation.running.turn.turn_id
-        return Accepted(turn=turn, effective=conversation.decide_here(op, turn))
+        return _taken(conversation, op, turn)
     meant = op.turn or conversation.state.turn or ""
     if not await conversation.elsewhere.has_claim():
         state = conversation.state
@@ -24,6 +24,11 @@ async def decide(conversation: "Conversation", op: Decide) -> Accepted:
         except ConversationBusy:  # another process has taken it up meanwhile
             pass
         else:  # kept until the turn has asked again
-            return Accepted(turn=meant, effective=resumed is not None and conversation.decide_here(op, resumed))
+            return Accepted(turn=meant, effective=False) if resumed is None else _taken(conversation, op, resumed)
     conversation.letters.post(op.of_turn(meant))
     return Accepted(turn=meant, posted=True)
+
+
+def _taken(conversation: "Conversation", op: Decide, turn: str) -> Accepted:
+    counts = conversation.decide_here(op, turn)
+    return Accepted(turn=turn, effective=counts, posted=conversation.approvals.has_early(op.call_id))

@@ -1,12 +1,13 @@
 """Deleting a conversation for good, or putting it away, also where another process has it."""
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from understudy.engine.long_commands import ARCHIVED
 from understudy.engine.long_commands import DELETED as COMMANDS_END
 from understudy.engine.on_disk import on_disk
-from understudy.errors import ConversationBusy, UnknownConversation
+from understudy.errors import AgentError, ConversationBusy, UnknownConversation
 from understudy.protocol.ops import Archive, Delete
 from understudy.store.log import EventLog
 
@@ -64,6 +65,8 @@ async def _finish(conversation: "Conversation", log: EventLog, give_up: float) -
             raise
         return False
     try:
+        with suppress(AgentError):  # whoever waits for these records is told by the tail
+            await conversation.tail.committed()
         await on_disk(lambda told: log.delete(conversation.id, told))
     finally:
         conversation.claim.release()

@@ -33,6 +33,7 @@ async def do_wherever(
         if accepted.posted:
             await _until_done(conversation, submit, op, awaited, seconds)
         elif not accepted.effective:
+            await conversation.settled()
             return None
         return await awaited.known
     finally:

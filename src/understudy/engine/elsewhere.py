@@ -163,7 +163,7 @@ class Elsewhere:
 
                 rename_here(conversation, letter.op)
             elif isinstance(letter.op, Undo):
-                from understudy.engine.undoing.op import undo_for_another  # seldom asked for
+                from understudy.engine.undoing import undo_for_another  # seldom asked for
 
                 await undo_for_another(conversation, letter.op)
         if letters:
@@ -210,7 +210,7 @@ class Elsewhere:
 
                     rename_here(conversation, letter.op)
                 case Undo():
-                    from understudy.engine.undoing.op import TURN_RUNS, refuse  # seldom asked for
+                    from understudy.engine.undoing import TURN_RUNS, refuse  # seldom asked for
 
                     refuse(conversation, letter.op, TURN_RUNS)
                 case _:

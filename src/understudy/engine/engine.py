@@ -26,7 +26,7 @@ from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.warming import Warming
 from understudy.engine.watch import Watch
-from understudy.errors import ConversationBusy, NotAllowed, StoreError, UnknownConversation
+from understudy.errors import ConversationBusy, LacksRight, StoreError, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
@@ -71,6 +71,7 @@ class Engine:
         self._listing = Listing(self._logs, self._conversations)
         self.observer: Observer | None = None  # set before there are conversations
         self.at_work: TurnsAtWork | None = None  # likewise, where callers may have so many turns at once
+        self.where_from: Callable[[], str] = str  # the address from which came what is served now, where a door knows it
         self.takes_no_new: str | None = None  # why no conversation is begun here at present
 
     def _find_home(self) -> Path:
@@ -104,8 +105,9 @@ class Engine:
         `check` is given what it will run with, its folder pinned already, and raises where the caller may not have that.
         `for_turn`: a message follows at once, so that the caller needs room for a turn.
         """
-        if not caller.may("run", caller.name):
-            raise NotAllowed(f"{caller.name} does not have the right to run conversations")
+        for right in ("run", "read"):  # who cannot see it could do nothing with it
+            if not caller.may(right, caller.name):
+                raise LacksRight(f"{caller.name} does not have the right to {right} conversations", right)
         self._check_room()
         if for_turn and self.at_work is not None:
             self.at_work.check(caller.name)
@@ -168,12 +170,14 @@ class Engine:
         """
         from understudy.engine.forking import fork  # few conversations are
 
-        (await self.find(caller, source)).check_right("run")
+        handle = await self.find(caller, source)
+        handle.check_right("run")
         self._check_room()
         known = self._logs.of(kept=self._logs.is_kept(source))
         target = known if kept is None else self._logs.of(kept=kept)
         new_id = await fork(source, known, target, message_id, turn, owner=caller.name, thread_source=thread_source)
-        self._preparing.copy_secrets(source, new_id)
+        if handle.facts.owner == caller.name:  # what one caller gave for a conversation is not for another's
+            self._preparing.copy_secrets(source, new_id)
         return await self.find(caller, new_id)
 
     async def _find(self, conversation_id: ConversationId) -> Conversation:

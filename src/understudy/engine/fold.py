@@ -12,10 +12,9 @@ import msgspec
 from understudy.engine.chosen import merge
 from understudy.engine.history import History
 from understudy.engine.ledger import Ledger
-from understudy.engine.log_path import path_to
 from understudy.engine.session_facts import SessionFacts
 from understudy.engine.title import NO_TITLE, title_from
-from understudy.engine.undoing.facts import UndoFacts
+from understudy.engine.undo_facts import UndoFacts
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (
@@ -356,6 +355,8 @@ class State(msgspec.Struct, eq=False):
     @classmethod
     def read(cls, entries: Sequence[Entry]) -> "State":
         """The present of a log: of its newest path, with the numbers of all of it."""
+        from understudy.engine.log_path import path_to  # a new conversation reads nothing
+
         path = path_to(entries)
         state = cls.of(path)
         if len(path) != len(entries):
@@ -364,6 +365,8 @@ class State(msgspec.Struct, eq=False):
 
     def fork(self, entries: Sequence[Entry], end: int) -> "State":
         """The same log, continued from an earlier record."""
+        from understudy.engine.log_path import path_to
+
         forked = State.of(path_to(entries, end))
         forked._number_like(self)
         return forked

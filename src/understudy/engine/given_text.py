@@ -1,7 +1,7 @@
 """How much of the unfinished items a viewer has been given, so that what it is given later repeats nothing."""
 
+from binascii import crc32
 from collections.abc import Mapping
-from zlib import crc32
 
 from understudy.engine.text_so_far import OUTPUT, RAW, REASONING, TEXT, TextSoFar, finished_by
 from understudy.protocol.records import Delta, OutputDelta, ReasoningDelta, Record, TextDelta

@@ -3,9 +3,8 @@
 A handle is bound to a caller, whose name goes with every op and whose rights are checked here.
 """
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,12 @@ import msgspec
 
 from understudy.engine.chosen import with_changes
 from understudy.engine.following import Following
+from understudy.engine.kept import Kept
 from understudy.engine.ledger import Work
-from understudy.engine.tail import Told
 from understudy.engine.title import read_title
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.viewer import Outlet, Viewer
-from understudy.errors import AgentError, NotAllowed, UnknownConversation, report_bug
+from understudy.errors import AgentError, LacksRight, UnknownConversation, report_bug
 from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
@@ -79,53 +78,6 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     usage: Usage | None = None  # of the whole conversation; None: no provider has said
 
 
-class Kept:
-    """Whether something is durable: known later. Can be awaited, and then raises the reason why it is not."""
-
-    __slots__ = ("_callback", "_error", "_known")
-
-    def __init__(self) -> None:
-        self._known = False
-        self._error: AgentError | None = None
-        self._callback: Told | None = None
-
-    def tell(self, error: AgentError | None) -> None:
-        self._known, self._error = True, error
-        callback, self._callback = self._callback, None
-        if callback is not None:
-            callback(error)
-
-    def when_known(self, callback: Told) -> None:
-        """Call back with None, or with the reason why it is not durable."""
-        before = self._callback
-        if self._known:
-            callback(self._error)
-        elif before is None:
-            self._callback = callback
-        else:
-
-            def tell_both(error: AgentError | None) -> None:
-                before(error)
-                callback(error)
-
-            self._callback = tell_both
-
-    @property
-    def failed(self) -> bool:
-        """It is known that it is not durable."""
-        return self._error is not None
-
-    def __await__(self) -> Generator[Any, None, None]:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def tell(error: AgentError | None) -> None:
-            if not waiter.done():
-                waiter.set_result(None) if error is None else waiter.set_exception(error)
-
-        self.when_known(tell)
-        yield from waiter
-
-
 class Handle:
     def __init__(self, engine: "Engine", conversation: "Conversation", caller: Caller) -> None:
         """Raises `UnknownConversation` for a caller who may not read it: they do not learn that it exists."""
@@ -160,29 +112,29 @@ class Handle:
         """
         return self._engine.pinned(self._conversation, op)
 
-    async def submit(self, op: Op, following: Following | None = None, kept: "Kept | None" = None) -> Accepted:
+    async def submit(self, op: Op, following: Following | None = None, kept: Kept | None = None) -> Accepted:
         """Hand it to the conversation. Raises `AgentError` where it is not taken, with nothing recorded.
 
         `following` is told where a message went in the same step, before it can be shown anything of it; `kept` when all of it
         is durable.
         """
-        told = None if kept is None else kept.tell
         if self._engine.observer is not None and isinstance(op, Send):
             self._engine.observer.sent(self.id, op.message.message_id)
-        return await self._engine.submit(self._conversation, self._checked(op), following, told)
+        return await self._engine.submit(self._conversation, self._checked(op), following, None if kept is None else kept.tell)
 
     def _checked(self, op: Op) -> Op:
         self.check_right(_NEEDS[type(op)])
         if isinstance(op, Undo):
             op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._conversation.state.owner))
         elif isinstance(op, Decide):
-            op = msgspec.structs.replace(op, door=self.caller.door)
+            op = msgspec.structs.replace(op, door=self.caller.door, address=self._engine.where_from())
         return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
 
     def check_right(self, right: Right) -> None:
-        """Raises `NotAllowed`."""
-        if not self.caller.may(right, self._conversation.state.owner):
-            raise NotAllowed(f"{self.caller.name} does not have the right to {right} on conversation {self.id}")
+        """Raises `LacksRight`."""
+        if not self.caller.may(right, owner := self._conversation.state.owner):
+            reason = f"{self.caller.name} does not have the right to {right} on conversation {self.id}"
+            raise LacksRight(reason, right, on_others=owner != self.caller.name)
 
     async def interrupt(self, seconds: float | None = None) -> "Stopped":
         """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
@@ -190,7 +142,7 @@ class Handle:
 
         return await stop_turn(self._conversation, self.submit, PATIENCE_SECONDS if seconds is None else seconds)
 
-    async def decide(self, op: Decide, kept: "Kept", seconds: float | None = None) -> "Outcome":
+    async def decide(self, op: Decide, kept: Kept, seconds: float | None = None) -> "Outcome":
         """Answer a question, and wait until it is known whether the answer counts, whichever process has asked."""
         from understudy.engine.answering import answer_question
         from understudy.engine.stopping import PATIENCE_SECONDS
@@ -257,11 +209,15 @@ class Handle:
         op = Decide(call_id, "denied", reason, turn, self.caller.name)
         self.tasks.run(self._submit_unheard(self._engine.submit(self._conversation, op), op))
 
-    def kept(self) -> "Kept":
+    def kept(self) -> Kept:
         """Whether everything that was accepted so far is durable, once that is known."""
         kept = Kept()
         self._conversation.when_accepted(kept.tell)
         return kept
+
+    async def settled(self) -> None:
+        """Wait until the log says all that `facts` say. Raises `AgentError` where it cannot be written."""
+        await self._conversation.settled()
 
     # -- following
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from understudy.config.mcp_servers import McpServer
+from understudy.errors import how_to_add
 from understudy.protocol.ids import ConversationId
 from understudy.tools.host import RunsCommands, ToolSettings
 
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
 RESTING_SECONDS = 1800.0
 MOST_RESTING = 16  # conversations whose servers are kept
-NOT_INSTALLED = (
-    "tools of MCP servers need the package `mcp`, which is not installed: install understudy with it, e.g. pip install"
-    " 'understudy[mcp]'"
-)
+NOT_INSTALLED = f"tools of MCP servers need the package `mcp`, which is not installed: {how_to_add('mcp')}"
 
 
 class Wanted(msgspec.Struct, frozen=True):

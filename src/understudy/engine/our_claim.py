@@ -96,13 +96,17 @@ class OurClaim:
     async def catch_up(self) -> None:
         """Take in, and show, what other processes have appended."""
         tail = self._tail
-        missed = await self._log.read(self._id, tail.state.last_seq)
+        known = tail.state.last_seq
+        missed = await self._log.read(self._id, known)
         if not missed:
             return
-        self._letters.seen(missed)
         if not tail.state.extend(missed):
-            tail.state = State.read(await self._log.read(self._id))
+            whole = await self._log.read(self._id)
+            missed = [entry for entry in whole if entry.seq > known]  # more may have come since the first look
+            tail.state = State.read(whole)
+        self._letters.seen(missed)
         tail.broadcast.publish_foreign(missed)
+        tail.note_committed(missed[-1].seq)  # else whoever waits for all that is known to be on disk would wait for ever
 
     async def _refresh(self, position: Position) -> None:
         tail = self._tail

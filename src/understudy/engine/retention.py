@@ -7,12 +7,13 @@ others have by writing much; where nothing else is left, no new conversation is 
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Literal
 
+from understudy.config.home import state_dir
 from understudy.engine.engine import Engine
+from understudy.engine.kept_clock import KeptClock
 from understudy.errors import AgentError, StoreError
 from understudy.store.log import Listed
 
@@ -27,9 +28,17 @@ AT_ONCE = 64  # rows that are looked at together
 
 
 class Retention:
-    def __init__(self, engine: Engine, keep_days: int, max_store_mb: int, told: Callable[[Reason], None]) -> None:
-        """0 stands for no limit. `told` hears of each conversation that is deleted."""
+    def __init__(
+        self,
+        engine: Engine,
+        keep_days: int,
+        max_store_mb: int,
+        told: Callable[[Reason], None],
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """0 stands for no limit. `told` hears of each conversation that is deleted. `clock`: where it is not the system's."""
         self._engine = engine
+        self._now = KeptClock(state_dir(engine.home) / "last_retention").now if clock is None else clock
         self._keep_days = keep_days
         self._most_mb = max_store_mb
         self._told = told
@@ -57,7 +66,7 @@ class Retention:
                 logger.info("the store's file is %d bytes smaller", freed)
 
     async def _delete_old(self) -> int:
-        before = time.time() - self._keep_days * DAY_SECONDS
+        before = self._now() - self._keep_days * DAY_SECONDS
         why = f"`keep_days` is {self._keep_days}"
         deleted = 0
         for archived in (True, False):
@@ -88,7 +97,7 @@ class Retention:
         return deleted
 
     async def _delete_down_to(self, wanted: int) -> int:
-        before = time.time() - USED_LATELY_SECONDS
+        before = self._now() - USED_LATELY_SECONDS
         why = f"the store is larger than `max_store_mb`, {self._most_mb}"
         deleted = 0
         for archived in (True, False):

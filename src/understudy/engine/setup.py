@@ -1,26 +1,21 @@
 """From a configuration to what one turn needs: the model, its instructions and tools, and how commands are contained."""
 
+import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.config.docs import (
-    environment_context,
-    project_folders,
-    skill_folders,
-    user_instructions,
-    user_instructions_message,
-)
-from understudy.config.instructions import instructions_for
 from understudy.config.model import Config
+from understudy.config.project import project_folders, skill_folders
 from understudy.config.providers import BY_ID
 from understudy.config.sandbox import places_of
 from understudy.engine.compaction.limits import ContextLimits
+from understudy.engine.instructions import instructions_for
 from understudy.engine.turn_setup import TurnSetup
 from understudy.models.auth import Credentials
 from understudy.models.families import Family, family_of
@@ -28,7 +23,9 @@ from understudy.models.http import HttpClient
 from understudy.models.http_model import model_asked, open_model
 from understudy.models.prompt import ModelSettings, ToolSpec
 from understudy.models.providers import UNADDRESSED, Provider, find_provider
+from understudy.places.masks import Masks
 from understudy.places.places import Places
+from understudy.places.reading import NotForModels, read_for_model
 from understudy.protocol.items import InputText, Message, Usage
 from understudy.protocol.records import Pins
 from understudy.tools.registry import Offer, find_tool, offered
@@ -40,7 +37,12 @@ if TYPE_CHECKING:
     from understudy.models.prices import Price
     from understudy.tools.host import ToolSettings
 
+logger = logging.getLogger(__name__)
+
+DOC_NAME = "AGENTS.md"
 KEPT = 32  # configurations that conversations are prepared from; most processes see one or two
+_AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
+_GLOBAL_MAX_BYTES = 1024 * 1024
 
 
 class Setups:
@@ -193,6 +195,7 @@ def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
     return ModelSettings(
         config.model,
         reasoning_effort=config.model_reasoning_effort,
+        effort_is_chosen=config.effort_is_chosen,
         reasoning_summary=config.model_reasoning_summary,
         supports_reasoning_summaries=config.model_supports_reasoning_summaries,
         verbosity=config.model_verbosity,
@@ -203,29 +206,13 @@ def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
         record=config.record,
         replay=config.replay,
         places=_places_of(config, env) if config.record or config.replay else {},
+        roots=places_of(config).roots if config.record else (),
     )
 
 
 def _places_of(config: Config, env: Mapping[str, str]) -> dict[str, str]:
     named = {"cwd": str(config.cwd), "CODEX_HOME": str(config.home), "HOME": env.get("HOME", "")}
     return {**named, **{f"real {name}": os.path.realpath(path) for name, path in named.items() if path}}
-
-
-def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
-    messages = [Message("user", (InputText(environment_context(config)),))]
-    if config.developer_instructions:
-        messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
-    folders = project_folders(str(config.cwd))
-    if config.skills and skill_folders(config.home, folders):
-        from understudy.config.skills import find_skills  # few users have any
-        from understudy.engine.skill_list import skills_message
-
-        if (skills := find_skills(config, places)).listed:
-            messages.append(Message("user", (InputText(skills_message(skills)),)))
-    told = user_instructions(config, places, folders)
-    if told is not None:
-        messages.append(Message("user", (InputText(user_instructions_message(told)),)))
-    return tuple(messages)
 
 
 def _settings_later(config: Config, provider: Provider, env: Mapping[str, str]) -> "Callable[[], ToolSettings]":
@@ -252,3 +239,89 @@ def _settings_in(private_tmp: Path, places: Places, shared: "Callable[[], ToolSe
         return of_conversation(shared(), places, private_tmp)
 
     return settings
+
+
+# -- what the model is told before the first message
+
+
+def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
+    """What stands before the first message of every request."""
+    messages = [Message("user", (InputText(environment_context(config)),))]
+    if config.developer_instructions:
+        messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
+    folders = project_folders(str(config.cwd))
+    if config.skills and skill_folders(config.home, folders):
+        from understudy.engine.skill_list import skills_message  # few users have any
+        from understudy.engine.skills import find_skills
+
+        if (skills := find_skills(config, places)).listed:
+            messages.append(Message("user", (InputText(skills_message(skills)),)))
+    told = user_instructions(config, places, folders)
+    if told is not None:
+        messages.append(Message("user", (InputText(user_instructions_message(told)),)))
+    return tuple(messages)
+
+
+def user_instructions(config: Config, places: Places | None = None, folders: Sequence[str] = ()) -> str | None:
+    """The user's AGENTS.md, then those of the project from its root down to cwd; None where there are none.
+
+    `folders`: the project's, where they are known already.
+    """
+    places = places or places_of(config)
+    parts = (global_doc(config.home, places.masks), project_docs(places, config.project_doc_max_bytes, folders))
+    return _AFTER_GLOBAL.join(part for part in parts if part) or None
+
+
+def user_instructions_message(text: str) -> str:
+    return f"<user_instructions>\n\n{text}\n\n</user_instructions>"
+
+
+def environment_context(config: Config) -> str:
+    network = "enabled" if config.sandbox.network == "on" else "restricted"
+    cwd = str(config.cwd).replace("\r", "\\r").replace("\n", "\\n")  # a folder's name must not add lines of its own
+    return (
+        f"<environment_context>\n\nCurrent working directory: {cwd}\nApproval policy: {config.approval_policy}\n"
+        f"Sandbox policy: {config.sandbox.mode}\nNetwork access: {network}\n\n\n</environment_context>"
+    )
+
+
+def global_doc(home: Path, masks: Masks) -> str | None:
+    return _read(str(home / DOC_NAME), _GLOBAL_MAX_BYTES, masks).decode(errors="replace").strip() or None
+
+
+def project_docs(places: Places, max_bytes: int, folders: Sequence[str] = ()) -> str | None:
+    """Every AGENTS.md from the git root to cwd, within one budget of bytes. Without a git root only cwd's."""
+    if (complaint := places.complaint()) is not None:
+        logger.warning("no AGENTS.md of the project was read: %s", complaint)
+        return None
+    cwd = places.pinned[0].path
+    if not folders or folders[0] != cwd:  # it may have been reached by a link
+        folders = project_folders(cwd)
+    parts: list[str] = []
+    for folder in reversed(folders):
+        if max_bytes <= 0:
+            break
+        data = _read(os.path.join(folder, DOC_NAME), max_bytes, places.masks, within=folders[-1])
+        text = data.decode(errors="replace")
+        if text.strip():
+            parts.append(text)
+            max_bytes -= len(data)
+    return "\n\n".join(parts) or None
+
+
+def _read(path: str, max_bytes: int, masks: Masks, within: str = "/") -> bytes:
+    """The head of a plain file; empty for anything else.
+
+    A project's file may be a link, but only to a place in that project: it is sent to the model, so one that points at
+    a secret elsewhere must not be followed.
+    """
+    try:
+        return read_for_model(path, masks, max_bytes, within=within)
+    except FileNotFoundError:
+        return b""
+    except NotForModels as error:
+        logger.warning("%s was not read: %s", path, error)
+        return b""
+    except OSError as error:
+        logger.warning("%s was not read: %s", path, error.strerror)
+        return b""

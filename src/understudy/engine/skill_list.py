@@ -2,7 +2,7 @@
 
 import msgspec
 
-from understudy.config.skills import Skill, Skills
+from understudy.engine.skills import Skill, Skills
 from understudy.policy.visible import make_visible
 
 MOST_NAME = 64  # characters

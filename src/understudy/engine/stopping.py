@@ -54,8 +54,8 @@ async def _until_over(
     give_up = loop.time() + seconds
     while not end.over.done() and loop.time() < give_up:
         await asyncio.wait([end.over], timeout=LOOK_SECONDS)
-        if end.over.done() or conversation.running:
-            continue
+        if end.over.done() or conversation.running or not conversation.tail.idle:
+            continue  # it ends here, or its end is on its way to the disk: nothing has to be read for that
         await conversation.elsewhere.look()  # another process runs the turn, or did: it may have ended it meanwhile, or died
         if end.over.done() or await conversation.elsewhere.has_claim() or not conversation.tail.idle:
             continue

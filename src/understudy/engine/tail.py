@@ -102,22 +102,23 @@ class Tail:
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
         now = time.time()
-        state, entries = self.state, self._unwritten
-        known = len(entries)
-        for record, data in tuple(map(encode, records)):
+        state, observer = self.state, self.observer
+        for record, data in [encode(record) for record in records]:
             entry = Entry(state.last_seq + 1, state.head, turn, now, record)
             state.apply(entry)
-            entries.append(entry)
+            self._unwritten.append(entry)
             self._encoded.append(data)
-            if self.observer is not None:
-                self.observer.recorded(self.conversation_id, entry)
-        self.broadcast.add(entries[known:])
+            self.broadcast.add(entry)
+            if observer is not None:
+                observer.recorded(self.conversation_id, entry)
         if not self._held:
             self._held = True
             self._commit_delay.hold(self.flush)
 
     def emit(self, delta: Delta, turn: str) -> None:
-        """Show a delta, after all that was appended before it."""
+        """Show a delta, after all that was appended before it. Of what cannot be recorded nothing is shown."""
+        if self.failure:
+            return  # else it would stand before the text of the next answer
         self.broadcast.add_delta(LiveDelta(delta, turn, self.state.last_seq))
         if self._unwritten:
             self.flush_soon()

@@ -1,10 +1,13 @@
 """Loading what commands need while the model thinks: ready by the time it has answered, and not in the way of asking it."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 
 from understudy.engine.commands import Commands
 from understudy.engine.turn_setup import TurnSetup
+
+logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.01
 WAITS = 5  # before it begins; waits and not one longer time, because asking a model takes longer on a busy machine
@@ -30,8 +33,12 @@ class Warming:
 
     def _go_on(self, steps: Iterator[None], setup: TurnSetup) -> None:
         """A step at a time: the model may be speaking already."""
-        for _ in steps:
-            self._timer = self._loop.call_later(PAUSE_SECONDS, self._go_on, steps, setup)
+        try:
+            for _ in steps:
+                self._timer = self._loop.call_later(PAUSE_SECONDS, self._go_on, steps, setup)
+                return
+        except (OSError, ImportError) as error:  # too few files or processes, say: whoever needs it tries again, and is told
+            logger.warning("what commands need cannot be loaded yet: %s", error)
             return
         setup.settings()
 

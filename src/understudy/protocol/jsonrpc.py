@@ -120,16 +120,39 @@ def _has_method(line: bytes) -> bool:
 
 def _unreadable(line: bytes | bytearray, error: Exception) -> Malformed:
     request_id = _id_of_unreadable(bytes(line))
+    return _malformed(why_unreadable(bytes(line), error), bytes(line), request_id)
+
+
+def why_unreadable(text: bytes, error: Exception) -> str:
+    """What is wrong with what should be JSON. `error` is what its decoder has raised, which misjudges half a character."""
     match error:
-        case UnicodeDecodeError(start=start):
-            reason = f"the text is not UTF-8 (byte {start})"
+        case UnicodeDecodeError():
+            return f"the text is not UTF-8 (byte {_undecodable(text)})"
         case RecursionError():
-            reason = "it is nested too deeply"
-        case _ if request_id is not None and _has_surrogate(line):
-            reason = "a text has half a character: a surrogate (\\ud800 to \\udfff) without its other half"
+            return "it is nested too deeply"
+        case _ if _has_surrogate(text) and _is_lenient_json(text):
+            return "a text has half a character: a surrogate (\\ud800 to \\udfff) without its other half"
         case _:
-            reason = str(error)
-    return _malformed(reason, bytes(line), request_id)
+            return str(error)
+
+
+def _undecodable(text: bytes) -> int:
+    """The place of the first byte that is none of UTF-8; the decoder counts from the beginning of a string."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return 0
+
+
+def _is_lenient_json(text: bytes) -> bool:
+    import json  # here and not above: only what is malformed pays for it
+
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _has_surrogate(line: bytes | bytearray) -> bool:
@@ -224,11 +247,19 @@ def result_line(request_id: RequestId, result: Any) -> bytes:
     return b'{"id":%b,"jsonrpc":"2.0","result":%b}\n' % (_encode(request_id), body)
 
 
+def result_begins(request_id: RequestId) -> bytes:
+    """The line of a result, up to the result."""
+    return b'{"id":%b,"jsonrpc":"2.0","result":' % _encode(request_id)
+
+
+ERROR_BEGINS = b'{"error":'  # the line of an error, and of nothing else
+
+
 def error_line(request_id: RequestId | None, code: int, message: str, data: Any = None) -> bytes:
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
-    return b'{"error":%b,"id":%b,"jsonrpc":"2.0"}\n' % (_encode(error), _encode(request_id))
+    return ERROR_BEGINS + b'%b,"id":%b,"jsonrpc":"2.0"}\n' % (_encode(error), _encode(request_id))
 
 
 def notification_line(method: str, params: Any) -> bytes:

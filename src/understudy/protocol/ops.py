@@ -46,6 +46,8 @@ class Decide(msgspec.Struct, frozen=True, tag="decide", omit_defaults=True):
     answer_id: str = ""  # by which whoever answered finds this answer in the log
     door: str = ""  # by which the answer came
     asked_at: float = 0.0  # of the question that was seen, where that is known: a later one may have the same id
+    address: str = ""  # of the machine from which the answer came, where it came over a network
+    client: str = ""  # the program by which it came, as that calls itself
 
     def of_turn(self, turn: str) -> "Decide":
         return msgspec.structs.replace(self, turn=turn)
@@ -104,4 +106,4 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     queued: bool = False  # the message waits for a turn of its own; `turn` is not known yet
     held: bool = False  # until the running turn, which was told to end, is over; `turn` is not known yet
     effective: bool = True  # False: there was nothing to be done any more
-    posted: bool = False  # left for the process that runs the turn: the log will tell what came of it
+    posted: bool = False  # left for the process that runs the turn, or until the turn asks again: the log will tell what came of it

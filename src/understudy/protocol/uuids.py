@@ -6,7 +6,7 @@ import re
 _GROUPS = (8, 4, 4, 4, 12)
 _ALLOWED = "0123456789abcdefABCDEF-"
 _ALLOWED_BYTES = _ALLOWED.encode()
-_CANONICAL = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CANONICAL = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # compiled once it is needed
 
 
 def new_uuid() -> str:
@@ -19,7 +19,7 @@ def new_uuid() -> str:
 
 def read_uuid(text: str) -> str:
     """The canonical form. Raises `ValueError` with the reason."""
-    if _CANONICAL.fullmatch(text):
+    if re.fullmatch(_CANONICAL, text):
         return text
     body, offset, wrapped = _unwrap(text)
     if body.encode(errors="replace").translate(None, _ALLOWED_BYTES):

@@ -20,7 +20,8 @@ MOST_ANSWER = 8 * 1024 * 1024  # characters
 WALL_SECONDS = 20.0  # a worker has less of the processor; this is for a machine that is busy otherwise
 TOO_LONG = "checking it takes too long"
 
-_FENCED = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
+_FENCE = "```"
+_OPENED = re.compile(rf"{_FENCE}[A-Za-z]*[ \t]*\n")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -85,8 +86,11 @@ def parse_answer(text: str) -> Any:
 
 def without_fence(text: str) -> str:
     """Models that are not held to a form like to put JSON between backticks."""
-    fenced = _FENCED.fullmatch(text)
-    return fenced[1] if fenced else text
+    plain = text.strip()
+    opened = _OPENED.match(plain)
+    if opened is None or not plain.endswith(_FENCE) or opened.end() > len(plain) - len(_FENCE):
+        return text
+    return plain[opened.end() : -len(_FENCE)].rstrip(" \t").removesuffix("\n")
 
 
 async def _ask_worker(job: dict[str, Any]) -> list[str] | None:

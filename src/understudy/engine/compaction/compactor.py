@@ -3,9 +3,10 @@
 Nothing is lost by any of it: the log keeps every record, and a summary that fails or is cut short leaves the history as it was.
 """
 
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from understudy.config.instructions import default_compact_prompt
 from understudy.engine.compaction.limits import Prefix
 from understudy.engine.compaction.plan import (
     CLEAR,
@@ -50,6 +51,11 @@ def hint_when_full(state: State, prefix: Prefix) -> str:
         f"The model's context is full, and nothing more can be left out of it: about {messages} tokens of messages, after about "
         f"{before} of instructions and tools. {remedy} Your message is kept in the conversation."
     )
+
+
+@cache
+def _default_prompt() -> str:
+    return Path(__file__).with_name("compact_prompt.md").read_text(encoding="utf-8").strip()
 
 
 class SummaryFailed(Exception):
@@ -193,7 +199,7 @@ class Compactor:
         while True:
             self._turn.record(CompactionStarted(reason, used))
             await self._turn.committed()  # a summary takes long: the prompt that waits for it must outlive a crash meanwhile
-            question = Message("user", (InputText(self._setup.limits.prompt or default_compact_prompt()),))
+            question = Message("user", (InputText(self._setup.limits.prompt or _default_prompt()),))
             sent = (*(state.history.prefix or self._setup.preamble), *items, question)
             asked = (self._setup.instructions, sent, self._setup.offered, self._conversation_id, state.requests - 1)
             prompt = Prompt(*asked, may_call=False)

@@ -68,3 +68,12 @@ class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decid
     word: str = ""  # what the model is told with a refusal
     answer_id: str = ""  # which answer this is, where whoever gave it wants to know
     door: str = ""  # by which it came: `terminal`, `mcp-stdio`, `mcp-http`, `rest`, `page`, `acp`, …; empty where a rule answered
+    address: str = ""  # of the machine from which it came, where it came over a network
+    client: str = ""  # the program by which it came, as that calls itself: anybody can say anything
+
+    def from_afar(self) -> str:
+        """By which door of a server it came, from which address, by which program; empty where it came by none of them."""
+        if self.door not in ("mcp-http", "rest", "page"):
+            return ""
+        place = f"{self.door} from {self.address}" if self.address else self.door
+        return f"{place}, {self.client}" if self.client else place

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from understudy.config import environment_context, load_config, user_instructions, user_instructions_message
-from understudy.config.docs import project_folders
+from understudy.config import load_config
 from understudy.config.model import Config
+from understudy.config.project import project_folders
+from understudy.engine.setup import environment_context, user_instructions, user_instructions_message
 from understudy.protocol.records import Overrides
 
 
@@ -54,6 +55,12 @@ def test_one_budget_is_spent_from_the_root_down(home: Path, repo: Path) -> None:
 def test_a_cut_inside_a_character_does_no_harm(home: Path, repo: Path) -> None:
     (repo / "AGENTS.md").write_text("né")
     assert user_instructions(configure(home, repo, project_doc_max_bytes=2)) == "n\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("limit", [10**12, 2**63 - 1])
+def test_a_limit_beyond_all_memory_does_no_harm(home: Path, repo: Path, limit: int) -> None:
+    (repo / "AGENTS.md").write_text("few words")
+    assert user_instructions(configure(home, repo, project_doc_max_bytes=limit)) == "few words"
 
 
 def test_blank_files_are_passed_over(home: Path, repo: Path) -> None:

@@ -19,21 +19,15 @@ def instructions_for(features: Iterable[str]) -> str:
 @cache
 def conditions() -> frozenset[str]:
     """The features that the text asks about."""
-    lines = _read("instructions.md").splitlines()
+    lines = _text().splitlines()
     return frozenset(line.removeprefix("{{if ").removesuffix("}}") for line in lines if line.startswith("{{if "))
-
-
-@cache
-def default_compact_prompt() -> str:
-    """What a model is asked for when its context is full: `compact_prompt.md`."""
-    return _read("compact_prompt.md")
 
 
 @lru_cache(maxsize=16)
 def _with_parts(features: frozenset[str]) -> str:
     counts = True
     kept: list[str] = []
-    for line in _read("instructions.md").splitlines():
+    for line in _text().splitlines():
         if line.startswith("{{if "):
             counts = line.removeprefix("{{if ").removesuffix("}}") in features
         elif line == "{{else}}":
@@ -46,5 +40,5 @@ def _with_parts(features: frozenset[str]) -> str:
 
 
 @cache
-def _read(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8").strip()
+def _text() -> str:
+    return Path(__file__).with_name("instructions.md").read_text(encoding="utf-8").strip()

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.config import load_config
-from understudy.config.docs import skill_folders
 from understudy.config.model import Config
+from understudy.config.project import skill_folders
 from understudy.config.sandbox import places_of
-from understudy.config.skills import MOST_LOOKED_AT, MOST_SKILLS, Skills, find_skills, front_matter
 from understudy.config.trust import TrustStore
 from understudy.engine.skill_list import MOST_CHARACTERS, skills_message
+from understudy.engine.skills import MOST_LOOKED_AT, MOST_SKILLS, Skills, find_skills, front_matter
 from understudy.protocol.records import Overrides
 
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.config.instructions import TRAITS, conditions, instructions_for
+from understudy.engine.instructions import TRAITS, conditions, instructions_for
 from understudy.models.families import FAMILIES, family_of
 
 # What the text names as a tool; more may be offered.

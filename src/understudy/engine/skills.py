@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config.docs import SKILL_FOLDERS, project_folders
 from understudy.config.home import state_dir
 from understudy.config.model import Config
+from understudy.config.project import SKILL_FOLDERS, project_folders
 from understudy.places.masks import Masks
 from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model

@@ -1,0 +1,226 @@
+"""What a front end learns and does by its handle, as expected values; the test chooses the records."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from understudy.engine.engine import Engine
+from understudy.engine.handle import Facts, Handle
+from understudy.engine.kept import Kept
+from understudy.engine.viewer import QuietViewer
+from understudy.errors import AgentError, BadRequest, LacksRight, StoreError, UnknownConversation
+from understudy.protocol.callers import LOCAL, Caller
+from understudy.protocol.items import FunctionCall, InputText, Message, Usage
+from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
+from understudy.protocol.records import (
+    CommandApprovalAsked,
+    CommandStarted,
+    ItemReceived,
+    Overrides,
+    Record,
+    RequestSent,
+    TokensCounted,
+    TurnQueued,
+    TurnStarted,
+    UserMessage,
+)
+from understudy.store.log import GoingOn, RunningCommand
+from understudy.testing.waiting import WAIT_SECONDS
+
+HI = Message("user", (InputText("hi"),))
+ASKED = CommandApprovalAsked("call1", ("ls",), "/w")
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncGenerator[Engine]:
+    (tmp_path / "home").mkdir()
+    engine = Engine(cli=[("model", "m"), ("model_provider", "oss")], env={**os.environ, "CODEX_HOME": str(tmp_path / "home")})
+    yield engine
+    async with asyncio.timeout(WAIT_SECONDS):
+        await engine.close()
+
+
+@pytest.fixture
+async def handle(engine: Engine, tmp_path: Path) -> Handle:
+    handle = await engine.create(LOCAL, Overrides(cwd=str(tmp_path), approval_policy="never", sandbox="read-only"))
+    await handle.kept()
+    return handle
+
+
+async def record(handle: Handle, *records: Record, turn: str = "1") -> None:
+    handle._conversation.tail.append(*records, turn=turn)  # pyright: ignore[reportPrivateUsage]
+    async with asyncio.timeout(WAIT_SECONDS):
+        await handle.kept()
+
+
+# -- whether something is durable
+
+
+@pytest.mark.parametrize("error", [None, StoreError("no")])
+async def test_all_who_ask_are_told_before_and_after_it_is_known(error: AgentError | None) -> None:
+    kept, told = Kept(), list[tuple[int, AgentError | None]]()
+    for number in range(3):
+        kept.when_known(lambda error, number=number: told.append((number, error)))
+    assert (told, kept.failed) == ([], False)
+    kept.tell(error)
+    kept.when_known(lambda error: told.append((3, error)))
+    assert told == [(number, error) for number in range(4)]
+    assert kept.failed == (error is not None)
+
+
+async def test_it_can_be_awaited_by_several_one_of_whom_leaves() -> None:
+    kept = Kept()
+
+    async def wait() -> None:
+        await kept
+
+    first, second = asyncio.ensure_future(wait()), asyncio.ensure_future(wait())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    kept.tell(StoreError("no"))
+    with pytest.raises(StoreError):
+        await second
+    with pytest.raises(StoreError):
+        await kept
+
+
+# -- rights
+
+
+OPS: list[tuple[Op, str]] = [
+    (Send(UserMessage("m", HI)), "run"),
+    (Interrupt(), "run"),
+    (Cancel("m"), "run"),
+    (Compact(), "run"),
+    (Resume(), "run"),
+    (Archive(), "run"),
+    (Delete(), "run"),
+    (Undo("u"), "run"),
+    (Rename("t"), "run"),
+    (Decide("c", "approved", "client"), "approve"),
+]
+
+
+@pytest.mark.parametrize(("op", "right"), OPS, ids=lambda each: type(each).__name__ if not isinstance(each, str) else each)
+async def test_each_op_needs_its_right(engine: Engine, handle: Handle, op: Op, right: str) -> None:
+    lacks = frozenset({"run", "approve", "read"} - {right})
+    others = await engine.find(Caller("anna", lacks, lacks), handle.id)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(LacksRight) as refused:
+        await others.submit(op)
+    assert str(refused.value) == f"anna does not have the right to {right} on conversation {handle.id}"
+    assert (refused.value.right, refused.value.on_others) == (right, True)
+
+
+async def test_who_may_not_read_it_does_not_learn_that_it_exists(engine: Engine, handle: Handle) -> None:
+    blind = Caller("anna", frozenset({"run", "approve", "read"}), frozenset({"run", "approve"}))
+    with pytest.raises(UnknownConversation, match=f"no conversation {handle.id}"):
+        await engine.find(blind, handle.id)
+    own = await engine.create(blind, Overrides(cwd="/"))
+    own.check_right("approve")
+    assert own.caller == blind
+
+
+async def test_an_op_goes_in_the_name_of_its_caller_and_says_by_which_door(handle: Handle, engine: Engine) -> None:
+    anna = await engine.find(Caller("anna", frozenset(), frozenset({"run", "read", "approve"}), "door"), handle.id)
+    no_say = await engine.find(Caller("bert", frozenset(), frozenset({"run", "read"}), "door"), handle.id)
+    checked = anna._checked  # pyright: ignore[reportPrivateUsage]
+    assert checked(Interrupt("1", "somebody")) == Interrupt("1", "anna")
+    same = Interrupt("1", "anna")
+    assert checked(same) is same
+    assert checked(Decide("c", "approved", "client")) == Decide("c", "approved", "client", by="anna", door="door")
+    assert checked(Undo("u", approves=False)) == Undo("u", approves=True, by="anna")
+    assert no_say._checked(Undo("u", approves=True)) == Undo("u", approves=False, by="bert")  # pyright: ignore[reportPrivateUsage]
+    sent = anna.message(HI, Overrides(model="n"), "m0", own_turn=True)
+    again = anna.message(HI)
+    assert (sent.by, sent.own_turn, sent.message.overrides, sent.message.parent_message_id) == (
+        "anna",
+        True,
+        Overrides(model="n"),
+        "m0",
+    )
+    assert (again.own_turn, again.message.overrides, again.message.parent_message_id) == (False, None, None)
+    assert sent.message.message_id != again.message.message_id
+    assert [handle.only_looks, anna.only_looks] == [False, False]
+    reader = await engine.find(Caller("carl", frozenset(), frozenset({"read"})), handle.id)
+    assert reader.only_looks
+
+
+# -- what is shown of it
+
+
+async def test_the_facts_of_a_conversation_as_it_is(handle: Handle, tmp_path: Path) -> None:
+    idle = Facts("local", "m", str(tmp_path), "never", "read-only", None, False, {}, 1)
+    assert handle.facts == idle
+    assert (handle.running_turn, handle.queued_turns, handle.going_on()) == (None, 0, GoingOn(None, ()))
+    await record(handle, UserMessage("m1", HI), TurnStarted("1"), RequestSent(("m1",)), ASKED)
+    await record(handle, TokensCounted(Usage(1, 2, 3)), TurnQueued(UserMessage("m2", HI)))
+    facts = handle.facts
+    asked_at = handle.asked_at("call1")
+    assert facts == Facts(
+        "local", "m", str(tmp_path), "never", "read-only", "1", False, {"call1": ASKED}, 7, {"call1": asked_at}, Usage(1, 2, 3)
+    )  # fmt: skip
+    assert asked_at > 0
+    assert handle.asked_at("nobody") == 0.0
+    assert (handle.open_question("call1"), handle.open_question("nobody")) == (ASKED, None)
+    assert (handle.running_turn, handle.queued_turns, handle.published) == ("1", 1, 7)
+    assert (handle.has_message("m1"), handle.has_message("m9")) == (True, False)
+    assert (handle.message_of_turn("1"), handle.message_of_turn("2")) == ("m1", None)
+    assert (handle.turn_of_message("m1"), handle.turn_of_message("m2")) == ("1", None)
+    assert [entry.seq for entry in await handle.read(4)] == [5, 6, 7]
+    assert [entry.seq for entry in await handle.read(0, 2)] == [1, 2]
+
+
+async def test_what_is_under_way_and_what_is_not(handle: Handle) -> None:
+    calls = [FunctionCall("shell", "{}", name) for name in ("c1", "c2")]
+    started = CommandStarted("c1", ("make",), "/w", contained=True, session=1001)
+    await record(handle, UserMessage("m1", HI), TurnStarted("1"), *(ItemReceived(call) for call in calls), started)
+    assert (handle.under_way(), handle.not_begun()) == ((started,), (calls[1],))
+    assert handle.commands_going_on() == (RunningCommand(1001, "make"),)
+    assert handle.going_on() == GoingOn("1", (RunningCommand(1001, "make"),))
+    assert handle.work_of("9") is None
+
+
+async def test_who_can_be_asked_among_those_who_follow(handle: Handle) -> None:
+    class Answers(QuietViewer):
+        can_answer = True
+
+    assert not handle.can_be_answered()
+    quiet = handle.follow(QuietViewer())
+    quiet.go_live()
+    assert not handle.can_be_answered()
+    handle.follow(Answers()).go_live()
+    assert handle.can_be_answered()
+
+
+async def test_what_a_message_would_run_with(handle: Handle, tmp_path: Path) -> None:
+    changed = handle.with_changes(Overrides(model="n"))
+    assert (changed.model, changed.cwd, changed.approval_policy) == ("n", str(tmp_path), "never")
+
+
+async def test_texts_that_an_editor_has_not_saved_are_lent_in_one_place(handle: Handle) -> None:
+    assert handle.unsaved_texts() is handle.unsaved_texts()
+
+
+# -- ops that nobody waits for
+
+
+async def test_a_refusal_that_nobody_waits_for_is_in_the_log(handle: Handle, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    handle.submit_soon(handle.message(HI, None, "no such message"))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await handle.kept()
+    assert any(f"Send of {handle.id} was not taken" in line for line in caplog.messages), caplog.messages
+
+
+async def test_a_title_is_read_and_kept(handle: Handle) -> None:
+    assert await handle.rename("  my   title ", WAIT_SECONDS) == "my title"
+    assert handle._conversation.state.name == "my title"  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(BadRequest):
+        await handle.undo(seconds=WAIT_SECONDS)
