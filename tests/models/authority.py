@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from understudy.testing.waiting import WAIT_SECONDS
+
 
 @dataclass(frozen=True)
 class Authority:
@@ -20,7 +22,7 @@ def make_authority(folder: Path) -> Authority:
         pytest.skip("needs the openssl program")
 
     def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=30)
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=WAIT_SECONDS)
 
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")

@@ -3,16 +3,15 @@
 import asyncio
 import json
 from collections import deque
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
-from tests.models.loopback import LAST_CHUNK, STREAM_HEAD, Action, chunk, loopback, opened, prompt, said, status, user
+from tests.models.loopback import BOUND, LAST_CHUNK, STREAM_HEAD, Action, chunk, loopback, opened, prompt, said, status, user
 from understudy.errors import ContextFull, ModelError, ModelRefused, ModelUnavailable, StreamLost
 from understudy.models.anthropic_stream import AnthropicDecoder
 from understudy.models.encoding import NO_EYES
@@ -33,8 +32,19 @@ from understudy.protocol.items import (
 )
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 SHELL = ToolSpec("shell", "Runs a command.", {"type": "object", "properties": {}})
-REQUEST: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
+
+
+@cache
+def request_type() -> "TypeAdapter[Any]":
+    """What Anthropic's own package takes for a request. It takes seconds to load: only the process that runs these tests pays."""
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(MessageCreateParamsStreaming)
 
 
 def event(kind: str, **fields: Any) -> dict[str, Any]:
@@ -129,7 +139,7 @@ async def sent(*items: Item, model: str = "claude-sonnet-5-5", **settings: Any) 
         await opened_.answer(prompt(*items, tools=[SHELL]))
     body = server.requests[0].json
     checked = json.loads(json.dumps(body))
-    REQUEST.validate_python(checked)
+    request_type().validate_python(checked)
     return body
 
 
@@ -433,9 +443,6 @@ async def test_thoughts_that_nothing_came_of_are_not_sent() -> None:
     assert roles(await sent(user("go"), broken_off, THOUGHT, CALL, OUTPUT))[1] == ("assistant", ["thinking", "tool_use"])
 
 
-ADAPTIVE = {"type": "adaptive", "display": "summarized"}
-
-
 @pytest.mark.parametrize(
     ("model", "effort", "asked"),
     [
@@ -592,7 +599,7 @@ async def test_leaving_in_the_middle_closes_the_connection() -> None:
     async with loopback(actions) as server, opened(server.url, wire="anthropic") as model:
         async with model.model.stream(prompt()) as answer:
             assert await anext(answer) == TextDelta("par")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(BOUND):
             await server.hung_up.wait()
 
 

@@ -250,6 +250,18 @@ async def test_done_ends_an_answer_that_gave_no_reason() -> None:
     assert await answer_to(delta(content="ok")) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
 
 
+@pytest.mark.parametrize("strange", [{"choices": 7}, "words", {"type": "response.created", "response": {"id": "r"}}, [], None])
+async def test_a_stream_without_any_part_of_an_answer_is_no_empty_answer(strange: Any) -> None:
+    with pytest.raises(StreamLost, match="nothing in it was of Chat Completions; check `base_url` and `wire_api`"):
+        await answer_to(strange)
+    assert await answer_to(strange, delta(content="ok")) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
+
+
+async def test_an_answer_may_be_empty() -> None:
+    assert await answer_to({"choices": [], "usage": USAGE}) == [Completed(COUNTED)]
+    assert await answer_to() == [Completed(None)]
+
+
 async def test_the_end_of_the_stream_after_a_reason_ends_the_answer() -> None:
     assert await answer_to(delta("stop", content="ok"), done=False) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.models.loopback import BOUND, CLOSE, HANG, LAST_CHUNK, RESET, STREAM_HEAD, Action, chunk, loopback
+from tests.models.loopback import BOUND, CLOSE, HANG, LAST_CHUNK, RESET, STREAM_HEAD, Action, chunk, loopback, settle
 from understudy.models.http import AnswerCut, AnswerSilent, BadAnswer, HttpClient, HttpFailure, Response, Unreachable, parse_url
 
 OK = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]
@@ -126,8 +126,7 @@ async def test_a_connection_serves_again_when_the_rest_of_the_answer_comes_soon(
         assert await response.read(BOUND) == b"all"
         response.finish()
         assert await body_of(await post(client, server.url)) == b"ok"  # does not wait for it
-        async with asyncio.timeout(BOUND):
-            await asyncio.sleep(0.2)
+        await settle()
         assert await body_of(await post(client, server.url)) == b"ok"
         assert server.connections == 2
         await client.aclose()
@@ -174,8 +173,7 @@ async def test_a_connection_that_cannot_be_trusted_is_not_kept(first: list[Actio
     client = HttpClient({})
     async with loopback(first, OK) as server:
         assert await body_of(await post(client, server.url)) == b"ok"
-        async with asyncio.timeout(BOUND):
-            await asyncio.sleep(0.05)
+        await settle()
         assert await body_of(await post(client, server.url)) == b"ok"
         assert server.connections == 2
         await client.aclose()

@@ -70,9 +70,10 @@ def test_the_size_is_found_in_every_form_of_a_kind(kind: str, options: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("data", "kind"), [(noise("png", 1300), "jpeg"), (noise("png", 1300, "RGBA"), "png"), (noise("jpeg", 2300), "jpeg")]
+    ("given", "side", "mode", "kind"), [("png", 1300, "RGB", "jpeg"), ("png", 1300, "RGBA", "png"), ("jpeg", 2300, "RGB", "jpeg")]
 )
-def test_what_is_too_large_is_scaled_until_it_fits(data: bytes, kind: str) -> None:
+def test_what_is_too_large_is_scaled_until_it_fits(given: str, side: int, mode: str, kind: str) -> None:
+    data = noise(given, side, mode)
     assert len(data) > LARGEST_ENCODED * 3 // 4
     url = image_url(data)
     assert len(url) <= LARGEST_ENCODED + 40
@@ -90,7 +91,7 @@ def test_without_pillow_the_reason_says_what_to_install() -> None:
         [sys.executable, "-c", program], input=png_that_says(9000, 10), capture_output=True, timeout=60, check=True
     )
     assert "too large for models (9000 x 10 pixels" in done.stdout.decode()
-    assert "pip install understudy[images]" in done.stdout.decode()
+    assert "uv tool install '.[images]'" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(

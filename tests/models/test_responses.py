@@ -248,7 +248,7 @@ async def test_a_stream_that_closes_early_is_lost() -> None:
 
 async def test_silence_for_too_long_loses_the_stream() -> None:
     actions = [STREAM_HEAD, chunk(event(text("par"))), HANG]
-    async with loopback(actions) as server, opened(server.url, wire="responses", stream_idle_timeout_ms=50) as model:
+    async with loopback(actions) as server, opened(server.url, wire="responses", stream_idle_timeout_ms=2000) as model:
         seen, lost = await model.failing_answer()
         async with asyncio.timeout(BOUND):
             await server.hung_up.wait()
@@ -260,7 +260,7 @@ async def test_silence_for_too_long_loses_the_stream() -> None:
 async def test_signs_of_life_keep_a_silent_stream_alive() -> None:
     alive: list[bytes | float | str] = [0.03, chunk(b": still here\n\n")] * 4
     actions = [STREAM_HEAD, *alive, chunk(event(message("ok"))), chunk(event(COMPLETED)), b"0\r\n\r\n"]
-    async with loopback(actions) as server, opened(server.url, wire="responses", stream_idle_timeout_ms=1000) as model:
+    async with loopback(actions) as server, opened(server.url, wire="responses", stream_idle_timeout_ms=10_000) as model:
         assert await model.answer() == [ItemDone(said("ok")), COUNTED]
 
 
@@ -362,6 +362,31 @@ async def test_a_server_that_does_not_know_encrypted_reasoning_is_asked_without(
         await model.answer()
         await model.answer()
     assert [request.json["include"] for request in server.requests] == [["reasoning.encrypted_content"], [], []]
+
+
+SHELL_ACTION: dict[str, Any] = {
+    "type": "exec",
+    "command": ["ls", "-l"],
+    "timeout_ms": 900,
+    "working_directory": "sub",
+    "env": {},
+    "user": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [
+        (SHELL_ACTION, '{"command":["ls","-l"],"workdir":"sub","timeout_ms":900}'),
+        ({"type": "exec", "command": ["ls"], "timeout_ms": None, "working_directory": None}, '{"command":["ls"]}'),
+        (None, "{}"),
+    ],
+)
+async def test_a_local_shell_call_is_a_call_of_the_shell_and_one_that_breaks_off_is_none(action: object, arguments: str) -> None:
+    whole = done(type="local_shell_call", id="lsh_1", call_id="call1", status="completed", action=action)
+    half = done(type="local_shell_call", id="lsh_2", call_id="call2", status="incomplete", action=action)
+    events = await answer_to(whole, half, COMPLETED)
+    assert [event.item for event in events if isinstance(event, ItemDone)] == [FunctionCall("shell", arguments, "call1")]
 
 
 PATCH_TOOL = ToolSpec("apply_patch", "Changes files.", {"type": "object"}, grammar="start: /.+/")

@@ -7,7 +7,7 @@ import msgspec
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
 from understudy.models.chat_stream import ChatDecoder
 from understudy.models.encoding import HISTORIES, NO_EYES, Unchanging, outputs_after_calls, text_without_eyes
-from understudy.models.families import Family, family_of
+from understudy.models.families import UNKNOWN, Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, Item, Message, Reasoning
 
@@ -38,10 +38,11 @@ class ChatWire:
 
     @property
     def _effort(self) -> str | None:
-        """For models that are known to take one, or that the user says reason."""
+        """For models that are known to take one, that the user says reason, or that nobody knows and the user chose one for."""
         settings, family = self._settings, self._family
         wanted = settings.supports_reasoning_summaries
-        if wanted is False or (wanted is None and family.reasoning != "effort"):
+        takes = family.reasoning == "effort" or (family is UNKNOWN and settings.effort_is_chosen)
+        if wanted is False or (wanted is None and not takes):
             return None
         effort = family.effort(settings.reasoning_effort or "medium")
         if (effort == "none" and "none" not in family.efforts) or (self._place, settings.model) in _refuses_effort:

@@ -22,6 +22,8 @@ from understudy.protocol.records import ReasoningDelta, TextDelta
 
 logger = logging.getLogger(__name__)
 
+NOT_CHAT = "nothing in it was of Chat Completions; check `base_url` and `wire_api`"
+
 
 class _Delta(msgspec.Struct, gc=False):
     content: Any = None  # a string, or parts of one
@@ -102,6 +104,7 @@ class ChatDecoder:
         self._calls = ChatCalls(self._sizes)
         self._usage: Usage | None = None
         self._refusal: ModelRefused | None = None  # why the answer is not whole; told once its tokens are known
+        self._strange = False  # something came that is no part of an answer
         self._broken = False  # a chunk had to be mended: from then on, half a character may have been kept back
 
     def feed(self, payloads: list[bytes], queue: EventQueue) -> None:
@@ -109,6 +112,8 @@ class ChatDecoder:
             if self.ended:
                 return
             if payload == b"[DONE]":
+                if self._strange and not self.heard:
+                    raise stream_lost(NOT_CHAT)
                 if self._refusal is None:
                     self._give_all(queue)
                 self._complete(queue)
@@ -122,6 +127,7 @@ class ChatDecoder:
                 if not self.nearly_ended and is_cut(payload):
                     self.cut = True
                     return
+                self._strange = True
                 logger.warning("skipped an event that is no chat chunk: %.200r", payload)
                 continue
             self._take(chunk, queue)
@@ -145,6 +151,8 @@ class ChatDecoder:
                 self._take_delta(delta, queue)
             if choice.finish_reason:
                 self._finish(choice.finish_reason, queue)
+        elif chunk.choices is None and chunk.usage is None:
+            self._strange = True
         if self.nearly_ended and (self._usage is not None or not self._expects_usage):
             self._complete(queue)
 

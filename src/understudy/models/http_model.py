@@ -49,7 +49,7 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
     if settings.record is not None:
         from understudy.models.recording import Recorder
 
-        http = Recorder(http, settings.record, provider, settings.places, credentials)
+        http = Recorder(http, settings.record, provider, settings.places, credentials, settings.roots)
     return _open(provider, settings, credentials, http)
 
 

@@ -5,6 +5,8 @@ import struct
 from io import BytesIO
 from threading import Lock
 
+from understudy.errors import how_to_add
+
 LARGEST_ENCODED = 5 << 20  # characters of base64: providers take no more
 MOST_BYTES = 20 << 20  # of a file; what is larger than a provider takes is scaled
 MOST_PIXELS = 50_000_000  # a small file can say that it has any number of them
@@ -138,7 +140,7 @@ def _scaled(data: bytes, kind: str, measures: str) -> tuple[str, bytes]:
     try:
         from PIL import Image  # only for those who have it: the extra `images`
     except ImportError:
-        hint = "make it smaller, or install Pillow (`pip install understudy[images]`), with which it is scaled"
+        hint = f"make it smaller, or have it scaled: {how_to_add('images')}"
         raise UnusableImage(f"it is too large for models ({measures}): {hint}") from None
     try:
         with _one_at_a_time, Image.open(BytesIO(data), formats=(kind.upper(),)) as image:

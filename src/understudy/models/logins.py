@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from understudy.config.home import is_there
 from understudy.config.model import CredentialsStore
 from understudy.config.private_file import PrivateFile
 from understudy.errors import ConfigError
@@ -61,7 +62,7 @@ class Logins:
 
     def kept(self) -> Kept:
         """Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
-        if not os.path.lexists(self.path):  # as for nearly everybody, at every request
+        if not is_there(self.path):  # as for nearly everybody, at every request
             return Kept()
         content = self._file.read()
         if content is None:

@@ -30,6 +30,7 @@ class Prompt(msgspec.Struct, frozen=True):
 class ModelSettings(msgspec.Struct, frozen=True):
     model: str
     reasoning_effort: str | None = None
+    effort_is_chosen: bool = False  # by the user: a model that nobody here knows is asked for it, too
     reasoning_summary: str | None = None
     supports_reasoning_summaries: bool | None = None  # None: by the model's name
     verbosity: str | None = None
@@ -39,4 +40,5 @@ class ModelSettings(msgspec.Struct, frozen=True):
     script: Path | None = None  # what the scripted model plays, instead of the one it has
     record: Path | None = None  # where every exchange is written to
     replay: Path | None = None  # the recording that is played
+    roots: tuple[str, ...] = ()  # where commands may write, for a recording that lies there
     places: Mapping[str, str] = {}  # folders that differ from run to run, by what they are for; a recording names them

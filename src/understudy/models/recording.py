@@ -19,6 +19,8 @@ from understudy.models.mending import read_mended
 from understudy.models.providers import Provider
 from understudy.models.stream_secrets import hide, hide_in_body
 from understudy.models.transport import Exchange, ReadsText, Transport
+from understudy.places.named_by_users import follow_links, is_in, is_in_repository
+from understudy.places.walking import open_plain
 from understudy.policy.secrets import secret_pattern
 
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "location")
@@ -48,15 +50,23 @@ class Recorder:
     """Stands before a transport."""
 
     def __init__(
-        self, http: Transport, path: Path, provider: Provider, places: Mapping[str, str], credentials: Credentials
+        self,
+        http: Transport,
+        path: Path,
+        provider: Provider,
+        places: Mapping[str, str],
+        credentials: Credentials,
+        roots: Sequence[str] = (),
     ) -> None:
+        """`roots`: real folders in which a model's commands may have put a link. None there is followed."""
         self._http = http
         self._path = path
+        self._roots = roots
         self._provider = provider
         self._places = places
         self._credentials = credentials
-        _check(path)
-        _append(path, b"")  # whoever wants a recording learns at once that there will be none
+        _check(path, roots)
+        _append(path, b"", roots)  # whoever wants a recording learns at once that there will be none
 
     async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> Exchange:
         request = read_mended(b"".join(body))
@@ -88,7 +98,7 @@ class Recorder:
             failure=hide(failure, pattern),
         )
         try:
-            _append(self._path, msgspec.json.encode(line) + b"\n")
+            _append(self._path, msgspec.json.encode(line) + b"\n", self._roots)
         except ConfigError as error:
             raise ModelRefused(str(error)) from None
 
@@ -144,34 +154,56 @@ def ending_of(failure: HttpFailure) -> Ending:
             return "failed"
 
 
-def _check(path: Path) -> None:
+def _check(path: Path, roots: Sequence[str]) -> None:
     """Whoever names a file may mean another one: nothing is added to what is no recording. Raises ConfigError."""
     try:
-        if not path.is_file():
-            return  # `_append` says what is wrong
-        with path.open("rb") as file:
-            start = file.read(len(BEGINNING))
+        file = _opened(path, os.O_RDONLY, roots)
     except OSError:
         return  # it is not there yet, or `_append` says what is wrong
+    try:
+        start = os.read(file, len(BEGINNING)) if S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
     if start and start != BEGINNING:
         raise ConfigError(
             f"cannot record to {path}: it is not a recording\nName a new file in `understudy.record`, or delete that one."
         )
 
 
-def _append(path: Path, data: bytes) -> None:
+def _append(path: Path, data: bytes, roots: Sequence[str]) -> None:
     """In one write, so that two servers can record into one file. Raises ConfigError."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        file = _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, roots)
         try:
             if not S_ISREG(os.fstat(file).st_mode):
                 raise ConfigError(f"cannot record to {path}: it is not a regular file\n`understudy.record` should name one.")
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
+            _write_whole(file, data)
         finally:
             os.close(file)
     except OSError as error:
         raise ConfigError(
             f"cannot record to {path}: {error.strerror}\n`understudy.record` should name a file in a folder that is there."
         ) from None
+
+
+def _opened(path: Path, flags: int, roots: Sequence[str]) -> int:
+    """Raises OSError where it is a link, or lies behind one that a model or a repository may have made."""
+    parent = follow_links(str(path.parent), lambda folder: is_in(folder, roots) or is_in_repository(folder))
+    folder = open_plain(os.path.join(*parent))
+    try:
+        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _write_whole(file: int, data: bytes) -> None:
+    """All of it or nothing: half a line, left by a disk that is full, would spoil the lines that follow. Raises OSError."""
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(file, memoryview(data)[written:])
+    except OSError:
+        end = os.lseek(file, 0, os.SEEK_CUR)
+        if written and os.fstat(file).st_size == end:  # otherwise another server has added a line, which must stay
+            os.ftruncate(file, end - written)
+        raise

@@ -7,7 +7,7 @@ import msgspec
 
 from understudy.models.answer_form import NAME, form_for, gives_way, in_words
 from understudy.models.encoding import HISTORIES, NO_EYES, Unchanging, text_without_eyes
-from understudy.models.families import Family, family_of
+from understudy.models.families import UNKNOWN, Family, family_of
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
 from understudy.models.responses_stream import ResponsesDecoder
 from understudy.protocol.items import (
@@ -42,6 +42,7 @@ class ResponsesWire:
         self._instructions = Unchanging(encode)
         self._tools = Unchanging(lambda tools: encode([_tool(tool) for tool in tools]))
         self._grammar_tools = Unchanging(lambda tools: encode([_grammar_tool(tool) for tool in tools]))
+        self._options = Unchanging(self._encode_options)
         self._not_understood: set[str] = set()  # conversations whose encrypted reasoning the provider cannot read
 
     def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
@@ -53,33 +54,36 @@ class ResponsesWire:
 
     def body(self, prompt: Prompt) -> list[bytes]:
         settings = self._settings
-        rest: dict[str, Any] = {
-            "tool_choice": "auto",
-            "parallel_tool_calls": self._family.parallel,
-            "reasoning": self._reasoning,
-            "store": settings.store,
-            "stream": True,
-            "include": [ENCRYPTED] if self._asks_encrypted else [],
-            "prompt_cache_key": prompt.conversation_id,
-        }
-        if settings.verbosity and self._family.verbosity:
-            rest["text"] = {"verbosity": settings.verbosity}
-        said = b"" if prompt.output_schema is None else self._ask_for_form(rest, prompt.output_schema)
+        text: dict[str, Any] = {"verbosity": settings.verbosity} if settings.verbosity and self._family.verbosity else {}
+        said = b"" if prompt.output_schema is None else self._ask_for_form(text, prompt.output_schema)
         grammar = self._writes_grammar
         items = self._history(prompt, grammar=grammar)[1:]
         instructions = self._instructions.encode(prompt.instructions)
         head = (b'{"model":', encode(settings.model), b',"instructions":', instructions, b',"input":[')
         tools = (self._grammar_tools if grammar else self._tools).encode(prompt.tools) if prompt.may_call else b"[]"
-        return [*head, items, said, b'],"tools":', tools, b",", encode(rest)[1:]]
+        key = encode(prompt.conversation_id)
+        form = (b',"text":', encode(text)) if text else ()
+        return [*head, items, said, b'],"tools":', tools, self._options.encode(self._asks_encrypted), key, *form, b"}"]
 
-    def _ask_for_form(self, rest: dict[str, Any], schema: dict[str, Any]) -> bytes:
-        """In `rest`, or as a last item for a provider that knows no schemas."""
+    def _encode_options(self, asks_encrypted: bool) -> bytes:
+        """What is the same in every request, up to the key for the provider's cache."""
+        options: dict[str, Any] = {
+            "tool_choice": "auto",
+            "parallel_tool_calls": self._family.parallel,
+            "reasoning": self._reasoning,
+            "store": self._settings.store,
+            "stream": True,
+            "include": [ENCRYPTED] if asks_encrypted else [],
+        }
+        return b"," + encode(options)[1:-1] + b',"prompt_cache_key":'
+
+    def _ask_for_form(self, text: dict[str, Any], schema: dict[str, Any]) -> bytes:
+        """In `text`, or as a last item for a provider that knows no schemas."""
         form = form_for(self._place, schema)
         if form == "words":
             message = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": in_words(schema)}]}
             return b"," + encode(message)
-        wanted = {"type": "json_schema", "strict": form == "strict", "name": NAME, "schema": schema}
-        rest["text"] = {**rest.get("text", {}), "format": wanted}
+        text["format"] = {"type": "json_schema", "strict": form == "strict", "name": NAME, "schema": schema}
         return b""
 
     def decoder(self) -> ResponsesDecoder:
@@ -126,11 +130,17 @@ def _not_understood(body: str) -> bool:
 def _reasoning(settings: ModelSettings, family: Family) -> dict[str, str] | None:
     supported = settings.supports_reasoning_summaries
     if not (family.reasoning != "no" if supported is None else supported):
-        return None
+        return _tried(settings) if supported is None and family is UNKNOWN else None
     if settings.reasoning_effort == "none":
         return {"effort": "none"} if "none" in family.efforts else None
     wanted = {"effort": family.effort(settings.reasoning_effort or "medium"), "summary": settings.reasoning_summary or "auto"}
     return {key: value for key, value in wanted.items() if value != "none"}
+
+
+def _tried(settings: ModelSettings) -> dict[str, str] | None:
+    """What a model that nobody here knows is asked for: the effort alone, if the user chose one."""
+    chosen = settings.reasoning_effort if settings.effort_is_chosen else None
+    return None if chosen in (None, "none") else {"effort": chosen}
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class ResponsesDecoder:
             case "response.refusal.delta":
                 self._give_text(event.delta, queue)
             case "response.completed" | "response.done":
-                self._complete(_table(event.response), queue)
+                self._complete(_end_of(event.response) if self._gave_items else _table(event.response), queue)
             case "response.failed":
                 response = self._count(event.response, queue)
                 raise error_in_stream(response.get("error") or "the provider gave no reason")
@@ -221,6 +221,12 @@ def read_item(item: dict[str, Any]) -> ModelItem | None:
             call_id = _text(item, "call_id") or _text(item, "id") or new_call_id()
             arguments = msgspec.json.encode({"input": _text(item, "input") or ""}).decode()
             return FunctionCall(_text(item, "name") or "", arguments, call_id, id=_text(item, "id"), custom=True)
+        case "local_shell_call" if item.get("status") != "incomplete":  # how some models call a shell, whatever they are offered
+            action = item.get("action")
+            said = cast(dict[str, Any], action) if isinstance(action, dict) else {}
+            given = {"command": said.get("command"), "workdir": said.get("working_directory"), "timeout_ms": said.get("timeout_ms")}
+            arguments = msgspec.json.encode({name: value for name, value in given.items() if value is not None}).decode()
+            return FunctionCall("shell", arguments, _text(item, "call_id") or _text(item, "id") or new_call_id())
         case kind:
             logger.debug("skipped an output item of kind %.100r", kind)
             return None
@@ -254,6 +260,24 @@ def _table(value: Json) -> dict[str, Any]:
     """Of an event's field or a whole event; empty where it is no object."""
     value = _read_field(bytes(value)) if isinstance(value, msgspec.Raw) else mended(value)
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+class _End(msgspec.Struct, gc=False):
+    """What is wanted of a whole response whose items have come: it repeats them, the instructions and the tools."""
+
+    usage: Any = None
+
+
+_decode_end = msgspec.json.Decoder(_End).decode
+
+
+def _end_of(response: Json) -> dict[str, Any]:
+    try:
+        if isinstance(response, msgspec.Raw):
+            return {"usage": _decode_end(response).usage}
+    except (ValueError, RecursionError):
+        pass
+    return _table(response)
 
 
 def _read_field(raw: bytes) -> Any:

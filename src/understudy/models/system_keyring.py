@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from understudy.errors import ConfigError
+from understudy.errors import ConfigError, how_to_add
 
 SERVICE = "understudy"
 READ_SECONDS = 5.0
 CHANGE_SECONDS = 60.0  # whoever logs in may have to unlock it first
 RECOMMENDED = 1  # the priority from which on the package recommends a backend
-NOT_INSTALLED = "the package `keyring` is not installed: pip install 'understudy[keyring]'"
+NOT_INSTALLED = f"the package `keyring` is not installed: {how_to_add('keyring')}"
 
 
 class SystemKeyring:

@@ -1,13 +1,13 @@
 """An answer whose head has arrived and whose body is read as it comes."""
 
 import asyncio
-import zlib
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from understudy.models.http.connection import Connection
 from understudy.models.http.failures import BadAnswer, HttpFailure
 
-INFLATE_STEP = 1024 * 1024  # a small body may unpack to a huge one, so it is unpacked in bounded steps
+if TYPE_CHECKING:
+    from understudy.models.http.unpacking import Unpacker
 
 
 class Response:
@@ -26,14 +26,10 @@ class Response:
         if self._unpacker is None:
             return await self._connection.read(seconds)
         while True:
-            data = self._unpacker.unconsumed_tail or await self._connection.read(seconds)
+            data = self._unpacker.rest or await self._connection.read(seconds)
             if not data:
                 return b""
-            try:
-                unpacked = self._unpacker.decompress(data, INFLATE_STEP)
-            except zlib.error:
-                raise BadAnswer("the server's compressed answer cannot be unpacked") from None
-            if unpacked:
+            if unpacked := self._unpacker.unpack(data):
                 return unpacked
 
     async def read_text(self, seconds: float, limit: int) -> str:
@@ -64,14 +60,10 @@ class Response:
             connection.abort()
 
 
-class _Unpacker(Protocol):
-    @property
-    def unconsumed_tail(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-
-def _unpacker(coding: str) -> _Unpacker:
+def _unpacker(coding: str) -> "Unpacker":
     """For servers that compress although we ask them not to."""
     if coding in ("gzip", "x-gzip", "deflate"):
-        return zlib.decompressobj(zlib.MAX_WBITS | 32)
+        from understudy.models.http.unpacking import Unpacker
+
+        return Unpacker()
     raise BadAnswer(f"the server's answer is encoded as {coding[:40]!r}, which was not asked for")
