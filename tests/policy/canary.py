@@ -22,7 +22,7 @@ _TRACED = (
 _CALL = re.compile(r"^(?:\d+ +)?(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>-?\d+|0x[0-9a-f]+)")
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 _HARMLESS_CALLS = frozenset(("access", "faccessat", "faccessat2"))
-_LINE_SECONDS = 20
+_LINE_SECONDS = 60
 
 Line = tuple[str, ...]
 

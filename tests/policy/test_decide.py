@@ -1,6 +1,5 @@
 """Ask, run, contain: the whole table of decisions."""
 
-from time import perf_counter
 from typing import Any, get_args
 
 import pytest
@@ -172,24 +171,6 @@ RECORDED = [
 @pytest.mark.parametrize(("argv", "action"), RECORDED)
 def test_the_recorded_decisions_of_the_original_server_hold(argv: Words, action: str) -> None:
     assert decide_command(replace(FACTS, argv=argv, sandbox_mode="read-only")).action == action
-
-
-def test_a_decision_takes_microseconds() -> None:
-    """The best of many, since the machine may be busy; a generous bound, since it may be slow."""
-    cases = [
-        replace(FACTS, argv=("bash", "-lc", "rg -n --hidden 'def main' src | head -n 20")),
-        replace(FACTS, argv=("bash", "-lc", "cd src && cat a.py b.py && ls -la")),
-        replace(FACTS, argv=("npm", "run", "build")),
-    ]
-    for facts in cases:
-        best = min(_seconds(lambda facts=facts: decide_command(facts)) for _ in range(300))
-        assert best < 250e-6
-
-
-def _seconds(action: Any) -> float:
-    start = perf_counter()
-    action()
-    return perf_counter() - start
 
 
 def test_the_model_can_name_neither_project_nor_rules_nor_mode() -> None:

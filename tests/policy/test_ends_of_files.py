@@ -9,6 +9,7 @@ import pytest
 
 from tests.policy.threat_cases import FACTS
 from understudy.policy.decide import decide_command
+from understudy.testing.waiting import WAIT_SECONDS
 
 LETTERS = "bcfFkln5"
 FORMS = [
@@ -51,7 +52,7 @@ def test_what_is_spared_ends_and_reads_no_other_file(program: str, tmp_path: Pat
         if not inside and not outside:
             continue
         done = subprocess.run(
-            [program, form, "file"], cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, timeout=20, check=False
+            [program, form, "file"], cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, timeout=WAIT_SECONDS, check=False
         )
         if outside:
             assert not done.stdout, form

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from understudy.policy.quoting import quote_command
 from understudy.policy.words import Words
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_bash_gives_the_words_back(argv: list[str]) -> None:
     done = subprocess.run(
         ["bash", "--norc", "-c", f"printf '%s\\0' {quote_command(argv)}"],
         capture_output=True,
-        timeout=20,
+        timeout=WAIT_SECONDS,
         check=True,
         env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
     )

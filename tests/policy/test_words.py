@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from understudy.policy.words import MAX_COMMANDS, MAX_LENGTH, Words, script_of, simple_commands, split_script
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def _words_that_bash_sees(script: str) -> set[Words]:
             ["bash", "--norc", "-c", f"exec 3>&1 >/dev/null; STATUS={status}; {_PRELUDE}{script}"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=20,
+            timeout=WAIT_SECONDS,
             check=False,
             env={"LC_ALL": "C.UTF-8"},
         )

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from understudy.testing.waiting import WAIT_SECONDS
+
 PLAIN_UID = 12345
 PROTECTED = [".git", ".codex", ".agents", ".mcp.json", ".linked", "nested/kept"]
 LIBRARY = Path(__file__).parents[2] / "src"
@@ -74,7 +76,7 @@ def _runs_as(program: str, uid: int) -> bool:
     check = [program, "-I", "-c", "import sys, ctypes; sys.exit(sys.version_info < (3, 11))"]
     try:
         with subprocess.Popen(check, **as_user(uid), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={}) as process:
-            return process.wait(20) == 0
+            return process.wait(WAIT_SECONDS) == 0
     except OSError:
         return False
 

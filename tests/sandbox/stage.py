@@ -8,10 +8,12 @@ from pathlib import Path
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox import Command, CommandResult, Containment, Sandbox
+from understudy.sandbox.cell.plan import GRACE_SECONDS
+from understudy.testing.waiting import WAIT_SECONDS
 
 ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 PROTECTED = (".git", ".codex", ".agents", ".mcp.json")
-BOUND = 20.0
+BOUND = WAIT_SECONDS
 _THIS_RUN = secrets.randbelow(10**9)
 
 
@@ -43,11 +45,12 @@ async def run(
     containment: Containment | None,
     *argv: str,
     cwd: Path | str,
-    timeout: float | None = 15,
+    timeout: float | None = None,
     env: dict[str, str] | None = None,
+    grace_seconds: float = GRACE_SECONDS,
 ) -> tuple[CommandResult, Output]:
     output = Output()
-    command = Command(argv, str(cwd), ENV | (env or {}), timeout, containment)
+    command = Command(argv, str(cwd), ENV | (env or {}), timeout, containment, grace_seconds=grace_seconds)
     result = await asyncio.wait_for(sandbox.run(command, output), BOUND)
     await asyncio.wait_for(sandbox.tidied(), BOUND)
     return result, output
@@ -88,10 +91,10 @@ async def spare_of(sandbox: Sandbox) -> int:
 
 async def at_rest(sandbox: Sandbox) -> None:
     """Wait until no process is left but the one that waits for the next command, if there is one."""
-    await until(lambda: children_of_helper(sandbox) in ([], [sandbox.spare_pid]), 10)
+    await until(lambda: children_of_helper(sandbox) in ([], [sandbox.spare_pid]))
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = BOUND) -> None:
     """Wait for something outside this process, which cannot tell us."""
     loop = asyncio.get_running_loop()
     limit = loop.time() + seconds

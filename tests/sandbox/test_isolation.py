@@ -28,7 +28,7 @@ async def main():
     mark = "keeper-of-" + given["folder"]
     keeper = Command((given["python"], "-I", "-c", given["keeper"], mark), given["folder"] + "/one", env, None, contained("one"))
     task = asyncio.create_task(sandbox.run(keeper, lambda stream, chunk: up.set()))
-    await asyncio.wait_for(up.wait(), 20)
+    await asyncio.wait_for(up.wait(), 60)
     pids = [name for name in os.listdir("/proc") if name.isdigit() and mark.encode() in read("/proc/" + name + "/cmdline")]
     seeker = Command((given["python"], "-I", "-c", given["seeker"], *pids), given["folder"] + "/two", env, 20, contained("two"))
     result = await sandbox.run(seeker, lambda stream, chunk: said.append(chunk.decode()))

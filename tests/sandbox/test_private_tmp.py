@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, run, until
+from tests.sandbox.stage import BOUND, ENV, Output, run, until
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, Containment, Limits, Sandbox
 from understudy.sandbox.cell.plan import FULL, Plan
@@ -70,6 +70,7 @@ async def test_what_many_commands_leave_adds_up(sandbox: Sandbox, small: Contain
     assert cleared == [None, None, "it held more than 8 MB"]
 
 
+@pytest.mark.slow
 async def test_what_is_within_the_limits_stays(sandbox: Sandbox, small: Containment, workspace: Path) -> None:
     for _ in range(3):
         script = "open('/tmp/kept', 'wb').write(os.urandom(6 << 20)); [os.makedirs(f'/tmp/{n}', exist_ok=True) for n in range(200)]"
@@ -95,7 +96,7 @@ async def test_what_a_cancelled_command_leaves_over_is_cleared_too(sandbox: Sand
     task = asyncio.create_task(sandbox.run(Command((PLAIN_PYTHON, "-c", script), str(workspace), ENV, None, small), output))
     await output.until("up")
     task.cancel()
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=BOUND)
     await until(lambda: os.listdir(private(small)) == [])
 
 

@@ -79,6 +79,7 @@ def test_a_plain_users_command_can_do_none_of_it() -> None:
         assert outcomes(stage, uid=PLAIN) == (set(), NEED_SOCKETS)
 
 
+@pytest.mark.slow
 @needs_root
 def test_a_command_of_root_on_its_own_workspace_can_do_none_of_it() -> None:
     with arena(0) as stage:

@@ -82,6 +82,7 @@ def test_where_landlock_is_missing_bubblewrap_holds() -> None:
     assert {name: outcome for name, (outcome, _) in outcomes.items()} == dict.fromkeys(names, "refused") | {"ok_write_ws": "done"}
 
 
+@pytest.mark.slow
 def test_where_nothing_works_commands_are_refused_and_danger_full_access_still_runs() -> None:
     with arena(PLAIN) as stage:
         touch = ["touch", str(stage.workspace / "ran")]
@@ -97,6 +98,7 @@ def test_where_nothing_works_commands_are_refused_and_danger_full_access_still_r
         assert not (stage.workspace / "ran").exists()
 
 
+@pytest.mark.slow
 @needs_root
 def test_commands_do_not_run_as_root_where_only_landlock_works() -> None:
     with arena(0) as stage:

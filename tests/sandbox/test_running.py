@@ -1,14 +1,15 @@
 """Commands run and tell how they ended."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, mark, processes_with, run
+from tests.sandbox.stage import BOUND, ENV, Output, mark, processes_with, run
 from understudy.protocol.choices import OutputStream
-from understudy.sandbox import Command, Containment, Limits, Sandbox
+from understudy.sandbox import Command, CommandResult, Containment, Limits, Sandbox
+
+WAIT = "sleep 1000 & wait"  # a trap interrupts `wait` at once, and `sleep` not at all
 
 
 async def test_output_and_exit_code_come_back(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
@@ -56,9 +57,9 @@ async def test_death_by_a_signal_is_told(sandbox: Sandbox, either: Containment |
 
 
 async def test_the_environment_is_exactly_the_one_given(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
-    command = Command(("/usr/bin/env",), str(workspace), {"PATH": "/bin", "ODD": "a=b\nc"}, 10, either)
+    command = Command(("/usr/bin/env",), str(workspace), {"PATH": "/bin", "ODD": "a=b\nc"}, BOUND, either)
     output = Output()
-    await asyncio.wait_for(sandbox.run(command, output), 10)
+    await asyncio.wait_for(sandbox.run(command, output), BOUND)
     assert output.text() == "PATH=/bin\nODD=a=b\nc\n"
 
 
@@ -108,22 +109,30 @@ async def test_a_command_line_that_is_too_long_is_told(sandbox: Sandbox, either:
     assert (result.exit_code, result.spawn_error) == (126, "Argument list too long (os error 7)")
 
 
-async def test_a_time_limit_asks_first_and_then_ends(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
-    script = "trap 'echo asked' TERM; echo up; while :; do sleep 0.02; done"
-    began = time.monotonic()
-    result, output = await run(sandbox, either, "sh", "-c", script, cwd=workspace, timeout=0.4)
+async def test_a_time_limit_ends_what_does_not_heed_it(sandbox: Sandbox, either: Containment | None, workspace: Path) -> None:
+    script = f"trap '' TERM; echo up; while :; do {WAIT}; done"
+    result, output = await run(sandbox, either, "sh", "-c", script, cwd=workspace, timeout=0.5)
     assert (result.exit_code, result.timed_out) == (124, True)
-    assert output.text().split() == ["up", "asked"]
-    assert time.monotonic() - began < 5
+    assert output.text() in ("up\n", "")  # on a busy machine the shell has not begun by then
 
 
 async def test_a_command_that_heeds_the_time_limit_may_tidy_up(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    script = "trap 'echo tidy; exit 0' TERM; echo up; while :; do sleep 0.02; done"
-    result, output = await run(sandbox, either, "sh", "-c", script, cwd=workspace, timeout=0.4)
+    script = f"trap 'echo tidy; exit 0' TERM; echo up; {WAIT}"
+    result, output = await limited(sandbox, either, "sh", "-c", script, cwd=workspace)
     assert (result.exit_code, result.timed_out) == (124, True)
     assert output.text().split() == ["up", "tidy"]
+
+
+async def limited(sandbox: Sandbox, either: Containment | None, *argv: str, cwd: Path) -> tuple[CommandResult, Output]:
+    """A command whose time is over once it has said "up", however slow the machine is, and that has all the grace it needs."""
+    seconds = 0.5
+    while True:
+        result, output = await run(sandbox, either, *argv, cwd=cwd, timeout=seconds, grace_seconds=BOUND)
+        if "up" in output.text() or seconds > BOUND:
+            return result, output
+        seconds *= 4
 
 
 async def test_the_configured_limit_holds_when_the_command_asks_for_more(
@@ -139,7 +148,9 @@ async def test_the_configured_limit_holds_when_the_command_asks_for_more(
 async def test_a_background_process_may_finish_its_last_words(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
-    _, output = await run(sandbox, either, "bash", "-c", "exec > >(sleep 0.02; cat); echo through a pipe", cwd=workspace)
+    _, output = await run(
+        sandbox, either, "bash", "-c", "exec > >(sleep 0.02; cat); echo through a pipe", cwd=workspace, grace_seconds=BOUND
+    )
     assert output.text() == "through a pipe\n"
 
 
@@ -149,10 +160,11 @@ async def test_a_callback_that_fails_ends_the_command(sandbox: Sandbox, either: 
 
     command = Command(("sh", "-c", f"echo up; sleep {mark('45678')}"), str(workspace), ENV, None, either)
     with pytest.raises(ValueError, match="no room"):
-        await asyncio.wait_for(sandbox.run(command, fail), 10)
+        await asyncio.wait_for(sandbox.run(command, fail), BOUND)
     assert processes_with(mark("45678")) == []
 
 
+@pytest.mark.quick(1)
 async def test_many_commands_run_at_once_and_a_slow_one_delays_nobody(
     sandbox: Sandbox, either: Containment | None, workspace: Path
 ) -> None:
@@ -162,5 +174,5 @@ async def test_many_commands_run_at_once_and_a_slow_one_delays_nobody(
     assert [task.result()[1].text() for task in quick] == [f"{n}\n" for n in range(60)]
     assert not slow.done()
     slow.cancel()
-    await asyncio.wait([slow], timeout=5)
+    await asyncio.wait([slow], timeout=BOUND)
     assert slow.cancelled()

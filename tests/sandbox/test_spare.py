@@ -12,7 +12,19 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.arena import PLAIN_UID
-from tests.sandbox.stage import ENV, PROTECTED, Output, at_rest, children_of_helper, mark, processes_with, run, spare_of, until
+from tests.sandbox.stage import (
+    BOUND,
+    ENV,
+    PROTECTED,
+    Output,
+    at_rest,
+    children_of_helper,
+    mark,
+    processes_with,
+    run,
+    spare_of,
+    until,
+)
 from tests.sandbox.test_lifecycle import helper_pid, start
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.protocol.choices import NetworkMode, SandboxMode
@@ -53,7 +65,7 @@ class TestUse:
         task, _ = await start(ready, contained, "sh", "-c", f"echo up; sleep {mark('71001')}", cwd=workspace)
         assert children_of_helper(ready) == [spare]
         task.cancel()
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=BOUND)
         assert processes_with(mark("71001")) == []
 
     async def test_there_is_one_after_every_command_and_never_two(
@@ -172,7 +184,7 @@ class TestWhatChangedMeanwhile:
             *("unshare", "--mount", sys.executable, "-c", MOUNTING, json.dumps(sys.path), str(workspace)),
             stdout=subprocess.PIPE,
         )
-        out, _ = await asyncio.wait_for(done.communicate(), 20)
+        out, _ = await asyncio.wait_for(done.communicate(), BOUND)
         assert out.decode().splitlines() == ["mounted: ['new']", "unmounted: []"]
 
 
@@ -189,7 +201,7 @@ async def main():
         found = []
         command = Command(("ls", place), workspace, {"PATH": os.defpath}, 10, contained)
         await sandbox.run(command, lambda stream, chunk: found.extend(chunk.decode().split()))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while sandbox.spare_pid is None:
                 await asyncio.sleep(0.01)
         return found
@@ -209,16 +221,16 @@ class TestClearingUp:
         self, ready: Sandbox, contained: Containment, workspace: Path
     ) -> None:
         for _ in range(5):
-            await ready.run(Command(("true",), str(workspace), ENV, 10, contained), Output())
+            await ready.run(Command(("true",), str(workspace), ENV, BOUND, contained), Output())
             output = Output()
-            await ready.run(Command(("ls", "-A"), str(workspace), ENV, 10, None), output)
+            await ready.run(Command(("ls", "-A"), str(workspace), ENV, BOUND, None), output)
             assert output.text() == ""
 
     async def test_commands_one_after_the_other_leave_nothing(
         self, ready: Sandbox, contained: Containment, workspace: Path
     ) -> None:
         for _ in range(10):
-            await ready.run(Command(("true",), str(workspace), ENV, 10, contained), Output())
+            await ready.run(Command(("true",), str(workspace), ENV, BOUND, contained), Output())
         await until(lambda: list(workspace.iterdir()) == [])
 
     async def test_a_thousand_missing_names_are_covered_and_nothing_stays(
@@ -237,7 +249,7 @@ class TestKinds:
         seen = {mode: await self._interfaces(ready, contained, mode, workspace) for mode in MODES}
         outside = [line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]]
         assert seen == {"on": outside, "off": ["lo"], "loopback": ["lo"]}
-        assert not is_running(before)
+        await until(lambda: not is_running(before))
         await at_rest(ready)
         assert children_of_helper(ready) == [await spare_of(ready)]
 
@@ -284,12 +296,12 @@ class TestEnds:
             await run(ready, contained, "true", cwd=workspace)
             spare = await spare_of(ready)
             os.kill(spare, signal.SIGSTOP)  # so that it is killed before it has looked at the command
-            task = asyncio.create_task(ready.run(Command(("touch", "ran"), str(workspace), ENV, 10, contained), Output()))
+            task = asyncio.create_task(ready.run(Command(("touch", "ran"), str(workspace), ENV, BOUND, contained), Output()))
             await asyncio.sleep(0)
             os.kill(spare, signal.SIGKILL)
-            result = await asyncio.wait_for(task, 5)
+            result = await asyncio.wait_for(task, BOUND)
             assert result.lost == "the process that watched the command was killed"
-            await asyncio.wait_for(ready.tidied(), 5)
+            await asyncio.wait_for(ready.tidied(), BOUND)
             assert list(workspace.iterdir()) == []
 
     async def test_it_does_not_outlive_a_killed_helper(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
@@ -304,7 +316,7 @@ class TestEnds:
             *(sys.executable, "-c", SERVER, json.dumps(sys.path), str(workspace)), stdout=subprocess.PIPE
         )
         assert server.stdout is not None
-        helper, spare = (int(word) for word in (await asyncio.wait_for(server.stdout.readline(), 20)).split())
+        helper, spare = (int(word) for word in (await asyncio.wait_for(server.stdout.readline(), BOUND)).split())
         assert (is_running(helper), is_running(spare)) == (True, True)
         server.kill()
         await server.communicate()
@@ -315,7 +327,7 @@ class TestEnds:
         await run(sandbox, contained, "true", cwd=workspace)
         spare = await spare_of(sandbox)
         await sandbox.close()
-        assert not is_running(spare)
+        await until(lambda: not is_running(spare))
 
 
 SERVER = """
@@ -345,6 +357,7 @@ except OSError:
 
 
 class TestLimitsAndCancelling:
+    @pytest.mark.slow
     async def test_limits_hold(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
         few = dataclasses.replace(contained, limits=Limits(processes=20))
         _, output = await run(ready, few, PLAIN_PYTHON, "-c", FORKING, cwd=workspace)
@@ -367,7 +380,7 @@ class TestLimitsAndCancelling:
             task = asyncio.create_task(ready.run(Command(argv, str(workspace), ENV, None, contained), Output()))
             await asyncio.sleep(delay)
             task.cancel()
-            await asyncio.wait([task], timeout=5)
+            await asyncio.wait([task], timeout=BOUND)
             assert task.cancelled()
             path = workspace / mark(f"written-{number}")
             size = path.stat().st_size if path.exists() else None
@@ -381,7 +394,7 @@ class TestLimitsAndCancelling:
         task, _ = await start(ready, contained, "sh", "-c", f"echo up; sleep {mark('71002')}", cwd=workspace)
         os.kill(watcher, signal.SIGSTOP)
         task.cancel()
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=BOUND)
         assert task.cancelled()
         assert processes_with(mark("71002")) == []
 
@@ -391,7 +404,7 @@ class TestLimitsAndCancelling:
         task, _ = await start(ready, contained, "sh", "-c", f"echo up; sleep {mark('71003')}", cwd=workspace)
         assert {entry.name for entry in workspace.iterdir()} == set(PROTECTED)
         os.kill(helper_pid(ready), signal.SIGKILL)
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=BOUND)
         await until(lambda: list(workspace.iterdir()) == [])
 
 
@@ -411,14 +424,13 @@ class TestLeaveToBegin:
             asked.set()
             await leave.wait()
 
-        command = Command(("touch", "ran"), str(workspace), ENV, 10, contained, clearance)
+        command = Command(("touch", "ran"), str(workspace), ENV, BOUND, contained, clearance)
         task = asyncio.create_task(sandbox.run(command, Output()))
-        await asyncio.wait_for(asked.wait(), 5)
-        if waiting:  # it is set up already
-            await until(lambda: {entry.name for entry in workspace.iterdir()} == set(PROTECTED))
+        await asyncio.wait_for(asked.wait(), BOUND)
+        await until(lambda: {entry.name for entry in workspace.iterdir()} == set(PROTECTED))  # it is set up already
         assert not (workspace / "ran").exists()
         leave.set()
-        result = await asyncio.wait_for(task, 5)
+        result = await asyncio.wait_for(task, BOUND)
         assert result == CommandResult(0, result.duration)
         assert (workspace / "ran").exists()
 
@@ -434,27 +446,55 @@ class TestLeaveToBegin:
             raise PermissionError("the disk is full")
 
         with pytest.raises(PermissionError, match="the disk is full"):
-            await sandbox.run(Command(("touch", "ran"), str(workspace), ENV, 10, contained, clearance), Output())
+            await sandbox.run(Command(("touch", "ran"), str(workspace), ENV, BOUND, contained, clearance), Output())
         await sandbox.tidied()
         assert list(workspace.iterdir()) == []
 
+    @pytest.mark.parametrize("waiting", [True, False], ids=["waiting-cell", "first-cell"])
     async def test_cancelling_while_it_waits_for_leave_ends_it(
-        self, ready: Sandbox, contained: Containment, workspace: Path
+        self, sandbox: Sandbox, contained: Containment, workspace: Path, waiting: bool
     ) -> None:
-        spare = await spare_of(ready)
+        if waiting:
+            await run(sandbox, contained, "true", cwd=workspace)
+            await spare_of(sandbox)
         never = asyncio.Event()
 
         async def clearance() -> None:
             await never.wait()
 
-        task = asyncio.create_task(ready.run(Command(("touch", "ran"), str(workspace), ENV, 10, contained, clearance), Output()))
+        command = Command(("touch", "ran"), str(workspace), ENV, BOUND, contained, clearance)
+        task = asyncio.create_task(sandbox.run(command, Output()))
         await until(lambda: {entry.name for entry in workspace.iterdir()} == set(PROTECTED))
         task.cancel()
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=BOUND)
         assert task.cancelled()
-        await until(lambda: not is_running(spare))
-        await ready.tidied()
+        await sandbox.tidied()
+        await until(lambda: children_of_helper(sandbox) in ([], [sandbox.spare_pid]))
         assert list(workspace.iterdir()) == []
+
+    async def test_with_leave_that_comes_before_the_start_it_begins(
+        self, sandbox: Sandbox, contained: Containment, workspace: Path
+    ) -> None:
+        async def clearance() -> None:
+            pass
+
+        for _ in range(3):
+            result = await sandbox.run(Command(("touch", "ran"), str(workspace), ENV, BOUND, contained, clearance), Output())
+            assert result == CommandResult(0, result.duration)
+            await until((workspace / "ran").exists)
+            (workspace / "ran").unlink()
+
+    async def test_a_helper_that_dies_meanwhile_leaves_nothing_that_begins(
+        self, sandbox: Sandbox, contained: Containment, workspace: Path
+    ) -> None:
+        async def clearance() -> None:
+            await until(lambda: {entry.name for entry in workspace.iterdir()} == set(PROTECTED))
+            os.kill(helper_pid(sandbox), signal.SIGKILL)
+            await until(lambda: sandbox.helper_pid is None)
+
+        result = await sandbox.run(Command(("touch", "ran"), str(workspace), ENV, BOUND, contained, clearance), Output())
+        assert result.exit_code != 0
+        await until(lambda: list(workspace.iterdir()) == [])
 
     async def test_a_set_up_that_failed_meanwhile_is_told(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
         spare = await spare_of(ready)
@@ -463,6 +503,6 @@ class TestLeaveToBegin:
         async def clearance() -> None:
             await until(lambda: not is_running(spare))
 
-        result = await ready.run(Command(("touch", "ran"), str(workspace), ENV, 10, broken, clearance), Output())
+        result = await ready.run(Command(("touch", "ran"), str(workspace), ENV, BOUND, broken, clearance), Output())
         assert result.setup_error is not None
         assert "missing" in result.setup_error

@@ -17,6 +17,7 @@ import pytest
 
 from tests.sandbox.arena import PLAIN_UID, as_user, plain_python
 from understudy.sandbox.cell import trees
+from understudy.testing.waiting import WAIT_SECONDS
 
 NO_LIMIT = 1 << 62
 
@@ -150,7 +151,7 @@ def test_closed_folders_are_seen_into_and_go_for_a_plain_user_too() -> None:
         for path in (folder, f"{folder}/top"):
             os.chown(path, uid, -1)
         words = [plain_python(), "-I", "-c", CLOSED, f"{folder}/trees.py", f"{folder}/top"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, **as_user(uid))
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False, **as_user(uid))
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == [True, True, 30, True, []]
     finally:
@@ -175,6 +176,7 @@ def test_a_file_with_many_names_counts_once(tmp_path: Path) -> None:
     assert (used < 2 << 20, files) == (True, 21)
 
 
+@pytest.mark.slow
 def test_measuring_a_tree_that_is_moved_about_ends_and_does_not_leave_it(tmp_path: Path) -> None:
     top, away = tmp_path / "top", tmp_path / "away"
     away.mkdir()
@@ -200,5 +202,5 @@ def test_measuring_a_tree_that_is_moved_about_ends_and_does_not_leave_it(tmp_pat
 def test_it_needs_nothing_but_the_standard_library() -> None:
     check = "import sys, runpy; runpy.run_path(sys.argv[1]); print('understudy' in sys.modules)"
     words = [sys.executable, "-I", "-c", check, trees.__file__]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=WAIT_SECONDS)
     assert done.stdout == "False\n"

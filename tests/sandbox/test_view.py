@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, run
+from tests.sandbox.stage import BOUND, ENV, Output, run
 from understudy.places.resolving import resolve_places
 from understudy.protocol.choices import NetworkMode, SandboxMode
 from understudy.sandbox import Command, Containment, Sandbox
@@ -273,10 +273,10 @@ class TestProtected:
         for output in (first, second):
             await output.until("up")
         (workspace / "go1").touch()
-        await asyncio.wait_for(tasks[0], 10)
+        await asyncio.wait_for(tasks[0], BOUND)
         assert (workspace / ".codex").exists(), "still held by the second command"
         (workspace / "go2").touch()
-        await asyncio.wait_for(tasks[1], 10)
+        await asyncio.wait_for(tasks[1], BOUND)
         await another.close()
         assert (first.text(), second.text()) == ("up\n", "up\n")
         assert names(workspace) == ["go1", "go2"]
@@ -295,7 +295,7 @@ class TestProtected:
         await output.until("up")
         (workspace / ".codex" / "config.toml").write_text("model = 'x'")
         (workspace / "go").touch()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, BOUND)
         assert (workspace / ".codex" / "config.toml").read_text() == "model = 'x'"
         assert (await shell(sandbox, contained, "cat .codex/config.toml; echo y > .codex/config.toml"))[1].startswith("model = 'x'")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.stage import ENV, Output, children_of_helper, mark, processes_with, run
+from tests.sandbox.stage import BOUND, ENV, Output, children_of_helper, mark, processes_with, run
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, Containment, Limits, Sandbox
 
@@ -72,6 +72,7 @@ for place in ("/proc/1/fd", "/proc/1/task/1/fd"):
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_the_end_is_told_truly_after(attack: str, sandbox: Sandbox, contained: Containment, workspace: Path) -> None:
     script = f"{CALLS}\nprint('up', flush=True)\n{ATTACKS[attack]}\ntime.sleep(0.3)\nprint('still')\nsys.exit(7)"
@@ -81,6 +82,7 @@ async def test_the_end_is_told_truly_after(attack: str, sandbox: Sandbox, contai
         assert output.text() == "up\nstill\n"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("disturbance", ["os.kill(1, 17)", "forge(17)", "os.fork() or os._exit(0)"])
 async def test_a_limit_is_looked_at_however_often_the_watcher_is_woken(
     disturbance: str, sandbox: Sandbox, contained: Containment, workspace: Path
@@ -108,7 +110,7 @@ async def test_what_is_said_after_the_watcher_was_killed_is_that_nobody_knows(
     await output.until("up")
     (watcher,) = children_of_helper(sandbox)
     os.kill(watcher, signal.SIGKILL)
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=BOUND)
     result = task.result()
     assert (result.exit_code, result.setup_error) == (137, None)
     assert result.lost == "the process that watched the command was killed"

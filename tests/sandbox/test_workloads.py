@@ -134,6 +134,7 @@ def prepare(commands: str, folder: Path, given: str) -> None:
     subprocess.run(["sh", "-ec", commands], cwd=folder, check=True, input=given, text=True, capture_output=True)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work[0].replace(" ", "-"))
 async def test_ordinary_work(sandbox: Sandbox, contained: Containment, workspace: Path, work: Work) -> None:
     await try_work(sandbox, contained, workspace, work)

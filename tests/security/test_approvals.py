@@ -51,6 +51,28 @@ async def test_s38_x15_an_approval_for_the_session_is_for_the_same_words_folder_
         assert [name for name, outcome in outcomes.items() if outcome == REJECTED] == ["other words", "other folder", "rewritten"]
 
 
+async def test_x15_nobody_is_asked_about_wildcards_that_lead_through_folders_without_end() -> None:
+    """What they fit could not be watched, and looking for it would hold up everybody."""
+    calls = {
+        "endless": script(f"sh {'*/' * 40}x.sh"),
+        "a class without end": script(f"sh {'[' * 100_000}"),
+        "few": script("sh r*.sh"),
+    }
+    with house() as place:
+        (place.project / "run.sh").write_text("echo good > ran\n")
+        for name in ("a", "b", "c"):
+            (place.project / name).symlink_to(".")
+        async with besieged(attacks(calls), place, UNTRUSTED) as (model, client):
+            turn = client.call_tool("codex", prompt="go")
+            await answer_next(client, "few", APPROVED)
+            await turn
+            outcomes = told(model.requests[-1])
+        assert (place.project / "ran").read_text() == "good\n"
+        rejected = [name for name, outcome in outcomes.items() if "too many files may fit its wildcards" in outcome]
+        assert rejected == ["endless", "a class without end"]
+
+
+@pytest.mark.slow
 async def test_s33_no_program_is_harmless_while_its_loader_searches_the_folder_it_runs_in() -> None:
     calls = {"bare": shell("ls"), "in a shell": shell("bash", "-lc", "ls")}
     for config in (UNTRUSTED, {**UNTRUSTED, "sandbox_mode": "danger-full-access"}):
@@ -63,6 +85,7 @@ async def test_s33_no_program_is_harmless_while_its_loader_searches_the_folder_i
                 assert set(told(model.requests[-1]).values()) == {REJECTED}
 
 
+@pytest.mark.slow
 async def test_x15_what_changes_while_the_question_is_open_is_not_run() -> None:
     calls = {"script": shell("bash", "run.sh"), "folder": shell("touch", "here", workdir="sub")}
     with house() as place:
@@ -250,6 +273,7 @@ async def test_n9_whatever_is_no_clear_yes_is_a_no_and_the_turn_goes_on() -> Non
         assert not list(place.project.glob("made-*"))
 
 
+@pytest.mark.slow
 async def test_n9_a_client_that_never_answers_holds_up_nobody_and_one_that_leaves_is_no_yes() -> None:
     with house() as place:
         async with besieged([call("shell", command=["touch", "made"])], place, UNTRUSTED) as (_, client):
@@ -292,6 +316,7 @@ print(done.stdout, done.stderr)
 """
 
 
+@pytest.mark.slow
 @needs_packages_inside
 @pytest.mark.parametrize("network", ["off", pytest.param("on", marks=pytest.mark.slow)])
 async def test_n5_the_agents_own_shell_cannot_answer_for_the_user(network: str) -> None:
@@ -320,6 +345,7 @@ async def _run_accomplice(place: House, victim: str, network: str) -> str:
         return told(model.requests[-1])["accomplice"]
 
 
+@pytest.mark.slow
 async def test_n1_x5_the_server_listens_nowhere() -> None:
     """There is no port or socket by which anybody but the client on the pipe could speak to it."""
     with house() as place:

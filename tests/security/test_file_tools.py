@@ -47,6 +47,7 @@ async def outcomes(calls: Calls, place: House, config: dict[str, Any]) -> dict[s
         return told(model.requests[-1])
 
 
+@pytest.mark.slow
 async def test_nothing_masked_is_read_searched_listed_or_edited_by_any_name(place: House) -> None:
     folder = place.project / "private"
     folder.mkdir()
@@ -135,6 +136,7 @@ async def test_a_working_directory_that_was_exchanged_is_neither_read_nor_edited
     assert (place.project / "a.txt").read_text() == f"one {SECRET}\n"
 
 
+@pytest.mark.slow
 async def test_a_folder_that_becomes_a_link_while_it_is_searched_leads_nowhere(place: House) -> None:
     """Somebody exchanges a folder for a link to a masked one, over and over, while the tools look at it."""
     inner = place.project / "src"
@@ -162,6 +164,7 @@ async def test_a_folder_that_becomes_a_link_while_it_is_searched_leads_nowhere(p
     assert SSH_KEY not in str(said)
 
 
+@pytest.mark.slow
 async def test_pipes_devices_and_floods_hold_nobody_up(place: House) -> None:
     os.mkfifo(place.project / "pipe")
     (place.project / "zero").symlink_to("/dev/zero")
@@ -188,6 +191,7 @@ async def test_pipes_devices_and_floods_hold_nobody_up(place: House) -> None:
     assert "go on with start_line" in said["lines"]
 
 
+@pytest.mark.slow
 async def test_a_pattern_without_end_ends(place: House) -> None:
     (place.project / "a.txt").write_text("a" * 60 + "!\n")
     calls: Calls = {"slow": ("search", {"pattern": "(a|aa)+$", "path": "a.txt"}), "quick": ("search", {"pattern": "a+!"})}

@@ -47,6 +47,7 @@ def look_around(settings: Path, home: Path) -> dict[str, tuple[str, dict[str, An
     }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("as_cwd", [True, False], ids=["the working directory", "another root"])
 async def test_our_own_files_are_out_of_reach_where_the_whole_home_is_writable(place: House, as_cwd: bool) -> None:
     config = NEVER if as_cwd else {**NEVER, ROOTS: [str(place.home)]}
@@ -58,6 +59,7 @@ async def test_our_own_files_are_out_of_reach_where_the_whole_home_is_writable(p
     assert place.snapshot() == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False], ids=["named by CODEX_HOME", "found by itself"])
 async def test_our_own_files_are_out_of_reach_where_a_link_leads_to_them_in_a_root(place: House, named: bool) -> None:
     """As with settings that are kept in a repository of their own, in which somebody works."""
@@ -103,6 +105,7 @@ def over_several(place: House) -> tuple[str, Path]:
     return str(place.outside / "back"), place.outside / "secret"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("lay", [to_a_file, to_a_folder, inside_the_root, over_several])
 async def test_a_mask_that_is_named_through_a_link_stays_where_it_was(place: House, lay: Any) -> None:
     """Otherwise the mask of the next command, or of the next conversation, would be somewhere else."""
@@ -118,6 +121,7 @@ async def test_a_mask_that_is_named_through_a_link_stays_where_it_was(place: Hou
     assert secret.read_text() == SECRET
 
 
+@pytest.mark.slow
 async def test_a_protected_name_behind_several_links_is_kept_with_all_of_them(place: House) -> None:
     (place.project / ".git").rename(place.project / "store")
     (place.project / "between").symlink_to("store")
@@ -131,6 +135,7 @@ async def test_a_protected_name_behind_several_links_is_kept_with_all_of_them(pl
     assert (place.project / ".git").resolve() == place.project / "store"
 
 
+@pytest.mark.slow
 async def test_a_lock_that_another_conversation_holds_keeps_no_command_waiting(place: House) -> None:
     """It makes what looks like our guard of a missing name, in the other one's root, and locks it."""
     sub = place.project / "sub"

@@ -19,6 +19,7 @@ from understudy.places.own_code import own_code
 from understudy.testing import McpProcess, ScriptedModel
 
 PACKAGE = Path(__file__).parents[2] / "src" / "understudy"
+NEEDED = ("msgspec", "uvloop", "httptools")
 
 
 @pytest.fixture
@@ -32,13 +33,14 @@ def install(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
     packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     shutil.copytree(PACKAGE, packages / "understudy", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("msgspec", "uvloop", "httptools"):
+    for name in NEEDED:
         source = Path(sysconfig.get_path("platlib")) / name
         if source.exists():
             shutil.copytree(source, packages / name)
     return folder / "bin" / "python"
 
 
+@pytest.mark.slow
 async def test_no_command_or_patch_changes_a_module_that_the_server_loads_later(place: House, tmp_path: Path) -> None:
     python = install(place.project / ".venv")
     package = next((place.project / ".venv" / "lib").glob("*/site-packages/understudy"))
@@ -70,6 +72,7 @@ async def test_no_command_or_patch_changes_a_module_that_the_server_loads_later(
     assert not marker.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", [None, "", "lib:", "lib"], ids=["-m", "an empty entry", "a last empty one", "a relative one"])
 def test_started_in_a_hostile_folder_it_loads_nothing_from_there(tmp_path: Path, variable: str | None) -> None:
     evil = "import os\nos.write(2, b'LOADED')\n"
@@ -91,6 +94,23 @@ def test_started_in_a_hostile_folder_it_loads_nothing_from_there(tmp_path: Path,
         done = subprocess.run(command, input=said, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60, check=False)
         assert "LOADED" not in done.stderr + done.stdout, words
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("variable", [False, True], ids=["by its place", "by PYTHONPATH"])
+def test_a_program_that_lies_beside_what_it_needs_finds_it(tmp_path: Path, variable: bool) -> None:
+    folder = tmp_path / "flat"
+    folder.mkdir()
+    (folder / "understudy").symlink_to(PACKAGE)
+    for name in NEEDED:
+        (folder / name).symlink_to(Path(sysconfig.get_path("platlib")) / name)
+    (folder / "run.py").write_text("from understudy.cli.main import main\nraise SystemExit(main())\n")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CODEX_HOME": str(tmp_path)}
+    if variable:
+        env["PYTHONPATH"] = str(folder)
+    command = [sys.executable, "-S", str(folder / "run.py"), "mcp-server"]
+    said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n"
+    done = subprocess.run(command, input=said, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60, check=False)
+    assert (done.stderr, done.stdout) == ("", '{"id":1,"jsonrpc":"2.0","result":{}}\n')
 
 
 def test_what_we_are_made_of_is_protected_where_it_lies_in_a_root() -> None:

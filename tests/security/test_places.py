@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.security.house import ENV, NEVER, SSH_KEY, WITH_KEY, House, attacks, besieged, house, patch, script, told
+from tests.support.contents import contents
 from understudy.testing import McpProcess, ScriptedModel
 
 ROOTS = "sandbox_workspace_write.writable_roots"
@@ -51,9 +52,9 @@ def other_folder(place: House, name: str) -> None:
 REPLACEMENTS: list[tuple[Callable[[House, str], None], str]] = [(link, LINKED), (other_folder, REPLACED)]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("replace", "words"), REPLACEMENTS, ids=["by a link", "by another folder"])
 @pytest.mark.parametrize("as_cwd", [False, True], ids=["a root", "the working directory"])
-@pytest.mark.quick(2)
 async def test_an_inner_root_that_was_replaced_is_refused_by_door_and_cell(
     place: House, replace: Callable[[House, str], None], words: str, as_cwd: bool
 ) -> None:
@@ -85,6 +86,7 @@ async def test_an_inner_root_that_was_replaced_is_refused_by_door_and_cell(
         assert '"exit_code":0' in after["after"]  # the conversation goes on with what it began with
 
 
+@pytest.mark.slow
 async def test_a_command_cannot_turn_an_inner_root_or_the_way_to_it_into_a_link(place: House) -> None:
     inner = place.project / "a" / "b" / "build"
     inner.mkdir(parents=True)
@@ -102,6 +104,7 @@ async def test_a_command_cannot_turn_an_inner_root_or_the_way_to_it_into_a_link(
         assert ((place.outside / "kept.txt").read_bytes(), os.listdir(place.outside)) == kept
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("restarted", [False, True], ids=["at once", "after a restart"])
 async def test_a_conversation_cannot_lead_another_ones_root_astray(place: House, restarted: bool) -> None:
     """One works in the project and exchanges the folder that is the other one's root, or a folder above it."""
@@ -128,6 +131,7 @@ async def test_a_conversation_cannot_lead_another_ones_root_astray(place: House,
         assert place.snapshot() == kept
 
 
+@pytest.mark.slow
 async def test_a_project_inside_a_larger_root_keeps_its_own_protected_names(place: House) -> None:
     calls = {
         "hook": script("printf evil > .git/hooks/post-commit"),
@@ -178,6 +182,7 @@ async def test_a_root_that_is_not_there_yet_is_not_followed_when_a_link_appears(
         assert os.listdir(place.outside) == ["kept.txt"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "lines",
     [
@@ -194,7 +199,6 @@ async def test_a_root_that_is_not_there_yet_is_not_followed_when_a_link_appears(
     ],
     ids=lambda lines: " ".join(lines[:2]),
 )
-@pytest.mark.quick(3)
 async def test_no_patch_moves_changes_or_shows_a_masked_file(place: House, lines: tuple[str, ...]) -> None:
     (place.project / "secret.env").write_text(SSH_KEY + "\n")
     (place.project / "vault").mkdir()
@@ -208,11 +212,12 @@ async def test_no_patch_moves_changes_or_shows_a_masked_file(place: House, lines
         assert "is masked" in outcomes["patch"]
         assert place.snapshot() == kept
         assert SSH_KEY not in str(client.frames)
-    assert SSH_KEY.encode() not in b"".join(path.read_bytes() for path in place.settings.rglob("log*") if path.is_file())
+    logs = [data for path, data in contents(place.settings).items() if path.name.startswith("log")]
+    assert SSH_KEY.encode() not in b"".join(logs)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["link", "link through a folder", "hard link", "hard link into a folder", "the home's own"])
-@pytest.mark.quick(2)
 async def test_no_agents_md_leads_to_a_masked_file(place: House, how: str) -> None:
     vault = place.project / "vault"
     vault.mkdir()
@@ -282,6 +287,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", [False, True], ids=["by default", "opened"])
 async def test_files_that_other_programs_obey_are_protected_and_can_be_opened(place: House, opened: bool) -> None:
     (place.project / ".bashrc").write_text("kept")
@@ -294,6 +300,7 @@ async def test_files_that_other_programs_obey_are_protected_and_can_be_opened(pl
         assert done == ({*shells, *patches} if opened else set())
 
 
+@pytest.mark.slow
 async def test_git_and_tests_work_beside_protected_names(place: House) -> None:
     calls = {
         "status": script("git status --porcelain"),
@@ -307,6 +314,7 @@ async def test_git_and_tests_work_beside_protected_names(place: House) -> None:
         assert "error" not in outcomes["status"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_shell", [(), ("HEAD",), ("objects", "refs")], ids=["by patch", "HEAD by shell", "folders by shell"])
 async def test_no_patch_completes_a_repository_without_a_git_folder(place: House, by_shell: tuple[str, ...]) -> None:
     """The user's own git would take it for one, and run what its configuration says."""

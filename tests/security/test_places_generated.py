@@ -1,30 +1,51 @@
 """Two conversations with overlapping roots and a model that tries what chance tells it to, at once and again after restarts.
 
-Whatever it renames, links, replaces and patches: no byte outside the project changes, `.git` stays as it was, and nothing
-masked reaches the model, the client or the store.
+Whatever it renames, links, replaces, patches and reads, with forks and what the user undoes in between: no byte outside the
+project changes, `.git` stays as it was, and nothing masked reaches the model, the client or the store.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import os
 import random
 import shutil
 import stat
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.golden_exec.play import PNG
 from tests.security.house import ENV, NEVER, WITH_KEY, House, house
+from tests.support.contents import contents
 from understudy.testing import Answer, Entry, McpProcess, ReceivedRequest, ScriptedModel, call, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 SECRET = "MASKED-BYTES-OF-THE-HOUSE"
+PICTURE = base64.b64encode(PNG).decode()[:60]
 FEW, MANY = 4, 40
 PATHS = (
-    *("x", "y", "y/z", "deep", "deep/er", "a.txt", "src", "secret.env", "conf", "conf/key", "AGENTS.md", "b/AGENTS.md"),
+    *(
+        "x",
+        "y",
+        "y/z",
+        "deep",
+        "deep/er",
+        "a.txt",
+        "src",
+        "secret.env",
+        "conf",
+        "conf/key",
+        "conf/face.png",
+        "AGENTS.md",
+        "b/AGENTS.md",
+    ),
     *("b", "b/inner", "b/inner/f", ".git", ".git/config", ".git/hooks/post-commit", ".codex", ".mcp.json", "b/.git", "later"),
 )
 
@@ -56,7 +77,7 @@ class HostileModel(ScriptedModel):
 
     def _act(self) -> Answer:
         self._count += 1
-        tool, arguments = self._patch() if self._random.random() < 0.4 else self._shell()
+        tool, arguments = self._random.choice((self._patch, self._patch, self._shell, self._shell, self._shell, self._files))()
         return call(tool, call_id=f"c{self._count}", arguments_text=json.dumps(arguments))
 
     def _path(self) -> str:
@@ -92,6 +113,22 @@ class HostileModel(ScriptedModel):
             )
         )
 
+    def _files(self) -> tuple[str, dict[str, Any]]:
+        """The tools that read and edit files, and a command that outlives its call."""
+        path = self._random.choice((self._path(), self._random.choice(self._targets), self._path() + "/f"))
+        return self._random.choice(
+            (
+                ("read_file", {"path": path}),
+                ("search", {"pattern": self._random.choice((".", SECRET[:6])), "path": path}),
+                ("search", {"pattern": SECRET[:6], "glob": "**/*"}),
+                ("list_files", {"path": path, "depth": 4}),
+                ("view_image", {"path": path}),
+                ("edit_file", {"path": path, "old_text": self._random.choice(("evil", SECRET[:6])), "new_text": "edited"}),
+                ("edit_file", {"path": path, "old_text": "", "new_text": "evil"}),
+                ("exec_command", {"cmd": f"{self._step()}; sleep 0.05; {self._step()}", "yield_time_ms": 250}),
+            )
+        )
+
     def _patch(self) -> tuple[str, dict[str, Any]]:
         first, second = self._path(), self._path()
         if self._random.random() < 0.3:
@@ -120,7 +157,14 @@ class Siege:
         (place.project / "conf").mkdir()
         for path in (place.project / "secret.env", place.project / "conf" / "key", place.home / ".ssh" / "id_ed25519"):
             path.write_text(f"{SECRET}\n")
-        self.masks = [str(place.project / "secret.env"), str(place.project / "conf" / "key"), str(place.home / ".ssh")]
+        (place.home / ".ssh" / "face.png").write_bytes(PNG)
+        (place.project / "conf" / "face.png").write_bytes(PNG)
+        self.masks = [
+            str(place.project / "secret.env"),
+            str(place.project / "conf" / "key"),
+            str(place.project / "conf" / "face.png"),
+        ]
+        self.masks.append(str(place.home / ".ssh"))
         self.settings: dict[str, Any] = {
             **WITH_KEY,
             **NEVER,
@@ -131,7 +175,7 @@ class Siege:
     def kept(self) -> dict[str, str]:
         """Everything outside the project, its `.git` and what is masked in it: content, kind and mode of each."""
         project, state = str(self.place.project), str(self.place.settings / "understudy")
-        inside = [str(self.place.project / ".git"), *self.masks[:2]]
+        inside = [str(self.place.project / ".git"), *self.masks[:3]]
         found: dict[str, str] = {}
         for top in (str(self.place.home), *inside):
             for folder, folders, files in os.walk(top):
@@ -157,16 +201,35 @@ class Siege:
                 for _ in range(self._random.randint(1, 3)):
                     rounds -= 1
                     await asyncio.gather(*(self._turn(client, cwd, threads) for cwd in threads))
+                    await self._undo(client, threads)
+                    await self._fork(client, threads)
                     assert self.kept() == before
                     assert SECRET not in json.dumps(client.frames)
                     assert SECRET not in json.dumps(model.requests)
+                    assert PICTURE not in json.dumps(model.requests)
                     if self.put_back():
                         threads[str(self.inner)] = None
                 assert SECRET not in client.stderr
                 if self._random.random() < 0.5:
                     await client.kill()
-        stored = b"".join(path.read_bytes() for path in (self.place.settings / "understudy").rglob("*") if path.is_file())
-        assert SECRET.encode() not in stored
+        assert SECRET.encode() not in b"".join(contents(self.place.settings / "understudy").values())
+
+    async def _undo(self, client: McpProcess, threads: dict[str, str | None]) -> None:
+        """The user takes back what a turn has patched, from another process, whatever stands there now."""
+        for thread in threads.values():
+            if thread is not None and self._random.random() < 0.25:
+                command = (sys.executable, "-m", "understudy", "undo", thread)
+                env = {**os.environ, **ENV, "CODEX_HOME": str(self.place.settings), "HOME": str(self.place.home)}
+                process = await asyncio.create_subprocess_exec(*command, cwd=self.place.home, env=env, stdout=DEVNULL, stderr=PIPE)
+                _, said = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
+                assert b"Traceback" not in said
+
+    async def _fork(self, client: McpProcess, threads: dict[str, str | None]) -> None:
+        for cwd, thread in threads.items():
+            if thread is not None and self._random.random() < 0.2:
+                result = await client.call_tool("conversationFork", conversation_id=thread)
+                if not result["isError"]:
+                    threads[cwd] = result["structuredContent"]["conversation_id"]
 
     def _server(self, model: HostileModel) -> McpProcess:
         return McpProcess(model.url, cwd=self.place.home, home=self.place.settings, config=self.settings, env=ENV)
@@ -205,6 +268,7 @@ def _make_removable(folder: Path) -> None:
     shutil.rmtree(folder / "project", ignore_errors=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_nothing_outside_changes_and_nothing_masked_is_told(seed: int) -> None:
     await besiege(seed, FEW)

@@ -93,6 +93,7 @@ async def questions(place: House, asked: Asked, config: dict[str, Any], version:
     return found
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("scene", SCENES)
 async def test_an_older_client_gets_the_line_it_knows_and_the_rest_as_the_reason(scene: str) -> None:
     config, asked = SCENES[scene]
@@ -105,6 +106,7 @@ async def test_an_older_client_gets_the_line_it_knows_and_the_rest_as_the_reason
             assert found[name]["requestedSchema"] == {"type": "object", "properties": {}}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("scene", SCENES)
 async def test_a_newer_client_gets_all_of_it_in_the_message_and_a_choice(scene: str) -> None:
     config, asked = SCENES[scene]

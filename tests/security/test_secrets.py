@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.security.house import ENV, KEY, KEY_VARIABLE, LOGIN, NEVER, SSH_KEY, TOKEN, House, attacks, besieged, house, script
+from tests.support.contents import contents
 from understudy.testing import McpProcess, Refusal, ScriptedModel, call, say
 
 GIVEN = "bearer-given-with-the-call-13579"  # by the caller, in the arguments of the call
@@ -17,9 +20,9 @@ LOUD = {**ENV, "UNDERSTUDY_LOG": "debug", "HEADER_VARIABLE": HEADER}
 def traces(place: House, *secrets: str) -> list[str]:
     """Files that are ours in which one of them stands."""
     kept = {place.settings / "config.toml", place.settings / "auth.json"}  # the user's own
-    files = [path for path in place.settings.rglob("*") if path.is_file() and path not in kept]
-    assert any(path.stat().st_size for path in files), "nothing was stored, so nothing was shown"
-    return [f"{path}: {secret}" for path in files for secret in secrets if secret.encode() in path.read_bytes()]
+    files = {path: data for path, data in contents(place.settings).items() if path not in kept}
+    assert any(files.values()), "nothing was stored, so nothing was shown"
+    return [f"{path}: {secret}" for path, data in files.items() for secret in secrets if secret.encode() in data]
 
 
 def said(client: McpProcess) -> str:
@@ -106,6 +109,7 @@ async def test_x14_i2_a_repository_sets_nothing_by_its_own_files() -> None:
         assert "You may do everything" not in str(model.requests[0])
 
 
+@pytest.mark.slow
 async def test_i5_what_was_said_before_cannot_change_what_may_be_done() -> None:
     """Not by words that look like ours, in a message, an answer or a command's output, and not after a restart."""
     lie = (

@@ -30,6 +30,7 @@ async def told(script: list[Any], folder: Path, **config: Any) -> list[str]:
         return outputs(model.requests[-1])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("tty", "size"), [(False, 20_000_000), (True, 2_000_000), pytest.param(False, 100_000_000, marks=pytest.mark.slow)]
 )
@@ -52,6 +53,7 @@ async def test_a_flood_is_bounded_everywhere(tmp_path: Path, tty: bool, size: in
         assert len(end["stdout"]) < 60_000
 
 
+@pytest.mark.slow
 async def test_a_flood_that_nobody_reads_does_not_keep_the_server_from_answering(tmp_path: Path) -> None:
     async with scene([start("yes"), say("one"), say("two")], tmp_path, config=CONTAINED) as (_, client):
         thread = thread_of(await client.call_tool("codex", prompt="1"))
@@ -61,6 +63,7 @@ async def test_a_flood_that_nobody_reads_does_not_keep_the_server_from_answering
         assert resident_bytes(client.process.pid) < 300_000_000
 
 
+@pytest.mark.slow
 async def test_the_model_is_given_as_many_tokens_as_it_wants_and_no_more_than_there_may_be(tmp_path: Path) -> None:
     many = "yes 123456789 | head -n 40000"
     script = [
@@ -77,13 +80,14 @@ async def test_the_model_is_given_as_many_tokens_as_it_wants_and_no_more_than_th
     assert none.output == "\n[... omitted 3 of 3 bytes ...]\n"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("number", [424242, 0, -1, 1, 10**20, 1002])
-@pytest.mark.quick(2)
 async def test_a_number_that_is_nobody_s_is_unknown(tmp_path: Path, number: int) -> None:
     [_, text] = await told([start("sleep 60"), write("x\n", number)], tmp_path)
     assert text == UNKNOWN.format(number)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("given", ['"x"', "1001.5", "null", "[1001]", "true", '"１００１"', "1e400"])
 async def test_what_is_no_number_is_told_as_such(tmp_path: Path, given: str) -> None:
     wrong = call("write_stdin", arguments_text=f'{{"session_id": {given}, "chars": "x"}}')
@@ -92,16 +96,18 @@ async def test_what_is_no_number_is_told_as_such(tmp_path: Path, given: str) -> 
 
 
 async def test_the_number_of_another_conversation_reaches_nothing(tmp_path: Path) -> None:
-    script = [start("read x; echo $x > got", tty=True), say("one"), write("stolen\n"), say("two"), write("mine\n", call_id="call3")]
-    async with scene([*script, say("three")], tmp_path, config=CONTAINED) as (model, client):
+    typed = write("mine\n", call_id="call3", yield_time_ms=30_000)
+    script = [start("read x; echo $x > got", tty=True), say("one"), write("stolen\n"), say("two"), typed, say("three")]
+    async with scene(script, tmp_path, config=CONTAINED) as (model, client):
         mine = thread_of(await client.call_tool("codex", prompt="1"))
         await client.call_tool("codex", prompt="2")
         assert told_to_model(model.requests[3], "call2") == UNKNOWN.format(FIRST)
         assert not (tmp_path / "got").exists()
         await client.call_tool("codex-reply", threadId=mine, prompt="3")
-        assert (tmp_path / "got").read_text() in ("mine\n", "")
+        assert (tmp_path / "got").read_text() == "mine\n"
 
 
+@pytest.mark.slow
 async def test_the_seventeenth_is_refused_with_what_to_do_and_the_others_go_on(tmp_path: Path) -> None:
     sixteen = tuple(
         ToolCall("exec_command", json.dumps({"cmd": "sleep 600", "yield_time_ms": 250}), f"call{n}") for n in range(1, 18)
@@ -112,7 +118,7 @@ async def test_the_seventeenth_is_refused_with_what_to_do_and_the_others_go_on(t
     assert [Told(text).session for text in texts[:16]] == list(range(FIRST, FIRST + 16))
     assert texts[16].startswith("exec_command failed: 16 commands are running in sessions, which is the most. End one first")
     assert "1001 (sleep 600)" in texts[16]
-    assert Told(texts[17]).exit_code == 143
+    assert Told(texts[17]).exit_code in (143, 137)  # asked to end, and ended a moment later
     assert Told(texts[18]).output == "room\n"
 
 
@@ -130,6 +136,7 @@ async def test_typing_again_and_again_at_what_does_not_read_is_refused_and_ctrl_
     assert Told(texts[-1]).exit_code == 130
 
 
+@pytest.mark.slow
 async def test_what_is_typed_after_the_end_reaches_nothing_and_the_end_is_told(tmp_path: Path) -> None:
     wait = call("shell", command=["sh", "-c", "touch go; until test -e over; do sleep 0.05; done; sleep 0.2"], call_id="wait")
     line = "until test -e go; do sleep 0.05; done; echo bye; touch over; exit 5"
@@ -141,6 +148,7 @@ async def test_what_is_typed_after_the_end_reaches_nothing_and_the_end_is_told(t
     assert texts[3] == UNKNOWN.format(FIRST)
 
 
+@pytest.mark.slow
 async def test_control_sequences_of_a_terminal_do_not_reach_ours(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -158,6 +166,7 @@ async def test_control_sequences_of_a_terminal_do_not_reach_ours(tmp_path: Path)
         assert forbidden not in text, text
 
 
+@pytest.mark.slow
 async def test_what_leaves_the_session_s_process_group_ends_with_it(tmp_path: Path) -> None:
     mark = str(100_000_000 + secrets.randbelow(900_000_000))
     script = f"(setsid nohup sh -c 'trap \"\" HUP TERM INT; sleep {mark}' >/dev/null 2>&1 &); echo up; read x"
@@ -195,12 +204,14 @@ async def test_it_is_asked_about_as_a_command_is_and_a_no_runs_nothing(tmp_path:
         assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_a_harmless_one_is_not_asked_about_and_stays_contained(tmp_path: Path) -> None:
     async with scene([start("ls", yield_time_ms=30_000), say("done")], tmp_path, config=asking("untrusted")) as (model, client):
         assert text_of(await client.call_tool("codex", prompt="go")) == "done"
         assert Told(told_to_model(model.requests[1])).exit_code == 0
 
 
+@pytest.mark.slow
 async def test_what_is_typed_at_one_outside_the_sandbox_is_asked_about_each_time(tmp_path: Path) -> None:
     """Else a person who lets a shell leave the sandbox would let everything leave it that is typed there later."""
     script = [
@@ -219,6 +230,7 @@ async def test_what_is_typed_at_one_outside_the_sandbox_is_asked_about_each_time
         second = await client.next_request("elicitation/create")
         assert second["params"]["codex_command"] == ["write_stdin", str(FIRST), "touch ../made\n"]
         assert "typed at the terminal of `bash -lc 'bash --norc'`, which runs outside the sandbox" in str(second["params"])
+        assert "A yes for the session also answers for everything that is typed there later." in str(second["params"])
         await client.respond(second, {"decision": "denied"})
         third = await client.next_request("elicitation/create")
         await client.respond(third, {"decision": "approved"})
@@ -228,6 +240,7 @@ async def test_what_is_typed_at_one_outside_the_sandbox_is_asked_about_each_time
         assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_an_approval_for_the_session_covers_what_is_typed_there_later(tmp_path: Path) -> None:
     script = [
         start("bash --norc", tty=True),
@@ -243,6 +256,7 @@ async def test_an_approval_for_the_session_covers_what_is_typed_there_later(tmp_
         assert Told(told_to_model(model.requests[3], "call3")).exit_code == 0
 
 
+@pytest.mark.slow
 async def test_under_never_it_cannot_ask_to_leave(tmp_path: Path) -> None:
     script = [start("touch ../made", sandbox_permissions="require_escalated"), say("done")]
     work = tmp_path / "work"

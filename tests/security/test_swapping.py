@@ -70,7 +70,7 @@ async def answered(client: McpProcess, turn: Call) -> None:
 @pytest.mark.quick(1)
 async def test_x15_nothing_that_was_exchanged_runs_outside_the_sandbox(kind: str) -> None:
     swap = attacks({f"swap {count}": shell("python3", "swap.py", kind, "0.15") for count in range(TRIES)})
-    runs = attacks({f"run {count}": KINDS[kind] for count in range(TRIES)})
+    runs = [*attacks({f"run {count}": KINDS[kind] for count in range(TRIES)}), *attacks({"undisturbed": KINDS[kind]})]
     with house() as place:
         project = place.project
         (project / "run.sh").write_text(GOOD)
@@ -85,9 +85,12 @@ async def test_x15_nothing_that_was_exchanged_runs_outside_the_sandbox(kind: str
             swapping = client.call_tool("codex", prompt="swap", config=elsewhere)
             turn = client.call_tool("codex", prompt="run")
             await answered(client, turn)
-            await turn
+            thread = (await turn)["structuredContent"]["threadId"]
             await swapping
             outcomes, swaps = told(model.requests[-1]), told(swapper.requests[-1])
+            turn = client.call_tool("codex-reply", threadId=thread, prompt="run it now that nobody exchanges anything")
+            await answered(client, turn)
+            await turn
         assert len(outcomes) == TRIES
         assert [outcome for outcome in swaps.values() if '"exit_code":0' not in outcome] == []
         assert not (place.outside / "evil").exists()

@@ -68,6 +68,7 @@ async def _collect() -> dict[str, str]:
 PRINTED = ["show --full", "show at a terminal", "conversations at a terminal"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("command", PRINTED)
 def test_x18_nothing_that_a_terminal_would_obey_is_printed(lines: dict[str, str], command: str) -> None:
     text = lines[command]
@@ -89,6 +90,7 @@ WIDTH = 80
 INSIDE = "If approved it runs inside the sandbox."
 
 
+@pytest.mark.slow
 def test_no_row_of_a_question_that_begins_like_ours_is_the_models() -> None:
     from io import StringIO
 

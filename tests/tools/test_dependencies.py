@@ -1,11 +1,13 @@
 """What a command depends on besides its words: changes to it are noticed, changes to mere data are not."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from understudy.tools.acts.dependencies import fingerprint, folders_to_lock, identities
+from understudy.tools.acts.wildcards import TooWide
 
 RUNS_IT = [
     ("./run.sh",),
@@ -155,3 +157,70 @@ def test_a_large_script_is_told_by_its_times(tmp_path: Path) -> None:
     before = fingerprint(("./run.sh",), str(tmp_path))
     os.utime(script, ns=(1, 1))
     assert fingerprint(("./run.sh",), str(tmp_path)) != before
+
+
+ENDLESS = [
+    ("sh", "-c", f"sh {'[' * 50_000}"),
+    ("sh", "-c", f"sh {'*/' * 5_000}x"),
+    ("sh", "-c", f"sh {'*/' * 30}nothing"),
+    ("sh", "-c", " ".join(f"sh {'[' * 900}{number};" for number in range(400))),
+    ("sh", "/*/*/*/*/*/*/nothing"),
+]
+
+
+@pytest.mark.parametrize("argv", ENDLESS, ids=range(len(ENDLESS)))
+def test_wildcards_without_end_are_refused_at_once(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    """Folders that lead back to themselves would be walked for ever, and a class that never closes read again and again."""
+    for name in ("a", "b", "c"):
+        (tmp_path / name).symlink_to(".")
+    began = time.process_time()
+    with pytest.raises(TooWide):
+        fingerprint(argv, str(tmp_path))
+    assert time.process_time() - began < 20  # seconds of computing
+
+
+NOT_WILD = [
+    ("python3", "-c", "x = [1, 2]\n" * 2_000),
+    ("node", "-e", "f([1]);" * 2_000),
+    ("bash", "-lc", "if [ -f a/x ] && [ -d b/y ]; then ./run.sh; fi\n" * 200),
+]
+
+
+@pytest.mark.parametrize("argv", NOT_WILD, ids=["python", "node", "bash"])
+def test_the_text_of_a_program_may_have_any_number_of_brackets(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    assert fingerprint(argv, str(tmp_path)) == fingerprint(argv, str(tmp_path))
+
+
+@pytest.mark.parametrize("word", ["r*.sh", "./s*/../r?n.sh", "*/run.sh", "[qr]un.sh", ".h*/run.sh"])
+def test_what_fits_a_wildcard_must_stay_as_it_is(tmp_path: Path, word: str) -> None:
+    for folder in (tmp_path, tmp_path / "sub", tmp_path / ".hidden"):
+        folder.mkdir(exist_ok=True)
+        (folder / "run.sh").write_text("echo good\n")
+    before = fingerprint(("sh", "-c", f"sh {word}"), str(tmp_path))
+    for folder in (tmp_path, tmp_path / "sub", tmp_path / ".hidden"):
+        (folder / "run.sh").write_text("echo evil\n")
+    assert fingerprint(("sh", "-c", f"sh {word}"), str(tmp_path)) != before
+
+
+@pytest.mark.parametrize("count", [600, 8_000])
+def test_no_number_of_words_keeps_a_script_from_being_watched(tmp_path: Path, count: int) -> None:
+    (tmp_path / "run.sh").write_text("echo good\n")
+    padding = " ".join(f"w{number}" for number in range(count))
+    before = fingerprint(("bash", "-c", f"true {padding}; sh ./run.sh"), str(tmp_path))
+    (tmp_path / "run.sh").write_text("echo evil\n")
+    assert fingerprint(("bash", "-c", f"true {padding}; sh ./run.sh"), str(tmp_path)) != before
+
+
+def test_a_command_of_more_words_than_can_be_watched_is_refused(tmp_path: Path) -> None:
+    padding = " ".join(f"w{number}" for number in range(11_000))
+    with pytest.raises(TooWide):
+        fingerprint(("bash", "-c", f"true {padding}; sh ./run.sh"), str(tmp_path))
+
+
+def test_a_command_that_names_more_files_than_can_be_watched_is_refused(tmp_path: Path) -> None:
+    for number in range(1_100):
+        (tmp_path / f"f{number}").write_text("")
+    with pytest.raises(TooWide):
+        fingerprint(("sh", *(f"f{number}" for number in range(1_100)), "run.sh"), str(tmp_path))

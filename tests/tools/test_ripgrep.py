@@ -54,7 +54,7 @@ def ripgrep() -> str:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("ripgrep")
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(files=FILES, pattern=PATTERNS)
 async def test_the_results_are_the_same_with_it_and_without(
     monkeypatch: pytest.MonkeyPatch, ripgrep: str, files: dict[str, bytes], pattern: str

@@ -127,7 +127,7 @@ def test_only_the_context_uses_the_acts() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if FOLDER / "acts" not in path.parents and "tools.acts" in path.read_text()
     ]
-    by_a_person = ["engine/undoing/op.py"]  # who wants a turn undone: no tool has a part in it
+    by_a_person = ["engine/undoing.py"]  # who wants a turn undone: no tool has a part in it
     assert users == [*by_a_person, "tools/registry.py", "tools/tool.py"]  # the second loads them before they are needed
 
 
@@ -142,6 +142,7 @@ TOUCH_FILES = {
     "acts/looking.py": "finds the conversation's own temporary folder, and starts that process",
     "acts/ripgrep.py": "hands files that `places` has opened to ripgrep, which is looked for outside the project",
     "acts/run_targets.py": "looks which folders are there, to find what a command may run",
+    "acts/wildcards.py": "looks which names fit the wildcards of a command, to find what it may run",
     "acts/dependencies.py": "fingerprints what a command depends on, for the question",
     "acts/commands.py": "makes the conversation's own temporary folder",
     "acts/folder_locks.py": "locks files of our own state folder, never the model's",

@@ -32,7 +32,7 @@ class Rules:
         self._others.reverse()
 
     def _add(self, line: str) -> None:
-        line = re.sub(r"(?<!\\) +$", "", line.removesuffix("\r"))
+        line = _without_blanks(line.removesuffix("\r"))
         if not line or line.startswith("#"):
             return
         leaves_out = not line.startswith("!")
@@ -65,6 +65,12 @@ class Rules:
                 best = index
                 break
         return None if best < 0 else self._rules[best][0]
+
+
+def _without_blanks(line: str) -> str:
+    """Those at its end, up to one that is escaped. Not by a pattern: it would go through blanks before other text once for each."""
+    kept = line.rstrip(" ")
+    return f"{kept} " if kept.endswith("\\") and kept != line else kept
 
 
 class Ignoring:

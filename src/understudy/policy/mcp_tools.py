@@ -4,7 +4,8 @@ Such a tool runs wherever its server runs, and that is outside the sandbox unles
 to only read is asked about, in every sandbox mode, as commands are that would leave the sandbox.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -18,9 +19,11 @@ Mode = Literal["auto", "prompt", "writes", "approve"]
 Verdict = Literal["run", "ask", "refuse"]
 
 NOT_ASKED = "MCP tool call requires approval, but approval policy is never"
-_MOST_ARGUMENTS = 40
-_LONGEST_VALUE = 2_000
-_LONGEST = 20_000
+_LONGEST = 50_000  # characters of all arguments together that are shown
+_LONG = 400  # from here on the end of an argument is shown again
+_ENDING = 160
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+_WHERE_ALL_IS = "`understudy approvals --json` has all of it."
 
 
 def judge_tool_call(mode: Mode, policy: ApprovalPolicy, sandbox: SandboxMode, *, read_only: bool) -> Verdict:
@@ -55,6 +58,8 @@ def tool_details(asked: ToolApprovalAsked) -> tuple[str, ...]:
     """The lines after the first: the arguments, one to a line and all the model's, then what the server says of the tool."""
     lines = list(_arguments(asked.arguments))
     lines.append("The server runs outside the sandbox." if not asked.contained else "The server runs in the sandbox.")
+    if asked.key is not None:
+        lines.append("A yes for the session also answers for later calls of this tool, whatever their arguments.")
     if asked.hints:
         lines.append(f"The server says of the tool, not checked: {', '.join(asked.hints)}")
     return tuple(lines)
@@ -68,18 +73,26 @@ def tool_reason(asked: ToolApprovalAsked) -> str:
     return "\n".join(tool_details(asked))
 
 
-def _arguments(arguments: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _arguments(arguments: Mapping[str, Any] | None) -> Iterable[str]:
+    """Nothing is cut that a person could read: what matters may stand at the end. The rest is counted in a line of ours."""
     if not arguments:
-        return ("It has no arguments.",)
-    lines: list[str] = []
+        yield "It has no arguments."
+        return
     left = _LONGEST
-    for name, value in arguments.items():
+    for number, (name, value) in enumerate(arguments.items()):
+        if left < 0:
+            yield f"{len(arguments) - number} more arguments are not shown here; {_WHERE_ALL_IS}"
+            return
         text = msgspec.json.encode(value).decode()
-        cut = f" … and {len(text) - _LONGEST_VALUE} more characters" if len(text) > _LONGEST_VALUE else ""
-        line = f"| {make_visible(name[:_LONGEST_VALUE])} = {make_visible(text[:_LONGEST_VALUE])}{cut}"
-        left -= len(line)
-        if left < 0 or len(lines) == _MOST_ARGUMENTS:
-            lines.append(f"and {len(arguments) - len(lines)} more arguments, which are not shown here")
-            break
-        lines.append(line)
-    return tuple(lines)
+        argument = f"{name if _PLAIN.fullmatch(name) else msgspec.json.encode(name).decode()} = {text}"
+        hidden = len(argument) - left - 2 * _ENDING
+        left -= len(argument)
+        if hidden > 0:
+            yield f"| {make_visible(argument[: -hidden - _ENDING])}"
+            yield f"{hidden} characters of this argument are not shown here; {_WHERE_ALL_IS} It ends with:"
+            yield f"| {make_visible(argument[-_ENDING:])}"
+        else:
+            yield f"| {make_visible(argument)}"
+            if len(argument) > _LONG:
+                yield f"This argument is {len(argument)} characters long. It ends with:"
+                yield f"| {make_visible(argument[-_ENDING:])}"

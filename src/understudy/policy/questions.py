@@ -64,6 +64,7 @@ def command_details(question: CommandQuestion) -> tuple[str, ...]:
     if question.typed_at is not None:
         where = "outside the sandbox, with all that your own account may do" if question.full_access else "in the sandbox"
         lines.append(f"If approved it is typed at the terminal of {in_ticks(question.typed_at)}, which runs {where}.")
+        lines.append("A yes for the session also answers for everything that is typed there later.")
     else:
         lines.append(_NO_SANDBOX if question.full_access else _OUTSIDE)
     if question.note:

@@ -21,6 +21,7 @@ class Control:
         self._master = -1
         self._unsent = bytearray()
         self._stop: Callable[[], None] | None = None
+        self._to_stop = False  # said before it has begun
         self._over = False
 
     def write(self, data: bytes) -> bool:
@@ -38,6 +39,7 @@ class Control:
 
     def stop(self) -> None:
         """Ask it and all that it started to end; a moment later they are ended."""
+        self._to_stop = True
         if self._stop is not None and not self._over:
             self._stop()
 
@@ -45,6 +47,8 @@ class Control:
 
     def begin(self, stop: Callable[[], None]) -> None:
         self._stop = stop
+        if self._to_stop:
+            stop()
 
     def attach(self, loop: asyncio.AbstractEventLoop, master: int) -> None:
         """The terminal is there. Its descriptor is the caller's to close, after `end`."""

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from functools import partial
 
 from understudy.protocol.choices import OutputStream
+from understudy.sandbox.cell.plan import GRACE_SECONDS
 from understudy.sandbox.control import Control
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult
 from understudy.sandbox.taking import at_head_of_session
 
 _CHUNK = 65536
-_GRACE_SECONDS = 0.2
 _MOST_DRAINED = 1 << 20  # more than a pipe holds
 
 
@@ -130,8 +130,14 @@ async def _run(
     for pipe in pipes:
         pipe.end_by(partial(_signal_group, process.pid, signal.SIGKILL))
     timed_out = False
+    ends: list[asyncio.TimerHandle] = []
+
+    def stop() -> None:
+        _signal_group(process.pid, signal.SIGTERM)
+        ends.append(asyncio.get_running_loop().call_later(GRACE_SECONDS, _signal_group, process.pid, signal.SIGKILL))
+
     if control is not None:
-        control.begin(partial(_signal_group, process.pid, signal.SIGTERM))
+        control.begin(stop)
     try:
         async with asyncio.timeout(timeout):
             await process.wait()
@@ -139,10 +145,12 @@ async def _run(
         timed_out = True
         _signal_group(process.pid, signal.SIGTERM)
         try:
-            await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
+            await asyncio.wait_for(process.wait(), GRACE_SECONDS)
         except TimeoutError:
             pass
     finally:
+        for end in ends:
+            end.cancel()  # another group may have the number by then
         _signal_group(process.pid, signal.SIGKILL)
         code = await process.wait()
     number = -code if code < 0 else None

@@ -42,11 +42,10 @@ class Spare:
         if not self._send(plan.pack(), running.writers):
             self.close()
             return False
-        if not plan.held:
-            self._orders.close()
+        self._orders.close()
         for descriptor in running.writers:
             os.close(descriptor)
-        running.started(self._pidfd, self._orders if plan.held else None)
+        running.started(self._pidfd)
         return True
 
     def _send(self, packed: bytes, descriptors: list[int]) -> bool:
@@ -95,7 +94,7 @@ class Helper:
         """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures.
 
         `extra` are descriptors for the command to have from number 4 on, the last of them as its input if the plan says so;
-        they are closed here.
+        they are closed here. A plan that is `held` is set up, and does not begin before `release`.
         """
         identifier = self._next
         self._next += 1
@@ -117,21 +116,6 @@ class Helper:
         self._unsent.append((marshal.dumps((identifier, packed)), descriptors))
         self._send()
         return running
-
-    def start_held(self, plan: Plan, on_output: OnOutput, control: Control | None = None) -> Running | None:
-        """Have a command set up that does not begin before `release`; None where that cannot be had."""
-        if self._spare is None or plan.shape != FULL:
-            return None
-        plan.held = True
-        running = Running(self._loop, plan, on_output, control)
-        if self._give_to_spare(plan, running):
-            self._follow(running)
-            return running
-        plan.held = False
-        for descriptor in running.writers:
-            os.close(descriptor)
-        running.fail("there is no cell")
-        return None
 
     def _give_to_spare(self, plan: Plan, running: Running) -> bool:
         fits = plan.shape == FULL and not plan.has_input  # a cell that waits takes no further descriptors

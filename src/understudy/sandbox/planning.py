@@ -86,6 +86,7 @@ def plain_plan(command: Command, open_files: int) -> Plan:
         open_files=open_files,
         terminal=command.on_terminal,
         has_input=command.input is not None,
+        grace_seconds=command.grace_seconds,
     )
 
 
@@ -134,6 +135,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         open_files=open_files,
         terminal=command.on_terminal,
         has_input=command.input is not None,
+        grace_seconds=command.grace_seconds,
     )
 
 

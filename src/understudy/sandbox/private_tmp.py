@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 _MEGABYTE = 1 << 20
 _FRACTION = 16  # of a limit: what may be added before the folder is measured
 _FEW_FILES = 4096  # are counted after every command; of more, the disk tells whether it is worth the time
+_VERY_FEW_FILES = 16  # are counted at once: sooner than a thread has begun to
 _MOST_KNOWN = 4096
 _PATIENCE = 2.0  # seconds that a caller waits for many files to be removed
 _UNKNOWN: Room = (1 << 62, 1 << 62)
@@ -65,8 +66,23 @@ class PrivateFolders:
         if _is_empty(plan.private_tmp):
             self._added[plan.private_tmp] = (0, 0)
             return None
-        most_files = _limits(plan)[1] if self._may_be_over(plan, before) else _FEW_FILES
-        return await asyncio.to_thread(self._judge, plan, most_files)
+        if self._may_be_over(plan, before):
+            return await asyncio.to_thread(self._judge, plan, _limits(plan)[1])
+        if self._is_small(plan):
+            return None
+        return await asyncio.to_thread(self._judge, plan, _FEW_FILES)
+
+    def _is_small(self, plan: Plan) -> bool:
+        """Whether it is within its limits, as far as very few files tell. Most commands leave no more than that."""
+        path, most = plan.private_tmp, _limits(plan)
+        try:
+            used = trees.measure(path, most_bytes=most[0], most_files=_VERY_FEW_FILES, open_all=True)
+        except OSError:
+            return False
+        if used[0] > most[0] or used[1] > min(most[1], _VERY_FEW_FILES):
+            return False
+        self._added[path] = (0, 0)
+        return True
 
     def _may_be_over(self, plan: Plan, before: Room) -> bool:
         """By what the disk has lost. Others write to it and delete from it too, so this may be wrong either way."""

@@ -81,13 +81,14 @@ class Sandbox:
             plan = await self._plan(command)
             if plan.shape != FULL:  # placeholders are covered in a cell, but would be in the way of this one
                 await self.tidied()
-            held = command.clearance is not None
-            running = self._ready().start_held(plan, on_output, command.control) if held else None
+            room = self._private_folders.before(plan)
+            # What a cell needs is set up while the intent goes to disk. Other ways to run need nothing before they start.
+            plan.held = command.clearance is not None and plan.shape == FULL
+            running = self._start(plan, command, on_output) if plan.held else None
         except (SandboxError, HelperDied, OSError) as error:
             return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
         if command.clearance is not None:
             await _clear(command.clearance, running)
-        room = self._private_folders.before(plan)
         try:
             running = running or self._start(plan, command, on_output)
         except (SandboxError, OSError) as error:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import placeholder
-from understudy.sandbox.cell.orders import END, TERM
+from understudy.sandbox.cell.orders import BEGIN, END, TERM
 from understudy.sandbox.cell.plan import FULL, Plan
 from understudy.sandbox.control import Control
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult, LimitName
@@ -22,7 +22,6 @@ _CHUNK = 65536
 _READS_PER_TURN = 4
 _AT_ONCE, _REST_SECONDS = 1 << 18, 0.01  # of a command that may run for long: 25 MB a second at most
 _PIPE_SIZE = 1 << 18
-_GRACE_SECONDS = 0.2
 _ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
 _LOST_SECONDS = 5.0  # in case somebody else holds the pipe
@@ -44,9 +43,10 @@ class Running:
         self._on_output = on_output
         self._began = loop.time()
         self._pidfd = -1
-        self._gate: socket.socket | None = None
+        self._held = plan.held
         self._timed_out = False
         self._killed = False
+        self._to_stop = False  # said before the helper told of the start
         self._failure: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[CommandResult] = loop.create_future()
@@ -67,29 +67,23 @@ class Running:
             _enlarge(reader)
             loop.add_reader(reader, self._read, reader)
 
-    def started(self, pidfd: int, gate: socket.socket | None = None) -> None:
-        """`gate`: the command does not begin before it is released there."""
+    def started(self, pidfd: int) -> None:
         if self._closed:  # a quick command may have told its end before the helper told its start
             os.close(pidfd)
             return
         self._pidfd = pidfd
-        self._gate = gate
         self._loop.add_reader(pidfd, self._ended)
         if self._killed:
             self._kill()
+        elif self._to_stop:
+            self.stop()
 
     def release(self) -> None:
         """Let a command begin that was held."""
-        if self._gate is not None:
+        if self._held and not self._closed:
+            self._held = False
             self._began = self._loop.time()
-            with suppress(OSError):  # then it has ended already
-                self._gate.send(b"1")
-            self._close_gate()
-
-    def _close_gate(self) -> None:
-        if self._gate is not None:
-            self._gate.close()
-            self._gate = None
+            self._order(BEGIN)
 
     def lose(self) -> None:
         """The helper died before it told of a start. If there was one after all, its end closes the status pipe."""
@@ -118,7 +112,6 @@ class Running:
     def kill(self) -> None:
         """End it and all that it started, at once; `done` tells when that is so."""
         self._killed = True
-        self._close_gate()
         if self._pidfd >= 0:
             self._kill()
 
@@ -131,14 +124,15 @@ class Running:
         if self._closed:
             return
         if self._pidfd < 0:
-            self._killed = True  # `started` ends it
+            self._to_stop = True
             return
         self._order(TERM)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(_GRACE_SECONDS, self._kill)
+        self._timer = self._loop.call_later(self.plan.grace_seconds, self._kill)
 
     def _kill(self) -> None:
+        self._killed = True  # also where its time is over: should the watching process not answer, it is us who kill it
         if self._timer is not None:
             self._timer.cancel()
         # The watching process ends everything and tells when that is done: sooner than the kernel would have taken its
@@ -315,7 +309,6 @@ class Running:
         self._closed = True
         if self._control is not None:
             self._control.end()
-        self._close_gate()
         for reader in list(self._readers):
             self._close_reader(reader)
         self._loop.remove_reader(self._status)

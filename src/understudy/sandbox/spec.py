@@ -6,6 +6,7 @@ from typing import Literal
 
 from understudy.places.resolving import Place
 from understudy.protocol.choices import NetworkMode, SandboxMode
+from understudy.sandbox.cell.plan import GRACE_SECONDS
 from understudy.sandbox.control import Control
 
 LimitName = Literal["memory", "disk", "processes", "tmp"]
@@ -60,6 +61,7 @@ class Command:
     folder: tuple[int, int] | None = None  # device and inode that `cwd` has to have, where it is not contained
     control: Control | None = None  # a hold on it while it runs; it may ask for a terminal
     input: int | None = None  # a descriptor for its standard input, which stays the caller's; None: it has none
+    grace_seconds: float = GRACE_SECONDS  # for what was asked to end, and for what the command itself left running
 
     @property
     def on_terminal(self) -> bool:

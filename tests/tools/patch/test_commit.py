@@ -232,4 +232,4 @@ def test_no_descriptor_is_left_open(tmp_path: Path, planned: PatchPlan) -> None:
         apply_plan(planned)
     with pytest.raises(PatchError):
         plan_patch(PATCH, str(tmp_path))
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before

@@ -1,6 +1,6 @@
 """Whole patches over real files: what changes, what is shown beforehand, and what is said."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,6 @@ from understudy.tools.patch.plan import MAX_TOTAL_BYTES, apply_plan, plan_patch
 
 from .tree import contents, patch_text, tree_of, write_files
 
-EXACT_FAILURE = "Failed to delete file {}"
-
 
 @dataclass(frozen=True)
 class Fixture:
@@ -24,7 +22,6 @@ class Fixture:
     patch: tuple[str, ...]
     after: dict[str, str] | None  # None: refused, and nothing has changed
     frame: tuple[str, str] = ("*** Begin Patch", "*** End Patch")
-    directories: tuple[str, ...] = field(default=())
 
 
 FIXTURES = [

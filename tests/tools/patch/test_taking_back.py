@@ -81,6 +81,9 @@ class Play:
         return [f"*** Update File: {name}", *moved, *chunk]
 
 
+@example(2981, 6)  # ones that were moved away and made again, and hold at last what they held at first
+@example(42382, 4)
+@example(1_088_877_968_580, 4)
 @given(st.integers(), st.integers(1, 6))
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_turn_of_any_patches_is_taken_back_to_the_byte(seed: int, length: int) -> None:
@@ -95,6 +98,7 @@ def test_a_turn_of_any_patches_is_taken_back_to_the_byte(seed: int, length: int)
         assert (again.taken_back, again.left) == ([], {}), "it is as before already"
 
 
+@example(88982, 3)  # made again with the same content and other permissions, while the place it was moved to was changed
 @given(st.integers(), st.integers(1, 5))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_somebody_changed_since_stays_and_is_named(seed: int, length: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from understudy.errors import PatchError
 from understudy.places.places import pin_places
+from understudy.testing.waiting import WAIT_SECONDS
 from understudy.tools.patch.plan import apply_plan, plan_patch
 from understudy.tools.patch.turn_diff import TurnDiff
 
@@ -59,6 +60,18 @@ def test_added_deleted_and_updated_files_outside_a_repository(tmp_path: Path) ->
         f"--- a/{tmp_path}/old.txt\n"
         f"+++ b/{tmp_path}/old.txt\n"
         "@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n"
+    )
+
+
+def test_an_empty_file_that_came_or_went_has_no_lines_with_names_as_git_has_none(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    write_files(tmp_path, {"gone.txt": ""})
+    diff = TurnDiff()
+    patched(diff, tmp_path, "*** Add File: added.txt", "*** Delete File: gone.txt")
+    empty = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+    assert diff.current() == (
+        f"diff --git a/added.txt b/added.txt\nnew file mode 100644\nindex {ZERO}..{empty}\n"
+        f"diff --git a/gone.txt b/gone.txt\ndeleted file mode 100644\nindex {empty}..{ZERO}\n"
     )
 
 
@@ -172,5 +185,7 @@ def test_git_applies_it_and_knows_its_object_ids(tmp_path: Path) -> None:
 
 
 def _git(where: Path, *arguments: str, stdin: str = "") -> str:
-    done = subprocess.run(["git", *arguments], cwd=where, input=stdin.encode(), capture_output=True, check=True, timeout=20)
+    done = subprocess.run(
+        ["git", *arguments], cwd=where, input=stdin.encode(), capture_output=True, check=True, timeout=WAIT_SECONDS
+    )
     return done.stdout.decode()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.testing.waiting import WAIT_SECONDS
 from understudy.tools.patch.unified import changed_blocks, line_counts, unified_diff
 
 
@@ -75,7 +76,7 @@ def test_another_program_applies_our_diffs(tmp_path: Path, scale: int) -> None:
     )
     (tmp_path / "file").write_text(old)
     diff = f"--- a/file\n+++ b/file\n{unified_diff(old, new, context=3)}"
-    subprocess.run(["patch", "-s", "-p1"], cwd=tmp_path, input=diff, text=True, check=True, timeout=20)
+    subprocess.run(["patch", "-s", "-p1"], cwd=tmp_path, input=diff, text=True, check=True, timeout=WAIT_SECONDS)
     assert (tmp_path / "file").read_text() == new
 
 

@@ -12,16 +12,16 @@ import select
 import sys
 from collections.abc import Callable
 
-from . import confine, identity, kernel, landlock, supervise
+from . import confine, identity, kernel, landlock, memory, supervise
 from .guards import Guards
 from .mounts import Machine, View
-from .orders import Orders
+from .orders import BEGIN, Orders
 from .plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Kind, Plan
+from .programs import execute
 from .supervise import Descendants, Namespace, Watch
 from .terminal import Terminal
 
 NOT_RUN = 125
-_ENOENT, _ENOEXEC, _ENOTDIR = 2, 8, 20
 _SIOCSIFFLAGS = 0x8914
 _STREAMS = 3  # stdout, stderr, status
 _RECEIVE = 1 << 16
@@ -37,6 +37,7 @@ class Surroundings:
         self.recall = recall  # can be read once the helper wants everything to end
         self.abi = landlock.version()
         self.machine = Machine()
+        self.written: list[memory.Run] | None = None  # memory that a cell writes to, once one has told
 
 
 def describe(error: BaseException) -> bytes:
@@ -56,8 +57,8 @@ def report(status: int, text: bytes) -> None:
 class Cell:
     """The process above one command; anything it raises means that the command was not run.
 
-    A full cell has a ledger, which tells the helper three things: that there is a command, which placeholders were made
-    for it, and, by being closed, that the server has been told its end.
+    A full cell has a ledger, which tells the helper four things: that there is a command, which placeholders were made
+    for it, which memory was written to, and, by being closed, that the server has been told its end.
     """
 
     _plan: Plan
@@ -71,8 +72,8 @@ class Cell:
         self._kept: list[int] = []
         self._input = -1
         self._ledger = -1
-        self._leave: _socket.socket | None = None  # where leave to begin comes, if it is to be waited for
         self._view: View | None = None
+        self._pages: memory.Pages | None = None
         self._terminal: Terminal | None = None
         self._running = 0
         self.begun = False  # whether the command is executed, so that what fails now does not mean that it was not
@@ -93,6 +94,7 @@ class Cell:
         failure: OSError | None = None
         try:
             self._move_in()
+            memory.copy_ahead(self._around.written or [])
         except OSError as error:
             failure = error  # told to the command that was meant for us
         if not self._is_wanted(orders):
@@ -101,7 +103,6 @@ class Cell:
         if len(descriptors) < _STREAMS:
             return  # the server is gone, or has no use for us
         self._take(Plan.unpack(message), descriptors, ledger)
-        self._leave = orders if self._plan.held else None
         if failure is not None:
             raise failure
         if self._plan.kind != kind:
@@ -148,6 +149,8 @@ class Cell:
     def _live(self) -> None:
         """Everything that depends on the command and on the files as they are now."""
         identity.hide_memory(False)  # our own entries in /proc are needed
+        if self._around.written is None:
+            self._pages = memory.Pages.open()
         self._build_view()
         identity.hide_memory(True)
         self._watch(self._spawn_restricted, Namespace())
@@ -167,11 +170,12 @@ class Cell:
         self.begun = True
         for descriptor in {self._out, self._err, *self._kept, self._input} - {-1}:
             os.close(descriptor)
-        ended = Watch(command, everything, guards, self._orders()).run()
+        ended = Watch(command, everything, guards, self._orders(), self._plan.grace_seconds).run()
         if view is not None:
             view.release()
         report(self.status, ended)
         if self._ledger >= 0:
+            self._tell_written()
             os.close(self._ledger)
 
     def _build_view(self) -> None:
@@ -204,6 +208,14 @@ class Cell:
         if len(told) < _MOST_TOLD:
             os.write(self._ledger, told)
         report(self.status, b"\n".join([word + path.hex().encode() for path in paths]))
+
+    def _tell_written(self) -> None:
+        if self._pages is not None:
+            os.set_blocking(self._ledger, False)  # a user with many pipes gets small ones, and nobody reads before the end
+            try:
+                os.write(self._ledger, marshal.dumps(self._pages.written()))
+            except OSError:
+                pass  # the helper is gone, or there is no room: what this tells only saves time
 
     def _orders(self) -> Orders:
         return Orders(self.status, self._around.alive, self._around.recall)
@@ -252,7 +264,7 @@ class Cell:
             if self._plan.shape == LANDLOCK:
                 confine.restrict(self._plan, self._around.abi, self._around.machine.covered)
             if self._plan.argv:
-                error = _execute(self._plan, lambda program, argv: os.execve(program, argv, self._plan.environment))
+                error = execute(self._plan, lambda program, argv: os.execve(program, argv, self._plan.environment))
                 report(self.status, b"exec %d" % error)
             code = 0
         except BaseException as error:
@@ -262,12 +274,11 @@ class Cell:
 
     def _may_begin(self) -> bool:
         """Wait for leave, if we are to; False if the command is not to begin after all."""
-        orders = self._orders()
-        if self._leave is not None:
-            orders.also(self._leave.fileno())
-        told = orders.wait(0 if self._leave is None else None)
-        if told is None and (self._leave is None or os.read(self._leave.fileno(), 1)):
+        held = self._plan.held
+        if self._orders().wait(None if held else 0) == (BEGIN if held else None):
             return True
+        if self._view is not None:
+            self._view.release()
         report(self.status, b"signal %d" % supervise.KILL)
         return False
 
@@ -322,7 +333,7 @@ class Cell:
                 os.posix_spawn(program, argv, environment, file_actions=actions, setsid=True, setsigmask=(), setsigdef=options)
             )
 
-        error = _execute(self._plan, spawn)
+        error = execute(self._plan, spawn)
         if pids:
             return pids[0]
         report(self.status, b"exec %d" % error)
@@ -336,46 +347,6 @@ def _close_all_but(kept: "set[int]") -> None:
             kernel.close_range(below + 1, descriptor - 1)
         below = descriptor
     kernel.close_range(below + 1)
-
-
-def _execute(plan: Plan, attempt: "supervise.Attempt") -> int:
-    """Try each place where the program may be; returns the error number, 0 after success.
-
-    As execvp does, a text file without #! is given to /bin/sh.
-    """
-    program = plan.argv[0]
-    if b"/" in program:
-        candidates = [program]
-    else:
-        path = plan.environment.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
-        candidates = [os.path.join(folder or b".", program) for folder in path.split(b":")]
-        candidates = [candidate for candidate in candidates if not is_missing(candidate)]  # an attempt is a new process
-    result = _ENOENT
-    for candidate in candidates:
-        try:
-            try:
-                attempt(candidate, plan.argv)
-            except OSError as error:
-                if error.errno != _ENOEXEC:
-                    raise
-                attempt(b"/bin/sh", [b"sh", candidate, *plan.argv[1:]])
-        except OSError as error:
-            number = error.errno or _ENOENT
-            if number not in (_ENOENT, _ENOTDIR):
-                result = number
-        else:
-            return 0
-    return result
-
-
-def is_missing(path: bytes) -> bool:
-    try:
-        os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        pass  # whatever it is, executing it gives the right answer
-    return False
 
 
 def _raise_loopback() -> None:

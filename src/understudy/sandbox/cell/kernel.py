@@ -25,26 +25,21 @@ MOVE_MOUNT_T_EMPTY_PATH = 0x40
 MOUNT_ATTR_RDONLY = 0x1
 MOUNT_ATTR_NOSUID = 0x2
 MOUNT_ATTR_NODEV = 0x4
-MOUNT_ATTR_NOEXEC = 0x8
-MS_RDONLY = 0x1
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
 MS_NOEXEC = 0x8
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
-MNT_DETACH = 2
 RESOLVE_NO_SYMLINKS = 0x4
 
 CLONE_NEWNS = 0x00020000
-CLONE_NEWCGROUP = 0x02000000
-CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-CLONE_NEWTIME = 0x00000080
 CLONE_PIDFD = 0x00001000
 SIGCHLD = 17
+MADV_POPULATE_WRITE = 23
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -89,7 +84,6 @@ _clone = _Call("clone", ctypes.c_ulong, _POINTER, _POINTER, _POINTER, ctypes.c_u
 _unshare = _Call("unshare", _INT)
 _close_range = _Call("close_range", _UINT, _UINT, _UINT)
 _mount = _Call("mount", _TEXT, _TEXT, _TEXT, ctypes.c_ulong, _TEXT)
-_umount = _Call("umount2", _TEXT, _INT)
 _openat2 = _Call("openat2", _INT, _TEXT, _POINTER, _SIZE)
 _open_tree = _Call("open_tree", _INT, _TEXT, _UINT)
 _move_mount = _Call("move_mount", _INT, _TEXT, _INT, _TEXT, _UINT)
@@ -99,6 +93,8 @@ _seccomp = _Call("seccomp", _UINT, _UINT, _POINTER)
 _prctl = _Call("prctl", _INT, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 _bare_prctl = _libc["prctl"]  # without conversions, for a long row of calls
 _bare_syscall = _libc["syscall"]
+_madvise = _libc["madvise"]
+_madvise.argtypes = (_POINTER, _SIZE, _INT)
 landlock_create_ruleset = _Call("landlock_create_ruleset", _POINTER, _SIZE, _UINT)
 landlock_add_rule = _Call("landlock_add_rule", _INT, _INT, _POINTER, _UINT)
 landlock_restrict_self = _Call("landlock_restrict_self", _INT, _UINT)
@@ -139,16 +135,17 @@ def open_plain(path: "bytes | str") -> int:
         raise
 
 
+def populate(address: int, length: int) -> bool:
+    """Have memory ready to be written; False where that cannot be done."""
+    return _madvise(address, length, MADV_POPULATE_WRITE) == 0
+
+
 def prctl(option: int, argument: int = 0) -> None:
     _prctl(option, argument, 0, 0, 0, doing=f"prctl {option}")
 
 
 def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes | None = None) -> None:
     _mount(source, target, kind, flags, options, doing=f"mount {_show(target)}")
-
-
-def unmount(target: bytes) -> None:
-    _umount(target, MNT_DETACH, doing=f"unmount {_show(target)}")
 
 
 def open_tree(path: bytes, *, directory: int = AT_FDCWD, recursive: bool = True, follow: bool = True) -> int:

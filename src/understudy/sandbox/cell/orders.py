@@ -8,6 +8,7 @@ import os
 import select
 
 TERM = b"T"  # ask everything to stop; the server follows up with an end
+BEGIN = b"B"  # a command that was held may begin
 END = b"E"  # end everything now; so does the server by going away
 ORPHANED = b"O"  # the helper is gone
 
@@ -41,4 +42,6 @@ def _read_order(status: int) -> bytes:
         orders = os.read(status, 64)
     except OSError:
         orders = b""
-    return TERM if orders and END not in orders else END
+    if not orders or END in orders:
+        return END
+    return TERM if TERM in orders else BEGIN

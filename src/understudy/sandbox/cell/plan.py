@@ -6,6 +6,7 @@ FULL = "full"
 LANDLOCK = "landlock"
 BUBBLEWRAP = "bubblewrap"
 PLAIN = "plain"
+GRACE_SECONDS = 0.2
 
 
 Kind = tuple[bool, "tuple[int, int] | None"]  # a network namespace of its own? whose rights are taken?
@@ -44,6 +45,7 @@ class Plan:
         terminal: bool = False,
         own_terminal: bytes = b"",
         has_input: bool = False,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self.shape = shape
         self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
@@ -68,10 +70,11 @@ class Plan:
         self.tmp_files = tmp_files
         self.disk_free_mb = disk_free_mb
         self.open_files = open_files
-        self.held = held  # a cell that waited is to wait once more, when all is set up, for leave to begin
+        self.held = held  # when all is set up, wait for leave to begin
         self.terminal = terminal  # it gets one: standard input and both outputs are that
         self.own_terminal = own_terminal  # its path, once it is there
         self.has_input = has_input  # of the descriptors that come along, the last is the command's standard input
+        self.grace_seconds = grace_seconds  # for what was asked to end, and for what a command that has ended left running
 
     @property
     def kind(self) -> Kind:

@@ -97,6 +97,7 @@ class Helper:
         if cell is self._spare:
             self._spare = None
         covers = cell.covers()
+        self._around.written = self._around.written or cell.written or None
         if covers is None or cell.kind is None:  # it did not come to be used
             self._tell_over(cell.pid, None)
             return

@@ -1,12 +1,13 @@
 """The helper's forks: a process for one command, or one that waits for the next."""
 
 import _socket
+import io
 import marshal
 import os
 import select
 from collections.abc import Callable
 
-from . import confine, identity, kernel
+from . import confine, identity, kernel, memory
 from .inside import NOT_RUN, Cell, Surroundings, describe, report
 from .plan import FULL, Kind, Plan
 
@@ -22,6 +23,7 @@ class Started:
         self.pidfd = pidfd
         self.kind = kind
         self.ledger = ledger
+        self.written: list[memory.Run] = []  # if it has told, once it is asked for its placeholders
 
     @property
     def used(self) -> bool:
@@ -38,12 +40,33 @@ class Started:
                 written += block
         except BlockingIOError:
             pass  # it could not even be killed
-        return (marshal.loads(written[1:]) if written[1:] else []) if written else None
+        if not written:
+            return None
+        paths, self.written = _read_lists(written[1:])
+        return paths
 
     def close(self) -> None:
         os.close(self.pidfd)
         if self.ledger >= 0:
             os.close(self.ledger)
+
+
+def _read_lists(ledger: bytes) -> "tuple[list[bytes], list[memory.Run]]":
+    """Placeholders, and memory; either may not have been told."""
+    paths: list[bytes] = []
+    runs: list[memory.Run] = []
+    stream = io.BytesIO(ledger)
+    while stream.tell() < len(ledger):
+        try:
+            told = marshal.load(stream)
+        except EOFError:
+            break  # there was no room for all of it
+        for each in told:
+            if isinstance(each, bytes):
+                paths.append(each)
+            else:
+                runs.append(each)
+    return paths, runs
 
 
 def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started:

@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
 
 from .guards import Guards
 from .orders import END, ORPHANED, TERM, Orders
@@ -17,13 +16,8 @@ KILL = signal.SIGKILL
 FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, so to be reset for commands
 _MEANINGLESS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT)
 
-# A command that has ended leaves this long to what it started, e.g. the `tee` behind a redirection.
-LEFTOVER_SECONDS = 0.2
 _SWEEP_SECONDS = 2.0
 _REAPED_AT_ONCE = 256  # so that a fork bomb does not keep us from everything else
-
-
-Attempt = Callable[[bytes, "list[bytes]"], None]  # program and argv: execute or spawn it, raise OSError
 
 
 def leave_interrupts_to_the_kernel() -> None:
@@ -44,13 +38,19 @@ def unblock_signals() -> None:
 
 
 class Watch:
-    """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken."""
+    """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken.
 
-    def __init__(self, command: int, everything: "Namespace | Descendants", guards: Guards, orders: Orders) -> None:
+    `grace_seconds`: so long a command that has ended leaves to what it started, e.g. the `tee` behind a redirection.
+    """
+
+    def __init__(
+        self, command: int, everything: "Namespace | Descendants", guards: Guards, orders: Orders, grace_seconds: float
+    ) -> None:
         self._command = command
         self._everything = everything
         self._guards = guards
         self._orders = orders
+        self._grace_seconds = grace_seconds
         self.report = b""
 
     def run(self) -> bytes:
@@ -66,7 +66,7 @@ class Watch:
         while self._reap():
             now = time.monotonic()
             if self.report and deadline is None:
-                deadline = now + LEFTOVER_SECONDS
+                deadline = now + self._grace_seconds
             order = self._orders.wait(min(look, deadline or look) - now)
             alarm.clear()
             now = time.monotonic()

@@ -25,6 +25,7 @@ from understudy.tools.acts.command_output import Capture, Finished, with_line
 from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity
 from understudy.tools.acts.folder_locks import locked
 from understudy.tools.acts.patches import apply_patch
+from understudy.tools.acts.wildcards import TooWide
 from understudy.tools.host import ToolHost, ToolSettings
 from understudy.tools.output import model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
@@ -41,6 +42,7 @@ MAY_NOT_CHANGE = (
     "exec command rejected: a command that the user approved is running outside the sandbox, and this one could change what it"
     " depends on. Try again when that has ended"
 )
+_TOO_WIDE = "too wide "
 WAIT_TO_LEAVE, WAIT_TO_CHANGE = 10.0, 60.0  # seconds
 
 
@@ -168,6 +170,8 @@ class Execution:
     async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
         """None when the command may run."""
         self._judged = self._fingerprint()
+        if self._judged.startswith(_TOO_WIDE):
+            raise TooWide
         full_access = self._host.settings.containment is None
         key = self._key(self._judged)
         depends_on = dependencies_digest(self._judged)
@@ -184,7 +188,11 @@ class Execution:
         return self._key(self._judged)
 
     def _fingerprint(self) -> str:
-        return fingerprint(self._argv, self._cwd, self._environment.get("PATH", ""))
+        """Another one each time where not all of it can be watched: it is then approved for nothing."""
+        try:
+            return fingerprint(self._argv, self._cwd, self._environment.get("PATH", ""))
+        except TooWide:
+            return f"{_TOO_WIDE}{os.urandom(16).hex()}"
 
     def _key(self, depends_on: str) -> str:
         mode = self._host.settings.sandbox_mode

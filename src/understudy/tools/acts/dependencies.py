@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from understudy.policy.words import Words
 from understudy.tools.acts.run_targets import find_run_targets, scripts_by_name
+from understudy.tools.acts.wildcards import TooWide
 
 Identity = tuple[int, int]  # device and inode
 
@@ -25,7 +26,10 @@ _HEAD = 256
 
 
 def fingerprint(argv: Words, cwd: str, search_path: str = "") -> str:
-    """Differs when the folder is another one, when what one of those files holds has changed, or a program is found elsewhere."""
+    """Differs when the folder is another one, when what one of those files holds has changed, or a program is found elsewhere.
+
+    Raises `TooWide`.
+    """
     folder = _status(cwd)
     told = [f"{folder.st_dev}:{folder.st_ino}" if folder else ""]
     told += [f"{path}:{mark}" for path, mark in _Dependencies(argv, cwd, search_path).marks.items()]
@@ -61,8 +65,10 @@ class _Dependencies:
             self._look_up(name, 0)
 
     def _add(self, path: str, depth: int = 0) -> None:
-        if path in self.marks or len(self.marks) >= _MAX_FILES or (content := _content(path)) is None:
+        if path in self.marks or (content := _content(path)) is None:
             return
+        if len(self.marks) >= _MAX_FILES:
+            raise TooWide
         self.marks[path] = content.mark
         self._add_interpreter(content.head, depth)
 

@@ -45,6 +45,8 @@ def main() -> None:
         said = _Look(job).run()
     except (NotForModels, BadPattern) as error:
         said = {"error": str(error)}
+    except MemoryError:
+        said = {"error": "it takes too much memory: simplify `pattern`, or narrow `path` or `glob`"}
     except (OSError, ValueError) as error:
         said = {"error": error.strerror or str(error) if isinstance(error, OSError) else str(error)}
     sys.stdout.write(json.dumps(said))

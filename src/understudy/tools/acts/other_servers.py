@@ -50,7 +50,7 @@ async def call_other_server(host: ToolHost, call_id: str, tool: RemoteTool, argu
     began = time.monotonic()
     ended = ToolCallEnded(call_id, tool.server, tool.name, 0.0, shown, tool.read_only)
     try:
-        raw = await server.call(tool.name, arguments, notices.progress)
+        raw = await server.call(tool, arguments, notices.progress)
     except (Lost, Late, Refused) as error:
         return _failed(host, ended, began, server, error)
     except BaseException:

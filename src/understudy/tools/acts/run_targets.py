@@ -6,12 +6,12 @@ Looks at which folders are there, since a script may go to one of them first.
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
 from understudy.policy.reach import OutOfReach, may_hide_commands, program_name, runs_of_words
 from understudy.policy.words import Words, script_of, simple_commands
+from understudy.tools.acts.wildcards import LONGEST, WILD, TooWide, Wildcards
 
 _INTERPRETER = re.compile(r"(?:python|pypy|ruby|perl|php|node|lua)[\d.]*|deno|bun|tsx|ts-node|rscript|osascript|[gm]?awk|source|\.")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
@@ -21,13 +21,12 @@ _AFTER_VARIABLE = re.compile(r"[A-Za-z_]\w*/(.+)")  # `$PWD/run.sh`, once it is 
 _SHELLS_OWN = re.compile(r"""[;&|<>()`{}$"'\\]""")
 _BLANK = re.compile(r"\s")
 _QUOTES = str.maketrans("", "", "'\"\\")
+_ENDS = re.compile(r"[\s;&|<>()`{}$]+")  # of words, whatever a shell makes of them
 _BREAKS = re.compile(r"[;&|<>()`{}$]+")
 _READ_FROM = re.compile(r"""<\s*["']?([^\s;&|<>()"']+)""")
-_WILD = re.compile(r"[*?\[]")
-_MOST_WORDS = 500
+_MOST_WORDS = 10_000
 _MOST_PARTS = 100
 _MOST_FOLDERS = 16
-_MOST_MATCHES = 100
 
 
 class RunTargets(NamedTuple):
@@ -36,19 +35,25 @@ class RunTargets(NamedTuple):
 
 
 def find_run_targets(argv: Words, cwd: str) -> RunTargets:
+    """Raises `TooWide`."""
     words: dict[str, None] = {}  # all of them, in order
     runs: dict[str, None] = {}  # those that may name what is run
     programs = dict.fromkeys(words[0] for words in (argv, *(simple_commands(argv) or ())) if "/" not in words[0])
-    with suppress(OutOfReach):
+    try:
         for run in runs_of_words(argv):
             words.update(dict.fromkeys(run))
             runs.update(dict.fromkeys(_may_run(run)))
             if _PROGRAM.fullmatch(run[0]) and "/" not in run[0]:
                 programs[run[0]] = None
-            if len(words) > _MOST_WORDS:
-                break
+    except OutOfReach:  # too long or too deep to be taken apart: whatever it names may be run
+        rest = dict.fromkeys(part for word in argv for part in _ENDS.split(word.translate(_QUOTES)) if part)
+        words.update(rest)
+        runs.update(rest)
+    if len(words) > _MOST_WORDS:
+        raise TooWide
     folders = _folders(words, cwd)
-    files = dict.fromkeys(path for word in runs for folder in folders for path in _paths(folder, word))
+    wildcards = Wildcards()
+    files = dict.fromkeys(path for word in runs for folder in folders for path in _paths(folder, word, wildcards))
     return RunTargets(tuple(files), tuple(programs))
 
 
@@ -116,12 +121,8 @@ def _folders(words: Iterable[str], cwd: str) -> list[str]:
     return found
 
 
-def _paths(folder: str, word: str) -> Iterable[str]:
+def _paths(folder: str, word: str, wildcards: Wildcards) -> Iterable[str]:
     path = os.path.join(folder, word)
-    if not _WILD.search(word):
-        return (path,)
-    from glob import iglob  # hardly ever needed
-
-    with suppress(OSError, ValueError, re.error):
-        return (path, *(match for match, _ in zip(iglob(path), range(_MOST_MATCHES), strict=False)))
-    return (path,)
+    if not WILD.search(word) or (len(word) > LONGEST and (_BLANK.search(word) or _SHELLS_OWN.search(word))):
+        return (path,)  # so long, and with what ends a word for a shell: a text in quotes
+    return (path, *wildcards.matches(folder, word))

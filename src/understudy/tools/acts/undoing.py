@@ -25,7 +25,7 @@ MAY_NOT_CHANGE = (
     "a command that the user approved is running outside the sandbox, and the undo would change what it needs."
     " Try again when that has ended"
 )
-NOT_DESCRIBED = "the turn was recorded by an earlier version, which did not keep what the file held before"
+NOT_DESCRIBED = "the log does not have what the file held before: it was imported, or an earlier version wrote it"
 NOT_APPROVED = "this would need an approval: {reason}"
 
 

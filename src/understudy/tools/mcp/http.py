@@ -9,6 +9,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from understudy.tools.mcp.limits import MOST_LINE
+from understudy.tools.mcp.reading import readable
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0  # a call has its own limit; this ends a stream that nobody ends
@@ -44,7 +45,7 @@ class Address:
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """An answer that is not a stream of events is read whole, so it may not be longer than any message."""
+    """No message may be longer than one of a program. What the SDK could not read, it is given in a form that it can."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, on_status: Callable[[int], None]) -> None:
         self._inner = inner
@@ -57,25 +58,58 @@ class _Bounded(httpx2.AsyncBaseTransport):
         if response.headers.get(_PACKING, "identity") != "identity":
             await response.aclose()
             raise httpx2.ReadError(f"the answer is packed ({_PACKING}), which was not asked for")
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _Counted(response.stream)
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _ReadableEvents(response.stream)
+        else:
+            response.stream = _ReadableAnswer(response.stream)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class _Counted(httpx2.AsyncByteStream):
+class _ReadableAnswer(httpx2.AsyncByteStream):
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        length = 0
+        body = bytearray()
         async for chunk in self._inner:
-            length += len(chunk)
-            if length > MOST_LINE:
+            body += chunk
+            if len(body) > MOST_LINE:
                 raise httpx2.ReadError(f"the answer has more than {MOST_LINE >> 20} MiB")
-            yield chunk
+        yield readable(bytes(body)) if body.lstrip().startswith(b"{") else bytes(body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _ReadableEvents(httpx2.AsyncByteStream):
+    """Passes whole lines on as they come."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        begun = bytearray()
+        async for chunk in self._inner:
+            begun += chunk
+            end = max(begun.rfind(b"\n", len(begun) - len(chunk)), begun.rfind(b"\r", len(begun) - len(chunk))) + 1
+            if end:
+                whole = bytes(begun[:end])
+                del begun[:end]
+                yield b"".join(map(_readable_line, whole.splitlines(keepends=True)))
+            elif len(begun) > MOST_LINE:
+                raise httpx2.ReadError(f"an event has more than {MOST_LINE >> 20} MiB")
+        yield bytes(begun)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _readable_line(line: bytes) -> bytes:
+    text = line.removeprefix(b"data:").strip()
+    if not line.startswith(b"data:") or not text.startswith(b"{"):
+        return line
+    mended = readable(text)
+    return line if mended is text else b"data: " + mended + line[len(line.rstrip(b"\r\n")) :]

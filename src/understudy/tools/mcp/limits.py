@@ -12,7 +12,6 @@ MOST_OFFERED = 256 << 10  # bytes of all tools of one server together; beyond, t
 MOST_REFRESHES = 8  # of a server's list in one turn: each is a new beginning for the provider's cache
 MOST_STARTS = 4  # again after a crash, within `RESTART_WINDOW`
 RESTART_WINDOW = 60.0  # seconds
-FIRST_WAIT = 1.5  # seconds that a first request waits for servers
 REFRESH_SECONDS = 5.0  # for a list that has changed
 NOTICE_SECONDS = 2.0  # between two words of progress that are passed on
 MOST_NOTICES = 50  # of them, and of a server's own questions, for one call

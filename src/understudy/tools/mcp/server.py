@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 LIST_CHANGED = "notifications/tools/list_changed"
 QUESTION = "elicitation/create"
+CHANGED = (
+    "the server describes this tool otherwise than when it was offered, or has it no more, so it was not called. Look at the tools"
+    " that are offered now"
+)
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
@@ -142,9 +146,18 @@ class Server:
         self.tools = tools
         return different
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], on_progress: Progress) -> dict[str, Any]:
-        """Raises `Lost`, `Late` or `Refused`. Never tried twice: what a lost call has done is not known."""
-        return await self.request("tools/call", {"name": tool, "arguments": arguments}, on_progress)
+    async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], on_progress: Progress) -> dict[str, Any]:
+        """Raises `Lost`, `Late` or `Refused`. Never tried twice: what a lost call has done is not known.
+
+        A tool that is another one by now is not called: it was offered, judged and perhaps approved as what it was.
+        """
+        session = await self._living()
+        if self.changed:
+            await self.refresh()
+        if tool not in self.tools:
+            raise Refused(CHANGED)
+        params = {"name": tool.name, "arguments": arguments}
+        return await session.request("tools/call", params, self.settings.tool_seconds, on_progress)
 
     async def request(self, method: str, params: Mapping[str, Any], on_progress: Progress | None = None) -> dict[str, Any]:
         session = await self._living()

@@ -2,31 +2,25 @@
 nothing of it outlives us, however we end."""
 
 import asyncio
-import json
 import math
 import os
-import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import anyio
-import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult
 from understudy.tools.host import RunsCommands
 from understudy.tools.mcp.limits import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT
+from understudy.tools.mcp.reading import read_message
 
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
-_DEEPEST = 100
 _STDERR_KEPT = 2048
 _GRACE_SECONDS = 0.5  # to end by itself once its input is closed
 
-Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+Streams = tuple["_Messages", MemoryObjectSendStream[SessionMessage]]
 
 
 class Program:
@@ -45,7 +39,7 @@ class Program:
     @asynccontextmanager
     async def streams(self) -> AsyncGenerator[Streams]:
         """However this is left, the process has ended and all that it started with it."""
-        incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+        incoming, lines = anyio.create_memory_object_stream[bytes](math.inf)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](MOST_UNSENT)  # who sends more waits
         theirs, ours = os.pipe()
         os.set_blocking(ours, False)
@@ -54,7 +48,7 @@ class Program:
         running = asyncio.create_task(self._run(command, incoming), name=f"server {command.argv[0]}")
         writing = asyncio.create_task(self._write(ours, outgoing))
         try:
-            yield read, write
+            yield _Messages(lines, self._read), write
         finally:
             write.close()
             writing.cancel()
@@ -67,10 +61,10 @@ class Program:
             finally:
                 running.cancel()
                 await asyncio.wait([running])
-                for stream in (incoming, read, outgoing):
+                for stream in (incoming, lines, outgoing):
                     stream.close()
 
-    async def _run(self, command: Command, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    async def _run(self, command: Command, incoming: MemoryObjectSendStream[bytes]) -> None:
         try:
             self.result = await self._sandbox.run(command, self._hear)
         except _Flood as flood:
@@ -101,16 +95,19 @@ class Program:
             return  # what programs print where they should not
         if len(text) > MOST_LINE:
             raise _Flood(f"it sent a message of more than {MOST_LINE >> 20} MiB")
-        message = _read_message(bytes(text))
-        if message is None:
-            return
-        self._junk = 0
         waiting = self._incoming.statistics().current_buffer_used
         self._unread = self._unread + len(text) if waiting else len(text)
         if self._unread > MOST_UNREAD:
             raise _Flood("it sends messages faster than they can be read")
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._incoming.send_nowait(SessionMessage(message))
+            self._incoming.send_nowait(bytes(text))
+
+    def _read(self, text: bytes) -> SessionMessage | None:
+        message = read_message(text)
+        if message is None:
+            return None
+        self._junk = 0
+        return SessionMessage(message)
 
     async def _write(self, pipe: int, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async for message in outgoing:
@@ -138,62 +135,35 @@ class Program:
         return f"connection closed: the program ended {how}{last}"
 
 
-def _read_message(text: bytes) -> JSONRPCMessage | None:
-    """None for what is no message. An answer that cannot be read is a failure, or whoever asked would wait for nothing."""
-    for mend in (bytes, _mended):
+class _Messages:
+    """What has come, read one by one as it is asked for: whoever floods us then costs no more than what is handled."""
+
+    def __init__(self, lines: MemoryObjectReceiveStream[bytes], read: Callable[[bytes], SessionMessage | None]) -> None:
+        self._lines = lines
+        self._read = read
+
+    async def receive(self) -> SessionMessage:
+        while (message := self._read(await self._lines.receive())) is None:
+            pass
+        return message
+
+    def __aiter__(self) -> "_Messages":
+        return self
+
+    async def __anext__(self) -> SessionMessage:
         try:
-            return jsonrpc_message_adapter.validate_json(mend(text), by_name=False)
-        except (ValueError, RecursionError):
-            continue
-    if (tools := _tools_in(text)) is not None:
-        return tools
-    try:
-        answer = msgspec.json.decode(text, type=_Answer)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if answer.method is not None:
-        return None
-    return JSONRPCError(jsonrpc="2.0", id=answer.id, error=ErrorData(code=PARSE_ERROR, message="its answer cannot be read"))
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
+    async def aclose(self) -> None:
+        await self._lines.aclose()
 
-def _mended(text: bytes) -> bytes:
-    """Halves of characters, which names of files get into texts, as question marks. Raises ValueError, or RecursionError."""
-    return json.dumps(json.loads(text.decode("utf-8", "replace")), ensure_ascii=False).encode("utf-8", "replace")
+    async def __aenter__(self) -> "_Messages":
+        return self
 
-
-def _tools_in(text: bytes) -> JSONRPCResponse | None:
-    """A list of tools of which one has a schema nested without end: it must not take the others with it."""
-    if b'"tools"' not in text:
-        return None
-    try:
-        message = jsonrpc_message_adapter.validate_json(_without_depths(text), by_name=False)
-    except ValueError:
-        return None
-    return message if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list) else None
-
-
-def _without_depths(text: bytes) -> bytes:
-    """JSON with `null` in place of what is nested more deeply than a parser goes. By its brackets alone, which takes no stack."""
-    kept: list[bytes] = []
-    depth = start = 0
-    for found in _BRACKETS.finditer(text):
-        match found[0]:
-            case b"{" | b"[":
-                depth += 1
-                if depth == _DEEPEST:
-                    kept += (text[start : found.start()], b"null")
-            case b"}" | b"]":
-                if depth == _DEEPEST:
-                    start = found.end()
-                depth -= 1
-            case _:
-                pass  # a text
-    return b"".join((*kept, text[start:]))
-
-
-class _Answer(msgspec.Struct):
-    id: int | str
-    method: Any = None
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 class _Flood(Exception):

@@ -112,8 +112,11 @@ class _Picture:
         self._partners: dict[str, set[str]] = {}
         self._total = 0
         first: dict[str, str] = {}  # what each file held before all of them
+        self._first_modes: dict[str, int] = {}  # and its permissions
         for patch in patches:
             for file in patch.files:
+                if file.path not in first and file.before:
+                    self._first_modes[file.path] = stat.S_IMODE(file.mode)
                 first.setdefault(file.path, file.before)
         for path in first:
             self._look(path, refused)
@@ -206,10 +209,15 @@ class _Picture:
             culprit = next((other for other in together if other in self._blocked), None)
             if culprit is None:
                 groups.append(tuple(self._change(other) for other in together if self._differs(other)))
-            elif any(other not in self._as_before for other in together):
+            elif others := [other for other in together if not self._is_as_it_was(other)]:
                 reason = f"it belongs together with {culprit}: {self._blocked[culprit]}"
-                left |= {other: self._blocked.get(other, reason) for other in together if other not in self._as_before}
+                left |= {other: self._blocked.get(other, reason) for other in others}
         return tuple(group for group in groups if group), left
+
+    def _is_as_it_was(self, path: str) -> bool:
+        """In content and permissions: one that was made again may hold the same and still be open to others."""
+        state = self._now.get(path)
+        return path in self._as_before and (state is None or state.mode == self._first_modes.get(path, state.mode))
 
     def _connected(self, path: str) -> list[str]:
         found = {path: None}
@@ -225,6 +233,8 @@ class _Picture:
         state, after = self._now[path], self._data[path]
         if state is None or after is None:
             return state is not None or after is not None
+        if self._is_as_it_was(path) and digest(state.data) == digest(after):  # also where that is how the last patch left it
+            return False
         return state.data != after or self._likes[path] not in (path, state.mode)
 
     def _change(self, path: str) -> Change:

@@ -127,7 +127,7 @@ def _body(old_label: str, old: _Picture | None, new_label: str, new: _Picture | 
         hunks = unified_diff(old.data.decode() if old else "", new.data.decode() if new else "", context=3)
     except UnicodeDecodeError:
         return names + "Binary files differ\n"
-    return names + hunks
+    return names + hunks if hunks else ""  # an empty file came or went, of which git says no more
 
 
 def _blob_id(picture: _Picture | None) -> str:

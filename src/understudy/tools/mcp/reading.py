@@ -1,0 +1,79 @@
+"""Messages of other servers as they are read, whichever way they come: what cannot be read must cost as little as possible."""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_DEEPEST = 100
+
+
+def read_message(text: bytes) -> JSONRPCMessage | None:
+    """None for what is no message. An answer that cannot be read is a failure, or whoever asked would wait for nothing."""
+    for mend in (bytes, _mended):
+        try:
+            return jsonrpc_message_adapter.validate_json(mend(text), by_name=False)
+        except (ValueError, RecursionError):
+            continue
+    if (tools := _tools_in(text)) is not None:
+        return tools
+    try:
+        answer = msgspec.json.decode(text, type=_Answer)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if answer.method is not None:
+        return None
+    return JSONRPCError(jsonrpc="2.0", id=answer.id, error=ErrorData(code=PARSE_ERROR, message="its answer cannot be read"))
+
+
+def readable(text: bytes) -> bytes:
+    """The same message for a reader that knows nothing of this: unchanged where it can be read, or is no message at all."""
+    try:
+        jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except (ValueError, RecursionError):
+        message = read_message(text)
+        return text if message is None else message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    return text
+
+
+def _mended(text: bytes) -> bytes:
+    """Halves of characters, which names of files get into texts, as question marks. Raises ValueError, or RecursionError."""
+    return json.dumps(json.loads(text.decode("utf-8", "replace")), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _tools_in(text: bytes) -> JSONRPCResponse | None:
+    """A list of tools of which one has a schema nested without end: it must not take the others with it."""
+    if b'"tools"' not in text:
+        return None
+    try:
+        message = jsonrpc_message_adapter.validate_json(_without_depths(text), by_name=False)
+    except ValueError:
+        return None
+    return message if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list) else None
+
+
+def _without_depths(text: bytes) -> bytes:
+    """JSON with `null` in place of what is nested more deeply than a parser goes. By its brackets alone, which takes no stack."""
+    kept: list[bytes] = []
+    depth = start = 0
+    for found in _BRACKETS.finditer(text):
+        match found[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth == _DEEPEST:
+                    kept += (text[start : found.start()], b"null")
+            case b"}" | b"]":
+                if depth == _DEEPEST:
+                    start = found.end()
+                depth -= 1
+            case _:
+                pass  # a text
+    return b"".join((*kept, text[start:]))
+
+
+class _Answer(msgspec.Struct):
+    id: int | str
+    method: Any = None
