@@ -21,7 +21,7 @@ def start_model() -> str:
             await asyncio.Event().wait()
 
     threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
-    assert started.wait(10), "the model did not start"
+    assert started.wait(60), "the model did not start"
     return model.url
 
 

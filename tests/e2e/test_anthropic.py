@@ -1,26 +1,31 @@
 """The whole program on the Anthropic wire, against a server that Anthropic's own client takes for the real one."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import pytest
 
 from tests.e2e.scenes import kinds, scene, text_of, thread_of
 from understudy.testing import McpProcess, ScriptedModel, call, cut_after, deltas, reasoning, say, status
 from understudy.testing.script import Wire
 
+if TYPE_CHECKING:
+    import anthropic
+
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 CLAUDE = {"model": "claude-sonnet-5-5"}
 
 
-def client_of(model: ScriptedModel) -> anthropic.AsyncAnthropic:
+def client_of(model: ScriptedModel) -> "anthropic.AsyncAnthropic":
+    import anthropic  # takes seconds: only the process that runs these tests shall pay for it
+
     return anthropic.AsyncAnthropic(base_url=model.url.removesuffix("/v1"), api_key="k", max_retries=0, timeout=60)
 
 
 REQUEST: dict[str, Any] = {"model": "claude-sonnet-5-5", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
 
 
+@pytest.mark.slow
 async def test_the_official_client_reads_the_scripted_server() -> None:
     script = [reasoning("hm") + deltas(["Hel", "lo"], usage=(7, 3)) + call("shell", command=["ls"])]
     async with ScriptedModel(script) as model, client_of(model) as client, client.messages.stream(**REQUEST) as stream:
@@ -36,7 +41,10 @@ async def test_the_official_client_reads_the_scripted_server() -> None:
     assert (message.stop_reason, message.usage.input_tokens, message.usage.output_tokens) == ("tool_use", 7, 3)
 
 
+@pytest.mark.slow
 async def test_the_official_client_is_told_of_overload_by_the_scripted_server() -> None:
+    import anthropic
+
     async with ScriptedModel([status(529, OVERLOADED)]) as model, client_of(model) as client:
         with pytest.raises(anthropic.APIStatusError, match="Overloaded"):
             async with client.messages.stream(**REQUEST):
@@ -75,6 +83,7 @@ async def test_calls_of_one_answer_run_and_come_back_together(tmp_path: Path) ->
     assert [part["tool_use_id"] for part in answered["content"]] == ["one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_stream_that_breaks_off_is_asked_for_again(tmp_path: Path) -> None:
     overloaded = status(
         529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, {"retry-after": "0"}
@@ -95,6 +104,7 @@ async def test_a_full_context_is_told_in_the_providers_words(tmp_path: Path) -> 
     assert words in text_of(result)
 
 
+@pytest.mark.slow
 async def test_a_conversation_goes_on_on_another_wire(tmp_path: Path) -> None:
     """From Anthropic's wire to OpenAI's and back: each is sent what it understands."""
     script = [reasoning("hm") + call("shell", command=["true"]), say("one"), say("two"), say("three")]

@@ -91,6 +91,7 @@ async def test_a_patch_question_shows_the_changes(tmp_path: Path) -> None:
         assert begin["auto_approved"] is False
 
 
+@pytest.mark.slow
 async def test_a_file_that_changes_while_its_patch_waits_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("first\nold\n")
     patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+new\n*** End Patch"
@@ -117,7 +118,7 @@ APPROVING: list[dict[str, Any]] = [
 ]
 DENYING: list[Any] = [
     {"decision": "denied"},
-    {"decision": {"denied": {"rejection": "no"}}},
+    {"decision": {"denied": {"rejection": ""}}},
     {"decision": "Approved"},
     {"decision": None},
     {"decision": 5},
@@ -197,6 +198,7 @@ async def test_a_client_that_cannot_be_asked_is_not_and_model_and_caller_are_tol
         assert not (tmp_path / "made file").exists()
 
 
+@pytest.mark.slow
 async def test_an_answer_counts_once(tmp_path: Path) -> None:
     second = call("shell", call_id="call2", command=["touch", "second"])
     async with scene([TOUCH, second, say("ok")], tmp_path, config=ASKING) as (_, client):
@@ -240,6 +242,7 @@ async def test_approved_for_the_session_is_for_the_same_command_in_the_same_fold
         assert not (tmp_path / "sub" / "log").exists()
 
 
+@pytest.mark.slow
 async def test_a_plain_yes_is_for_this_once(tmp_path: Path) -> None:
     script = [call("shell", call_id="1", command=["touch", "a"]), call("shell", call_id="2", command=["touch", "a"]), say("ok")]
     async with scene(script, tmp_path, config=ASKING) as (_, client):
@@ -256,6 +259,7 @@ async def test_what_is_known_to_be_harmless_is_not_asked_about(tmp_path: Path) -
         assert "exec_approval_request" not in kinds(client.events(call_))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("answer", ["approved", "denied"])
 async def test_on_failure_a_refused_command_is_offered_outside_the_sandbox(tmp_path: Path, outside: Path, answer: str) -> None:
     work = tmp_path
@@ -280,6 +284,7 @@ async def test_on_failure_a_refused_command_is_offered_outside_the_sandbox(tmp_p
             assert told_to_model(model.requests[1]).startswith("exec command rejected by user")
 
 
+@pytest.mark.slow
 async def test_on_failure_a_command_that_just_fails_is_not_offered(tmp_path: Path) -> None:
     config = {"approval_policy": "on-failure", "sandbox_mode": "workspace-write"}
     async with scene([call("shell", command=["sh", "-c", "exit 3"]), say("ok")], tmp_path, config=config) as (model, client):
@@ -320,6 +325,7 @@ async def test_newer_clients_are_shown_a_form_and_more_lines(tmp_path: Path) -> 
         assert text_of(await call_) == "ok"
 
 
+@pytest.mark.slow
 async def test_two_sessions_are_asked_at_once_and_answered_in_any_order(tmp_path: Path) -> None:
     script = [
         call("shell", command=["touch", "one"]),

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.scenes import scene, text_of
 from understudy.testing import McpProcess, say
 
@@ -81,6 +83,7 @@ async def test_a_mistyped_name_is_refused_and_the_right_one_named(tmp_path: Path
             assert text.endswith(f"Did you mean `{right}`?")
 
 
+@pytest.mark.slow
 async def test_names_are_taken_in_every_case(tmp_path: Path) -> None:
     async with McpProcess("http://127.0.0.1:9/v1", cwd=tmp_path) as client:
         for spelling in ("approval-policy", "approvalPolicy", "approval_policy"):
@@ -124,6 +127,7 @@ async def test_a_broken_configuration_fails_the_call_and_not_the_server(tmp_path
         assert await client.request("ping") == {}
 
 
+@pytest.mark.slow
 async def test_a_configuration_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     async with McpProcess(cwd=tmp_path, home=tmp_path, env={"CODEX_HOME": str(tmp_path / "nowhere")}) as client:
         result = await client.call_tool("codex", prompt="hi")

@@ -38,6 +38,7 @@ async def test_cancelling_while_the_model_is_asked_or_speaks(tmp_path: Path) -> 
         assert said == ["half an ans"], "what was shown stays in the history"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["danger-full-access", "workspace-write"])
 async def test_cancelling_a_command_ends_it_with_its_children_and_keeps_what_it_said(tmp_path: Path, mode: str) -> None:
     script = [call("shell", command=["sh", "-c", SLEEPER], timeout=100_000), say("I see")]
@@ -80,6 +81,7 @@ async def test_cancelling_while_a_question_is_open_withdraws_it(tmp_path: Path) 
         assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_cancels_that_mean_nothing_change_nothing(tmp_path: Path) -> None:
     async with scene([say("one"), deltas(["x", HOLD])], tmp_path) as (model, client):
         finished = client.call_tool("codex", prompt="one")
@@ -97,6 +99,7 @@ async def test_cancels_that_mean_nothing_change_nothing(tmp_path: Path) -> None:
         assert len(answers) == 1
 
 
+@pytest.mark.slow
 async def test_cancelling_twice_is_cancelling_once(tmp_path: Path) -> None:
     script = [call("shell", command=["sh", "-c", SLEEPER], timeout=100_000), say("ok")]
     async with scene(script, tmp_path) as (_, client):
@@ -155,6 +158,7 @@ async def test_a_reply_while_a_turn_runs_joins_it_and_both_are_answered(tmp_path
         ]
 
 
+@pytest.mark.slow
 async def test_a_reply_while_a_command_runs_is_read_with_its_outcome(tmp_path: Path) -> None:
     script = [call("shell", command=["sh", "-c", "echo started; until [ -e go ]; do sleep 0.02; done"]), say("both")]
     async with scene(script, tmp_path) as (model, client):
@@ -185,6 +189,7 @@ async def test_cancelling_a_call_that_joined_only_detaches_it(tmp_path: Path) ->
         assert users_in(model.requests[1]) == ["one", "two"], "what was accepted is read all the same"
 
 
+@pytest.mark.slow
 async def test_cancelling_the_call_that_began_the_turn_answers_those_that_joined(tmp_path: Path) -> None:
     async with scene([hang(), say("later")], tmp_path) as (model, client):
         one = client.call_tool("codex", prompt="one")
@@ -215,6 +220,7 @@ async def test_a_reply_after_a_failure_or_an_interrupt_works(tmp_path: Path) -> 
             assert await client.call_tool("codex-reply", threadId=thread, prompt="c") == answered(str(number), thread)
 
 
+@pytest.mark.slow
 async def test_nothing_follows_the_end_of_a_turn_that_is_cancelled_in_full_flow(tmp_path: Path) -> None:
     turns = 25
     flow = deltas([piece for number in range(200) for piece in (f"word {number} ", 0.0005)])

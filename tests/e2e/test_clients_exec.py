@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,14 @@ pytestmark = pytest.mark.slow
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"], "additionalProperties": False}
 PATCH = "*** Begin Patch\n*** Add File: made.txt\n+one\n*** End Patch\n"
 LOUD = ["bash", "-lc", "yes | head -c 200000; pwd"]
-SLEEP = {"typescript": "7301", "python": "7302", "agents": "7303"}  # of the command that is aborted
+
+
+def some_seconds() -> str:
+    """That a command sleeps which is to be aborted. It is found by them among all of the machine, so nobody else has the same."""
+    return str(10_000 + secrets.randbelow(10_000_000))
+
+
+SLEEP = {client: some_seconds() for client in ("typescript", "python", "agents")}
 
 
 def script(client: str) -> Script:

@@ -18,6 +18,7 @@ from understudy.testing import ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_lists_tools_approves_a_command_and_replies(
     tmp_path: Path, mode: Literal["auto", "legacy"]
@@ -70,6 +71,7 @@ class Events(ClientExtension):
         return [NotificationBinding(method="codex/event", params_type=Event, handler=keep)]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_is_given_events_where_an_extension_binds_them(
     tmp_path: Path, mode: Literal["auto", "legacy"], caplog: pytest.LogCaptureFixture

@@ -29,6 +29,7 @@ def counted(answer: Any, tokens: int) -> Any:
     return replace(answer, usage=(tokens - 5, 5))
 
 
+@pytest.mark.quick(1)
 @WIRES
 async def test_a_turn_begins_with_a_summary_when_the_last_one_reached_the_limit(tmp_path: Path, wire: str) -> None:
     script = [say("first answer", usage=(3995, 5)), say("SUMMARY", usage=(4100, 10)), say("second answer", usage=(90, 10))]
@@ -49,6 +50,7 @@ async def test_a_turn_begins_with_a_summary_when_the_last_one_reached_the_limit(
         assert notice.startswith("context compacted: the model summed up what was before (4000 tokens before, about ")
 
 
+@pytest.mark.slow
 @WIRES
 async def test_one_token_below_the_limit_nothing_is_summed_up(tmp_path: Path, wire: str) -> None:
     script = [say("first answer", usage=(3994, 5)), say("second answer", usage=(3994, 5))]
@@ -58,6 +60,7 @@ async def test_one_token_below_the_limit_nothing_is_summed_up(tmp_path: Path, wi
         assert begins_like(model.requests[1], model.requests[0])
 
 
+@pytest.mark.slow
 async def test_the_limit_is_nine_tenths_of_the_window_that_is_configured(tmp_path: Path) -> None:
     script = [say("1", usage=(8990, 5)), say("2", usage=(8995, 5)), say("SUMMARY"), say("3")]
     async with scene(script, tmp_path, config={"model_context_window": 10_000}) as (model, client):
@@ -69,6 +72,7 @@ async def test_the_limit_is_nine_tenths_of_the_window_that_is_configured(tmp_pat
         assert "SUMMARY" in texts(model.requests[3])
 
 
+@pytest.mark.slow
 @WIRES
 async def test_in_the_middle_of_a_turn_the_last_calls_stay_with_their_outputs(tmp_path: Path, wire: str) -> None:
     script = [counted(echo("hi", "call1"), 9005), say("SUMMARY", usage=(10, 5)), say("done", usage=(10, 5))]
@@ -82,6 +86,7 @@ async def test_in_the_middle_of_a_turn_the_last_calls_stay_with_their_outputs(tm
         assert "background_event" in kinds(client.events(turn))
 
 
+@pytest.mark.slow
 @WIRES
 async def test_where_old_outputs_are_enough_they_go_and_no_summary_is_asked_for(tmp_path: Path, wire: str) -> None:
     script = [
@@ -105,6 +110,7 @@ async def test_where_old_outputs_are_enough_they_go_and_no_summary_is_asked_for(
         assert notice.startswith("context compacted: old outputs are no longer sent (9105 tokens before, about ")
 
 
+@pytest.mark.slow
 @WIRES
 async def test_a_context_that_the_provider_calls_full_is_summed_up_once_and_asked_again(tmp_path: Path, wire: str) -> None:
     script = [say("one"), say("two"), FULL, say("SUMMARY"), say("three")]
@@ -121,6 +127,7 @@ async def test_a_context_that_the_provider_calls_full_is_summed_up_once_and_aske
         assert len(texts(model.requests[4])) < 40_000
 
 
+@pytest.mark.slow
 async def test_a_context_that_stays_full_fails_the_turn_and_not_the_conversation(tmp_path: Path) -> None:
     script = [say("one"), say("two"), FULL, say("SUMMARY"), FULL, say("four")]
     async with scene(script, tmp_path) as (model, client):
@@ -133,6 +140,7 @@ async def test_a_context_that_stays_full_fails_the_turn_and_not_the_conversation
         assert [text for who, text in shown(model.requests[5]) if who == "user"][-2:] == ["three?", "four?"]
 
 
+@pytest.mark.slow
 async def test_a_prompt_too_long_for_any_context_fails_and_the_next_one_is_answered(tmp_path: Path) -> None:
     huge = "y" * 300_000
     script = [FULL, FULL, say("SUMMARY"), say("fine")]
@@ -152,11 +160,13 @@ async def test_a_prompt_too_long_for_any_context_fails_and_the_next_one_is_answe
         assert "were left out to make room" in texts(model.requests[3])
 
 
+@pytest.mark.slow
 async def test_a_window_too_small_for_instructions_and_tools_is_told_so(tmp_path: Path) -> None:
     async with scene([FULL], tmp_path) as (_, client):
         assert "Choose a model with a larger context window" in text_of(await client.call_tool("codex", prompt="hello"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "failure",
     [status(500, "no"), status(400, "no"), cut_after(say("SUMM")), say("")],
@@ -188,6 +198,7 @@ async def test_a_full_context_that_cannot_be_summed_up_goes_on_without_its_oldes
         assert "could not be summed up" in texts(model.requests[4])
 
 
+@pytest.mark.slow
 async def test_plan_and_changed_files_outlive_a_summary_that_forgets_them(tmp_path: Path) -> None:
     patch = "*** Begin Patch\n*** Add File: made.txt\n+x\n*** End Patch"
     plan = call("update_plan", plan=[{"step": "make it", "status": "in_progress"}], call_id="p1")
@@ -205,6 +216,7 @@ async def test_plan_and_changed_files_outlive_a_summary_that_forgets_them(tmp_pa
         assert "made.txt" in note
 
 
+@pytest.mark.slow
 async def test_modern_events_of_a_compaction_come_in_the_recorded_order(tmp_path: Path) -> None:
     script = [say("first answer", usage=(5000, 5)), say("SUMMARY", usage=(6000, 5)), say("second answer", usage=(100, 5))]
     config = LIMIT | {"understudy.wire": "modern"}
@@ -230,6 +242,7 @@ async def test_modern_events_of_a_compaction_come_in_the_recorded_order(tmp_path
         assert last["total_token_usage"]["total_tokens"] == 11_115
 
 
+@pytest.mark.slow
 async def test_a_second_summary_is_made_from_the_first_and_the_goal_stays(tmp_path: Path) -> None:
     script: list[Any] = []
     for number in range(1, 6):
@@ -268,6 +281,7 @@ FAILED_STREAM: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.quick(1)
 @WIRES
 async def test_a_stream_that_says_the_context_is_full_is_asked_again_after_a_summary(tmp_path: Path, wire: str) -> None:
     script = [say("one"), say("two"), {"events": FAILED_STREAM[wire]}, say("SUMMARY"), say("three and more")]

@@ -19,6 +19,7 @@ async def compact(client: McpProcess, conversation: str) -> dict[str, Any]:
     return structured(await client.call_tool("conversationCompact", conversation_id=conversation))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 async def test_an_idle_conversation_is_summed_up_in_a_turn_of_its_own(tmp_path: Path, wire: str) -> None:
     script = [say("one", usage=(700, 20)), say("SUMMARY", usage=(760, 20)), say("two")]
@@ -38,6 +39,7 @@ async def test_an_idle_conversation_is_summed_up_in_a_turn_of_its_own(tmp_path: 
         assert shown(model.requests[2])[-1] == ("user", "second")
 
 
+@pytest.mark.slow
 async def test_it_is_refused_with_a_word_where_there_is_nothing_to_sum_up(tmp_path: Path) -> None:
     async with scene([say("one"), say("SUMMARY")], tmp_path) as (_, client):
         conversation = await create(client)
@@ -65,6 +67,7 @@ async def test_in_a_running_turn_it_takes_effect_before_the_next_request(tmp_pat
         assert "SUMMARY" in texts(model.requests[3])
 
 
+@pytest.mark.slow
 async def test_in_a_turn_without_another_request_it_takes_effect_at_its_end(tmp_path: Path) -> None:
     script = [deltas(["on", HOLD, "e"]), say("SUMMARY"), say("two")]
     async with scene(script, tmp_path, config=CONFIG) as (model, client):
@@ -79,6 +82,7 @@ async def test_in_a_turn_without_another_request_it_takes_effect_at_its_end(tmp_
         assert "SUMMARY" in texts(model.requests[2])
 
 
+@pytest.mark.slow
 async def test_a_summary_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> None:
     script = [say("one"), status(400, "no"), say("two")]
     async with scene(script, tmp_path) as (model, client):
@@ -102,6 +106,7 @@ async def test_cancelling_the_call_ends_its_turn_and_it_is_answered(tmp_path: Pa
         assert begins_like(model.requests[2], model.requests[0])
 
 
+@pytest.mark.slow
 async def test_a_message_that_comes_while_it_is_summed_up_is_answered_in_that_turn(tmp_path: Path) -> None:
     script = [say("one"), deltas(["SUM", HOLD, "MARY"]), say("two")]
     async with scene(script, tmp_path) as (model, client):
@@ -117,6 +122,7 @@ async def test_a_message_that_comes_while_it_is_summed_up_is_answered_in_that_tu
         assert shown(model.requests[2])[-1] == ("user", "second")
 
 
+@pytest.mark.slow
 async def test_another_process_asks_the_one_that_runs_the_turn(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
@@ -138,6 +144,7 @@ async def test_another_process_asks_the_one_that_runs_the_turn(tmp_path: Path) -
         assert "SUMMARY" in texts(model.requests[2])
 
 
+@pytest.mark.slow
 async def test_a_summary_asked_of_a_process_that_is_killed_before_it_reads_that_is_made_by_the_next_turn(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()

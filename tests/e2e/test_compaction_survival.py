@@ -45,6 +45,7 @@ async def reply(client: McpProcess, thread: str, prompt: str) -> str:
     return text_of(await client.call_tool("codex-reply", threadId=thread, prompt=prompt))
 
 
+@pytest.mark.quick(1)
 @WIRES
 async def test_requests_only_grow_at_their_end_also_after_a_restart_and_with_new_context(tmp_path: Path, wire: str) -> None:
     look = [call("shell", command=["echo", "seen"], call_id=f"c{number}") for number in range(4)]
@@ -72,6 +73,7 @@ async def test_requests_only_grow_at_their_end_also_after_a_restart_and_with_new
         assert str(requests[8]).count("Mind the step.") == 1
 
 
+@pytest.mark.slow
 @WIRES
 async def test_a_fork_to_before_a_compaction_is_sent_what_was_there_then(tmp_path: Path, wire: str) -> None:
     script = [say("one", usage=(10, 5)), say("two", usage=(5000, 5)), say("SUMMARY"), say("three"), say("two again"), say("four")]
@@ -94,6 +96,7 @@ async def test_a_fork_to_before_a_compaction_is_sent_what_was_there_then(tmp_pat
         assert shown(requests[5])[-2:] == [("assistant", "three"), ("user", "fourth")]
 
 
+@pytest.mark.slow
 async def test_a_server_killed_while_the_model_sums_up_loses_no_prompt(tmp_path: Path) -> None:
     script = [say("one", usage=(5000, 5)), deltas(["SUM", HOLD, "MARY"]), say("SUMMARY"), say("three")]
     async with home(script, tmp_path) as place:
@@ -122,6 +125,7 @@ async def test_an_interrupt_while_the_model_sums_up_ends_the_turn_and_nothing_el
         assert shown(place.model.requests[3])[-2:] == [("user", "second"), ("user", "third")]
 
 
+@pytest.mark.slow
 async def test_what_is_sent_while_the_model_sums_up_is_read_with_the_next_request(tmp_path: Path) -> None:
     script = [say("one", usage=(5000, 5)), deltas(["SUM", HOLD, "MARY"]), say("two")]
     async with home(script, tmp_path) as place, place.server() as client:
@@ -135,6 +139,7 @@ async def test_what_is_sent_while_the_model_sums_up_is_read_with_the_next_reques
         assert "SUMMARY" in texts(place.model.requests[2])
 
 
+@pytest.mark.slow
 async def test_a_summary_in_progress_is_shown_to_nobody_and_a_cursor_passes_it(tmp_path: Path) -> None:
     script = [say("one", usage=(5000, 5)), say("SUMMARY"), say("two")]
     async with home(script, tmp_path) as place:
@@ -156,6 +161,7 @@ async def test_a_summary_in_progress_is_shown_to_nobody_and_a_cursor_passes_it(t
             assert [event["_meta"]["seq"] for event in rest] == [seq for seq in seqs if seq > after]
 
 
+@pytest.mark.slow
 async def test_a_compacted_conversation_is_shown_whole_and_goes_on_in_another_home(tmp_path: Path) -> None:
     script = [say("answer one", usage=(5000, 5)), say("THE SUMMARY"), say("answer two", usage=(10, 5)), say("answer three")]
     other = tmp_path / "other"

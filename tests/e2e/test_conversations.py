@@ -152,7 +152,7 @@ async def test_images_reach_the_model_and_one_that_cannot_be_read_is_named(tmp_p
         ]
         [shown] = [event for event in stream.messages() if event["type"] == "user_message"]
         assert shown["images"] == urls
-        for path, reason in (("missing.png", "no such file"), (".", "no such file")):
+        for path, reason in (("missing.png", "no such file"), (".", "is not a regular file")):
             content = [{"type": "text", "text": "x"}, {"type": "local_image", "path": path}]
             result = await client.call_tool("conversationSendMessage", conversation_id=conversation, content=content)
             assert result["isError"] is True
@@ -183,6 +183,7 @@ async def test_overrides_hold_from_their_message_on(tmp_path: Path) -> None:
         assert (entry["cwd"], entry["model"]) == (str(tmp_path / "sub"), "m2")
 
 
+@pytest.mark.slow
 async def test_an_earlier_message_can_be_gone_on_from_again_and_again(tmp_path: Path) -> None:
     script = [say(text) for text in ("A1", "A2", "A3", "B2", "C3", "D2")]
     async with scene(script, tmp_path) as (model, client):
@@ -208,6 +209,7 @@ async def test_an_earlier_message_can_be_gone_on_from_again_and_again(tmp_path: 
         assert [event.get("parent_message_id") for event in shown] == [None, None, None, ids["1"], ids["2"], None]
 
 
+@pytest.mark.slow
 async def test_a_fork_while_a_turn_runs_is_refused_with_advice(tmp_path: Path) -> None:
     async with scene([say("one"), deltas(["x", HOLD])], tmp_path) as (model, client):
         conversation = await create(client)
@@ -279,6 +281,7 @@ async def test_an_interrupt_ends_the_turn_and_says_so(tmp_path: Path) -> None:
         assert users_in(model.requests[1]) == ["one", "two"]
 
 
+@pytest.mark.slow
 async def test_cancelling_a_message_interrupts_the_turn_it_began_and_no_other(tmp_path: Path) -> None:
     async with scene([hang(), deltas(["x", HOLD])], tmp_path) as (model, client):
         conversation = await create(client)
@@ -297,6 +300,7 @@ async def test_cancelling_a_message_interrupts_the_turn_it_began_and_no_other(tm
         assert stream.messages()[-1]["last_agent_message"] == "x"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("decision", ["approved", "denied", "abort"])
 async def test_a_question_waits_and_can_be_answered_by_a_tool(tmp_path: Path, decision: str) -> None:
     script = [call("shell", command=["touch", "made"])] + ([] if decision == "abort" else [say("done")])
@@ -336,6 +340,7 @@ async def test_a_deleted_conversation_is_gone_and_its_turn_with_it(tmp_path: Pat
         assert text_of(reply).splitlines()[0] == f"Session not found for session_id: {gone}"
 
 
+@pytest.mark.slow
 async def test_deleting_takes_a_deep_and_closed_private_folder_along_and_blocks_nobody(tmp_path: Path) -> None:
     dig = """
 import os
@@ -374,6 +379,7 @@ async def test_sessions_and_conversations_are_one_thing(tmp_path: Path) -> None:
         assert users_in(model.requests[2]) == ["one", "two", "three"]
 
 
+@pytest.mark.slow
 async def test_a_policy_chosen_with_a_message_counts_from_it_on(tmp_path: Path) -> None:
     ask = call("shell", command=["touch", "made"])
     async with scene([ask, say("a"), ask, say("b"), ask, say("c")], tmp_path, capabilities={}) as (_, client):
@@ -391,6 +397,7 @@ async def test_a_policy_chosen_with_a_message_counts_from_it_on(tmp_path: Path) 
         assert stream.kinds().count("exec_approval_request") == 1
 
 
+@pytest.mark.slow
 async def test_a_message_with_other_choices_joins_and_they_count_for_the_next_turn(tmp_path: Path) -> None:
     async with scene([deltas(["x", HOLD]), say("y"), say("z")], tmp_path) as (model, client):
         conversation = await create(client, prompt="1")
@@ -426,6 +433,7 @@ async def test_a_secret_in_the_choices_reaches_the_provider_and_not_the_log(tmp_
             assert secret.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_put_away_and_brought_back(tmp_path: Path) -> None:
     async with ScriptedModel([say("hello"), say("still here")]) as model, McpProcess(model.url, cwd=tmp_path) as client:
         first = await client.call_tool("codex", prompt="hi")

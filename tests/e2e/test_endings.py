@@ -38,6 +38,7 @@ async def end(server: McpProcess, how: str) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["EOF", "SIGTERM", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGINT", "SIGHUP"))])
 async def test_a_running_command_ends_with_the_server_and_is_on_record(tmp_path: Path, how: str) -> None:
     script = [call("shell", command=SLEEPER, timeout=100_000), say("I see")]
@@ -65,6 +66,7 @@ async def test_a_running_command_ends_with_the_server_and_is_on_record(tmp_path:
             assert await second.call_tool("codex-reply", threadId=thread, prompt="2") == answered("I see", thread)
 
 
+@pytest.mark.slow
 async def test_a_client_that_vanishes_in_mid_approval_can_come_back(tmp_path: Path) -> None:
     async with ScriptedModel([call("shell", command=["touch", "made"]), say("done")]) as model:
         async with launch(model, tmp_path, config=ASKING) as first:
@@ -81,6 +83,7 @@ async def test_a_client_that_vanishes_in_mid_approval_can_come_back(tmp_path: Pa
             assert (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_the_end_of_input_while_the_model_speaks(tmp_path: Path) -> None:
     async with ScriptedModel([deltas(["half", HOLD]), say("whole")]) as model:
         async with launch(model, tmp_path) as first:
@@ -118,6 +121,7 @@ async def test_a_reader_that_closes_its_end_ends_the_server(tmp_path: Path) -> N
     assert await process.stderr.read() == b""
 
 
+@pytest.mark.slow
 async def test_calls_sent_just_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model:
         server = launch(model, tmp_path)
@@ -152,6 +156,7 @@ async def start(folder: Path, *args: str, **streams: Any) -> asyncio.subprocess.
     return await asyncio.create_subprocess_exec(*SERVER_COMMAND, *args, env=env, cwd=folder, **options)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("args", [(), WITH_SETTINGS], ids=["plain", "with -c"])
 @pytest.mark.parametrize("how", ["EOF", "SIGTERM", "SIGINT", "SIGHUP"])
 async def test_it_leaves_with_code_0_and_without_a_word(tmp_path: Path, args: tuple[str, ...], how: str) -> None:
@@ -170,6 +175,7 @@ async def test_it_leaves_with_code_0_and_without_a_word(tmp_path: Path, args: tu
     assert (server.returncode, rest, complaints) == (0, b"", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [b"", json.dumps(INITIALIZE).encode() + b"\n"], ids=["before a word", "while it is being loaded"])
 async def test_a_signal_that_comes_early_ends_it_as_well(tmp_path: Path, said: bytes) -> None:
     server = await start(tmp_path)
@@ -192,6 +198,7 @@ def handles_signal(pid: int, number: int) -> bool:
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [(), WITH_SETTINGS], ids=["plain", "with -c"])
 async def test_a_reader_that_goes_after_the_greeting_ends_it_with_code_0(tmp_path: Path, args: tuple[str, ...]) -> None:
     read, write = os.pipe()
@@ -208,6 +215,7 @@ async def test_a_reader_that_goes_after_the_greeting_ends_it_with_code_0(tmp_pat
     assert await server.stderr.read() == b""
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("redirection", "said", "complaint"),
     [
@@ -237,3 +245,14 @@ def run_redirected(folder: Path, args: tuple[str, ...], redirection: str, said: 
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *SERVER_COMMAND, *args]
     env = {**os.environ, "CODEX_HOME": str(folder)}
     return subprocess.run(command, input=f"{said}\n", capture_output=True, text=True, cwd=folder, env=env, timeout=60, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["EOF", "SIGTERM"])
+async def test_a_server_ends_without_a_word_where_the_environment_makes_errors_of_warnings(tmp_path: Path, how: str) -> None:
+    async with ScriptedModel([call("shell", command=["echo", "hi"]), say("Done.")]) as model:
+        server = launch(model, tmp_path, env={"PYTHONWARNINGS": "error"})
+        async with server:
+            await server.call_tool("codex", prompt="go")
+            await end(server, how)
+    assert server.stderr == ""

@@ -13,6 +13,7 @@ from understudy.testing import call, say
 NEVER: dict[str, Any] = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", ["seed", "modern"])
 async def test_a_read_is_shown_as_a_call_of_our_own_tools(tmp_path: Path, wire: str) -> None:
     (tmp_path / "a.txt").write_text("one\n")

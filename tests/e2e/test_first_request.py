@@ -16,6 +16,7 @@ def offered_in(body: dict[str, Any]) -> set[str]:
     return {tool["function"]["name"] if "function" in tool else tool["name"] for tool in body["tools"]}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])
 async def test_the_first_request_with_all_tools_is_half_as_long_as_codexs(tmp_path: Path, wire: str) -> None:
     async with scene([say("x")], tmp_path, wire=wire) as (model, client):

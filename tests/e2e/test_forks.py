@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.contexts import shown
 from tests.e2e.scenes import scene, text_of, thread_of
 from tests.e2e.talking import Stream, create, listed, send, structured
@@ -43,6 +45,7 @@ async def test_each_goes_its_own_way_from_the_end_of_the_last_turn(tmp_path: Pat
         assert f"forked from conversation {thread}" in str(told)
 
 
+@pytest.mark.slow
 async def test_it_can_begin_at_the_end_of_an_earlier_messages_turn(tmp_path: Path) -> None:
     async with scene([say("one"), say("two"), say("again")], tmp_path) as (model, client):
         conversation = await create(client)
@@ -73,6 +76,7 @@ async def test_a_turn_that_runs_is_not_part_of_it_and_runs_on(tmp_path: Path) ->
         assert text_of(await running) == "half whole"
 
 
+@pytest.mark.slow
 async def test_what_was_summed_up_stays_summed_up_and_the_whole_can_still_be_forked(tmp_path: Path) -> None:
     script = [say("one"), say("SUMMARY"), say("two"), say("short"), say("long")]
     async with scene(script, tmp_path, config={"compact_prompt": "Sum it up."}) as (model, client):
@@ -88,6 +92,7 @@ async def test_what_was_summed_up_stays_summed_up_and_the_whole_can_still_be_for
         assert "SUMMARY" not in str(model.requests[4])
 
 
+@pytest.mark.slow
 async def test_an_approval_for_the_session_is_not_carried_along(tmp_path: Path) -> None:
     asking: dict[str, Any] = {"approval_policy": "untrusted"}
     touch = call("shell", command=["touch", "made"])
@@ -102,6 +107,7 @@ async def test_an_approval_for_the_session_is_not_carried_along(tmp_path: Path) 
         assert text_of(await second) == "asked"
 
 
+@pytest.mark.slow
 async def test_another_process_forks_it_and_the_original_can_be_deleted(tmp_path: Path) -> None:
     async with ScriptedModel([say("one"), say("two")]) as model, McpProcess(model.url, cwd=tmp_path) as client:
         thread = thread_of(await client.call_tool("codex", prompt="first"))
@@ -112,6 +118,7 @@ async def test_another_process_forks_it_and_the_original_can_be_deleted(tmp_path
         assert shown(model.requests[1]) == [("user", "first"), ("assistant", "one"), ("user", "second")]
 
 
+@pytest.mark.slow
 async def test_one_that_is_not_kept_is_forked_in_memory(tmp_path: Path) -> None:
     async with scene([say("one"), say("two")], tmp_path, config={"history": {"persistence": "none"}}) as (_, client):
         thread = thread_of(await client.call_tool("codex", prompt="first"))

@@ -11,6 +11,7 @@ import pytest
 
 from understudy import __version__
 from understudy.testing import SERVER_COMMAND, McpProcess, RpcError
+from understudy.testing.waiting import WAIT_SECONDS
 
 INFO = {"name": "t", "version": "0"}
 
@@ -133,7 +134,7 @@ def test_standard_input_and_output_may_be_plain_files(tmp_path: Path, ending: st
     (tmp_path / "in").write_text(json.dumps(hello()) + "\n" + json.dumps({"id": 1, "method": "ping"}) + ending)
     with open(tmp_path / "in") as given, open(tmp_path / "out", "w") as out:
         env = {**os.environ, "CODEX_HOME": str(tmp_path)}
-        ended = subprocess.run(SERVER_COMMAND, stdin=given, stdout=out, stderr=subprocess.PIPE, timeout=20, env=env)
+        ended = subprocess.run(SERVER_COMMAND, stdin=given, stdout=out, stderr=subprocess.PIPE, timeout=WAIT_SECONDS, env=env)
     assert (ended.returncode, ended.stderr) == (0, b"")
     answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [0, 1]
@@ -142,7 +143,7 @@ def test_standard_input_and_output_may_be_plain_files(tmp_path: Path, ending: st
 @pytest.mark.parametrize("given", ["", "\n\n", '{"id":1,"method":"ping"}'])
 def test_input_that_ends_at_once_ends_the_server(tmp_path: Path, given: str) -> None:
     env = {**os.environ, "CODEX_HOME": str(tmp_path)}
-    ended = subprocess.run(SERVER_COMMAND, input=given, capture_output=True, text=True, timeout=20, env=env)
+    ended = subprocess.run(SERVER_COMMAND, input=given, capture_output=True, text=True, timeout=WAIT_SECONDS, env=env)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == ('{"id":1,"jsonrpc":"2.0","result":{}}\n' if given.strip() else "")
 
@@ -152,7 +153,9 @@ def test_a_reader_that_is_gone_from_the_start_is_no_crash(tmp_path: Path) -> Non
     os.close(read)
     env = {**os.environ, "CODEX_HOME": str(tmp_path)}
     given = json.dumps(hello()) + "\n"
-    ended = subprocess.run(SERVER_COMMAND, input=given.encode(), stdout=write, stderr=subprocess.PIPE, timeout=20, env=env)
+    ended = subprocess.run(
+        SERVER_COMMAND, input=given.encode(), stdout=write, stderr=subprocess.PIPE, timeout=WAIT_SECONDS, env=env
+    )
     os.close(write)
     assert (ended.returncode, ended.stderr) == (0, b"")
 
@@ -161,4 +164,4 @@ def test_the_server_imports_little_before_it_answers() -> None:
     """The answer to `initialize` waits for none of these."""
     heavy = "('msgspec', 'asyncio', 'sqlite3', 'ssl')"
     code = f"import sys, understudy.servers.mcp.early_initialize; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20).stdout == "[]\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_SECONDS).stdout == "[]\n"

@@ -20,6 +20,7 @@ MODELS = {"chat": "gpt-4o", "responses": "gpt-5.5", "anthropic": "claude-sonnet-
 NEVER: dict[str, Any] = {"approval_policy": "never", "sandbox_mode": "read-only"}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", ["seed", "modern"])
 async def test_the_model_sees_the_image_and_clients_that_it_looks(tmp_path: Path, wire: str) -> None:
     (tmp_path / "a dot.png").write_bytes(PNG)
@@ -47,6 +48,7 @@ async def test_a_model_without_eyes_is_told_so(tmp_path: Path) -> None:
     assert "base64" not in str(second)
 
 
+@pytest.mark.slow
 async def test_a_later_turn_still_has_the_image(tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(PNG)
     script = [call("view_image", path="dot.png"), say("a dot"), say("red")]
@@ -66,6 +68,7 @@ def images_in(request: dict[str, Any]) -> list[str]:
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("spelled", ["images", "Images", "IMAGES"])
 async def test_images_go_with_the_prompt_of_a_call_and_of_a_reply(tmp_path: Path, spelled: str) -> None:
     (tmp_path / "sub").mkdir()
@@ -87,10 +90,10 @@ async def test_images_go_with_the_prompt_of_a_call_and_of_a_reply(tmp_path: Path
         ("dot.png", "expected a sequence"),
         ([1], "expected a string: a path or a data: URL"),
         (["none.png"], "image none.png cannot be shown to a model: no such file"),
-        ([""], "no such file"),
+        ([""], "is not a regular file"),
         (["a\0b"], "cannot be shown to a model"),
-        (["."], "no such file"),
-        (["pipe"], "no such file"),
+        (["."], "is not a regular file"),
+        (["pipe"], "is not a regular file"),
         (["text.png"], "image text.png cannot be shown to a model: it is no image that models can see: PNG, JPEG, GIF or WebP"),
         (["bomb.png"], "60000 x 60000 pixels"),
         (["huge.png"], "larger than 20 MB"),
@@ -99,7 +102,7 @@ async def test_images_go_with_the_prompt_of_a_call_and_of_a_reply(tmp_path: Path
         ([URL] * 17, "expected 16 at most"),
     ],
 )
-@pytest.mark.quick(4)
+@pytest.mark.quick(1)
 async def test_what_is_no_image_begins_nothing(tmp_path: Path, images: Any, reason: str) -> None:
     (tmp_path / "text.png").write_text("words")
     (tmp_path / "bomb.png").write_bytes(PNG[:16] + struct.pack(">II", 60_000, 60_000) + PNG[24:])
@@ -118,6 +121,7 @@ async def test_what_is_no_image_begins_nothing(tmp_path: Path, images: Any, reas
     assert listed["structuredContent"]["conversations"] == []
 
 
+@pytest.mark.slow
 async def test_items_of_a_message_have_the_same_bounds(tmp_path: Path) -> None:
     (tmp_path / "dot.jpg").write_bytes(PNG)
     bomb = PNG[:16] + struct.pack(">II", 60_000, 60_000) + PNG[24:]
@@ -143,6 +147,7 @@ async def test_items_of_a_message_have_the_same_bounds(tmp_path: Path) -> None:
 # -- what becomes of them
 
 
+@pytest.mark.slow
 async def test_old_images_are_the_first_to_go_when_the_context_gets_full(tmp_path: Path) -> None:
     """By that alone there is room again: what was said and printed beside them stays, and no summary is asked for."""
     (tmp_path / "dot.png").write_bytes(PNG)
@@ -168,6 +173,7 @@ async def test_old_images_are_the_first_to_go_when_the_context_gets_full(tmp_pat
     assert "o" * 400 in told_to_model(last, "call2")
 
 
+@pytest.mark.slow
 async def test_view_image_can_be_switched_off(tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(PNG)
     script = [call("view_image", path="dot.png"), say("done")]
@@ -178,6 +184,7 @@ async def test_view_image_can_be_switched_off(tmp_path: Path) -> None:
     assert told_to_model(second) == "unsupported call: view_image"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])
 async def test_an_image_that_the_provider_refuses_does_not_end_the_conversation(tmp_path: Path, wire: Any) -> None:
     """It would be refused with every request from then on. Those that were taken before stay."""
@@ -205,6 +212,7 @@ async def test_an_image_that_the_provider_refuses_does_not_end_the_conversation(
     assert "could not use an image" in str(model.requests[3])
 
 
+@pytest.mark.slow
 async def test_a_refusal_that_names_images_is_told_where_there_are_none(tmp_path: Path) -> None:
     script = [status(400, {"error": {"message": "the tool view_image is not known"}})]
     async with scene(script, tmp_path, config=NEVER) as (_, client):

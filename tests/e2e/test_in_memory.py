@@ -21,6 +21,7 @@ def canaries_under(*folders: Path) -> list[str]:
     return [str(path) for path in files if CANARY.encode() in path.read_bytes()]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["closed", "killed"])
 async def test_nothing_of_it_is_in_the_home_while_it_runs_or_afterwards(tmp_path: Path, how: str) -> None:
     home, work, temporary = (tmp_path / name for name in ("home", "work", "tmp"))
@@ -60,6 +61,7 @@ async def test_nothing_of_it_is_in_the_home_while_it_runs_or_afterwards(tmp_path
             assert left == [], "what a killed server left is swept"
 
 
+@pytest.mark.slow
 async def test_kept_and_unkept_ones_live_side_by_side_and_are_listed_in_pages(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

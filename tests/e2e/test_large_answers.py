@@ -56,6 +56,7 @@ async def ping_until_done(client: McpProcess, call_: Any) -> int:
     return count
 
 
+@pytest.mark.slow
 @WIRES
 async def test_a_text_without_end_ends_the_turn_and_memory_stays_bounded(tmp_path: Path, wire: str) -> None:
     endless = recorded(text_events(wire, "x" * 65536, 150 * MIB // 65536))
@@ -70,6 +71,7 @@ async def test_a_text_without_end_ends_the_turn_and_memory_stays_bounded(tmp_pat
         assert len(json.dumps(model.requests[1])) < 2 * MIB  # of the text that was refused, the model is sent the beginning
 
 
+@pytest.mark.slow
 async def test_arguments_without_end_end_the_turn_and_memory_stays_bounded(tmp_path: Path) -> None:
     endless = recorded(argument_events("x" * 262144, 120 * MIB // 262144))
     async with scene([endless, say("short")], tmp_path) as (_, client):
@@ -81,6 +83,7 @@ async def test_arguments_without_end_end_the_turn_and_memory_stays_bounded(tmp_p
         assert text_of(await client.call_tool("codex-reply", threadId=thread_of(result), prompt="go on")) == "short"
 
 
+@pytest.mark.slow
 async def test_thousands_of_tool_calls_in_one_answer_do_not_keep_a_ping_waiting(tmp_path: Path) -> None:
     """They come in one event; each is run and answered, in order, with pings answered between them."""
     arguments = json.dumps({"plan": [{"step": "one", "status": "pending"}]})
@@ -118,6 +121,7 @@ async def test_a_character_cut_in_two_arrives_whole_everywhere(tmp_path: Path, w
         assert f'\\"{smile}\\"' in json.dumps(model.requests[1], ensure_ascii=False)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("odd", [9 * 10**4299, -7, 1e300, "12", None], ids=lambda odd: str(odd)[:5])
 async def test_odd_token_counts_do_not_keep_an_answer_from_being_given(tmp_path: Path, odd: Any) -> None:
     usage = {"prompt_tokens": odd, "completion_tokens": odd, "total_tokens": odd}

@@ -36,6 +36,7 @@ def padded(batch: Batch, size: int) -> Batch:
     return msgspec.structs.replace(batch, entries=tuple(entries))
 
 
+@pytest.mark.slow
 async def test_hundreds_of_streams_that_nobody_reads_cost_no_more_than_a_few(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model:
         client = await MuteClient.start(model, tmp_path)
@@ -122,20 +123,26 @@ def is_stored(home: Path, name: str) -> bool:
         log.close()
 
 
+@pytest.mark.slow
 async def test_a_ping_is_answered_while_a_long_conversation_is_put_together(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     count = 40_000
     name = await store_conversation(home, count)
     async with scene([], tmp_path, home=home, check_frames=False) as (_, client):
-        stream = Stream(client, name)
-        pings = [client.request("ping", request_id=f"ping {n}") for n in range(5)]
-        for ping in pings:
-            await ping
-        assert not any(frame.get("method") == "notifications/initial_state" for frame in client.frames)
-        assert [event["msg"]["message"] for event in await stream.snapshot()] == [f"note {n}" for n in range(2, count + 2)]
+        asked = [
+            tool("stream", "conversationStream", conversation_id=name),
+            *({"id": f"ping {n}", "method": "ping"} for n in range(5)),
+        ]
+        await client.send_raw(b"".join(msgspec.json.encode(request) + b"\n" for request in asked))  # at once
+        snapshot = await client.next_notification("notifications/initial_state")
+        shown = [event["msg"]["message"] for event in snapshot["params"]["initial_state"]["events"]]
+        assert shown == [f"note {n}" for n in range(2, count + 2)]
+        before = [frame.get("id") for frame in client.frames[: client.frames.index(snapshot)]]
+        assert {"stream", *(f"ping {n}" for n in range(5))} <= set(before)
 
 
+@pytest.mark.slow
 async def test_what_happens_while_a_snapshot_is_put_together_is_shown_once(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -152,14 +159,16 @@ async def test_what_happens_while_a_snapshot_is_put_together_is_shown_once(tmp_p
         assert stream.kinds("agent_message_delta")[-4:] == ["user_message", "task_started", "agent_message", "task_complete"]
 
 
+@pytest.mark.slow
 async def test_a_stream_cancelled_before_its_snapshot_was_ready_sends_none(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     name = await store_conversation(home, 20_000)
     async with scene([], tmp_path, home=home, check_frames=False) as (_, client):
-        first = Stream(client, name)
-        await first.cancel()
-        await first.call
+        cancel = {"method": "notifications/cancelled", "params": {"requestId": "first"}}
+        asked = [tool("first", "conversationStream", conversation_id=name), cancel]
+        await client.send_raw(b"".join(msgspec.json.encode(message) + b"\n" for message in asked))  # at once
+        await client.answer("first")
         second = Stream(client, name, after=20_000)
         third = Stream(client, name, after=20_000)
         await third.call  # the second's snapshot, which looks alike, may come before it

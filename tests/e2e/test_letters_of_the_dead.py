@@ -74,6 +74,7 @@ async def test_an_interrupt_of_a_process_that_was_killed_ends_the_turn_all_the_s
         assert not scene.made
 
 
+@pytest.mark.slow
 async def test_an_interrupt_that_a_killed_process_had_not_read_is_done_by_whoever_left_it(tmp_path: Path) -> None:
     async with a_scene(tmp_path, [TOUCH]) as scene, scene.process() as second:
         first = scene.process()
@@ -86,6 +87,7 @@ async def test_an_interrupt_that_a_killed_process_had_not_read_is_done_by_whoeve
         assert (row["status"], row["pending"]) == ("idle", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["a message", "waiting on", "an answer"])
 async def test_with_both_killed_a_third_ends_the_turn_that_was_to_be_interrupted(tmp_path: Path, how: str) -> None:
     """It is not taken up again: whoever stopped it was told that it would end."""

@@ -50,6 +50,7 @@ async def told(script: Script, folder: Path, mode: str = "workspace-write", **co
         return [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "tool"]
 
 
+@pytest.mark.quick(1)
 @MODES
 async def test_a_command_that_ends_in_time_is_told_with_its_end(tmp_path: Path, mode: str) -> None:
     [text] = await told([start("echo out; echo err >&2; exit 3", yield_time_ms=30_000)], tmp_path, mode)
@@ -57,6 +58,7 @@ async def test_a_command_that_ends_in_time_is_told_with_its_end(tmp_path: Path, 
     assert (outcome.exit_code, outcome.session, outcome.output, outcome.tokens) == (3, None, "out\nerr\n", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "asked", "given"),
     [
@@ -68,7 +70,6 @@ async def test_a_command_that_ends_in_time_is_told_with_its_end(tmp_path: Path, 
         (20_000, 15_000, 15_000),
     ],
 )
-@pytest.mark.quick(2)
 async def test_a_call_may_ask_for_less_output_than_the_user_allows_and_not_for_more(
     tmp_path: Path, limit: int | None, asked: int | None, given: int
 ) -> None:
@@ -80,11 +81,12 @@ async def test_a_call_may_ask_for_less_output_than_the_user_allows_and_not_for_m
     assert given * 4 - 100 < len(outcome.output) < given * 4 + 100
 
 
+@pytest.mark.quick(1)
 @MODES
 async def test_a_terminal_is_typed_at_and_interrupted_and_then_unknown(tmp_path: Path, mode: str) -> None:
     got = f"/tmp/got-{secrets.token_hex(8)}"  # can be written in every mode
     script = [
-        start(f"read x; echo got $x; touch {got}; read y; echo bye $y", tty=True),
+        start(f"read x; echo got $x; : > {got}; read y; echo bye $y", tty=True),
         write("hello\n", yield_time_ms=1000),
         call("shell", command=["sh", "-c", f"until test -e {got}; do sleep 0.05; done; rm {got}"], call_id="wait"),
         write("\x03", call_id="call3", yield_time_ms=30_000),
@@ -100,7 +102,7 @@ async def test_a_terminal_is_typed_at_and_interrupted_and_then_unknown(tmp_path:
 async def test_it_outlives_its_turn_and_is_listed_while_it_runs(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     wait = f"echo one; until test -e {gate}; do sleep 0.05; done; echo two"
-    script = [start(wait), say("first"), write(), say("second")]
+    script = [start(wait), say("first"), write(yield_time_ms=300_000), say("second")]
     async with scene(script, tmp_path, config={"sandbox_mode": "workspace-write"}) as (model, client):
         first = await client.call_tool("codex", prompt="1")
         thread = thread_of(first)

@@ -52,12 +52,14 @@ async def test_encrypted_reasoning_is_carried_through_the_turn_and_the_next_one(
     assert kinds == ["reasoning", "function_call", "function_call_output"]
 
 
+@pytest.mark.slow
 async def test_with_storage_allowed_nothing_encrypted_is_asked_for(tmp_path: Path) -> None:
     async with scene([say("x")], tmp_path, wire="responses", config={"disable_response_storage": False}) as (model, client):
         await client.call_tool("codex", prompt="go")
     assert (model.requests[0]["store"], model.requests[0]["include"]) == (True, [])
 
 
+@pytest.mark.slow
 async def test_the_tokens_of_a_turn_that_failed_are_counted(tmp_path: Path) -> None:
     details = {"incomplete_details": {"reason": "max_output_tokens"}, "usage": {"input_tokens": 40, "output_tokens": 2}}
     script = [{"events": [{"type": "response.incomplete", "response": details}]}]
@@ -68,6 +70,7 @@ async def test_the_tokens_of_a_turn_that_failed_are_counted(tmp_path: Path) -> N
     assert (counted["input_tokens"], counted["output_tokens"]) == (40, 2)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("model_name", ["gpt-5.5", "gpt-6.1-sol"])
 async def test_a_patch_written_as_free_text_is_applied_and_answered_in_kind(tmp_path: Path, model_name: str) -> None:
     custom = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call1", "name": "apply_patch", "input": PATCH}

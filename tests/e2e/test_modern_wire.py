@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.scenes import answered, scene, thread_of
+from tests.e2e.scenes import answered, scene, thread_of, told_to_model
 from tests.e2e.talking import create, send
 from understudy.testing import Answer, McpProcess, Text, Thought, ToolCall, call, deltas, say
 
@@ -45,6 +45,7 @@ async def test_a_call_s_events_are_modern_and_sent_once(tmp_path: Path) -> None:
         assert methods == {"codex/event"}, "never under their own names"
 
 
+@pytest.mark.slow
 async def test_two_conversations_whose_calls_have_the_same_id_keep_their_commands_apart(tmp_path: Path) -> None:
     slow, quick = ["sh", "-c", "until test -e go; do sleep 0.01; done; echo slow"], ["echo", "quick"]
     script = [call("shell", command=slow, timeout=60_000), call("shell", command=quick), say("second"), say("first")]
@@ -58,6 +59,7 @@ async def test_two_conversations_whose_calls_have_the_same_id_keep_their_command
         assert [[end["command"] for end in told] for told in ends] == [[slow], [quick]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [None, 0])
 async def test_a_stream_speaks_it_in_its_snapshot_and_live(tmp_path: Path, after: int | None) -> None:
     script = [call("shell", command=["echo", "one"]), say("done"), call("shell", command=["echo", "two"]), say("done")]
@@ -87,6 +89,7 @@ async def test_a_stream_speaks_it_in_its_snapshot_and_live(tmp_path: Path, after
         assert bool(of_kind(live, "user_message")) == (after is not None)
 
 
+@pytest.mark.slow
 async def test_a_stream_that_begins_between_begin_and_end_of_a_command_still_has_its_command(tmp_path: Path) -> None:
     slow = ["sh", "-c", "until test -e go; do sleep 0.01; done"]
     async with scene([call("shell", command=slow, timeout=60_000), say("done")], tmp_path, config=MODERN) as (_, client):
@@ -111,6 +114,7 @@ async def test_a_stream_that_begins_between_begin_and_end_of_a_command_still_has
 HIDING = {"hide_agent_reasoning": True, "show_raw_agent_reasoning": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["seed", "modern"])
 async def test_hidden_reasoning_is_in_no_event_no_progress_and_no_stream(tmp_path: Path, wire: str) -> None:
     script = [Answer((Thought("secretly pondering", raw), Text(("done",)))) for raw in (False, True, False)]
@@ -128,6 +132,7 @@ async def test_hidden_reasoning_is_in_no_event_no_progress_and_no_stream(tmp_pat
         assert "reasoning" not in {frame.get("params", {}).get("msg", {}).get("type", "")[6:15] for frame in client.frames}
 
 
+@pytest.mark.slow
 async def test_reasoning_that_is_not_hidden_is_shown(tmp_path: Path) -> None:
     async with scene([Answer((Thought("aloud", False), Text(("done",))))], tmp_path, wire="responses") as (_, client):
         turn = client.call_tool("codex", prompt="go")
@@ -182,3 +187,59 @@ async def test_our_events_have_the_members_that_the_real_server_s_have(tmp_path:
         {path: {"type": "delete", "content": "bye\n"}},
     ]
     assert [end["status"] for end in told["exec_command_end"]] == ["completed", "failed"]
+
+
+ASKING = MODERN | {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
+
+
+async def test_a_patch_question_shows_its_changes_as_the_events_do(tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_text("old\n")
+    (tmp_path / "gone.txt").write_text("gone\n")
+    hunks = "*** Add File: new.txt\n+new\n*** Update File: old.txt\n@@\n-old\n+other\n*** Delete File: gone.txt\n"
+    patch = f"*** Begin Patch\n{hunks}*** End Patch"
+    async with scene([call("apply_patch", input=patch), say("done")], tmp_path, config=ASKING) as (_, client):
+        turn = client.call_tool("codex", prompt="go")
+        question = await client.next_request("elicitation/create")
+        changes = {
+            str(tmp_path / "new.txt"): {"type": "add", "content": "new\n"},
+            str(tmp_path / "old.txt"): {"type": "update", "unified_diff": "@@ -1 +1 @@\n-old\n+other\n", "move_path": None},
+            str(tmp_path / "gone.txt"): {"type": "delete", "content": "gone\n"},
+        }
+        assert question["params"]["codex_changes"] == changes
+        [asked] = of_kind(events(client, question["params"]["threadId"], of_calls=True), "apply_patch_approval_request")
+        assert asked["changes"] == changes
+        await client.respond(question, {"decision": {"denied": {"rejection": "not today"}}})
+        await turn
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "told"),
+    [
+        (call("shell", command=["bash", "-lc", "echo x > made"]), "exec command rejected by user: use make"),
+        (
+            call("apply_patch", input="*** Begin Patch\n*** Add File: made\n+x\n*** End Patch"),
+            "patch rejected by user: use make",
+        ),
+    ],
+)
+async def test_the_words_of_a_refusal_reach_the_model(tmp_path: Path, asked_for: Answer, told: str) -> None:
+    async with scene([asked_for, say("done")], tmp_path, config=ASKING) as (model, client):
+        turn = client.call_tool("codex", prompt="go")
+        question = await client.next_request("elicitation/create")
+        await client.respond(question, {"decision": {"denied": {"rejection": "use make"}}})
+        await turn
+        assert told_to_model(model.requests[1], "call1") == told
+        assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [(["bash", "-lc", "echo x > made"], "echo x > made"), (["touch", "a b"], "touch 'a b'")],
+)
+async def test_a_command_question_shows_the_script_of_a_shell_by_itself(tmp_path: Path, command: list[str], shown: str) -> None:
+    async with scene([call("shell", command=command), say("done")], tmp_path, config=ASKING) as (_, client):
+        turn = client.call_tool("codex", prompt="go")
+        question = await client.next_request("elicitation/create")
+        assert question["params"]["codex_parsed_cmd"] == [{"type": "unknown", "cmd": shown}]
+        await client.respond(question, {"decision": "denied"})
+        await turn

@@ -33,6 +33,7 @@ async def test_a_folder_that_is_not_named_in_utf8_is_refused_and_another_one_wor
         assert text_of(await client.call_tool("codex", prompt="2", cwd=str(tmp_path))) == "ok"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["danger-full-access", "workspace-write"])
 async def test_a_link_to_such_a_folder_as_workdir_is_told_to_the_model(tmp_path: Path, mode: str) -> None:
     (tmp_path / NOT_UTF8).mkdir()
@@ -46,6 +47,7 @@ async def test_a_link_to_such_a_folder_as_workdir_is_told_to_the_model(tmp_path:
         assert len(await listed(client)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["CODEX_HOME", "HOME"])
 async def test_a_home_that_is_not_named_in_utf8_is_refused_with_the_way_out(tmp_path: Path, name: str) -> None:
     odd = tmp_path / NOT_UTF8
@@ -66,6 +68,7 @@ def test_a_flag_that_is_not_utf8_is_refused_with_the_reason(tmp_path: Path) -> N
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("number", ["9" * 4300, "9" * 400, "1e400", "-5", "18446744073709551616", "12.5"])
 async def test_token_counts_of_any_size_do_no_harm(tmp_path: Path, number: str) -> None:
     usage = f'{{"choices": [], "usage": {{"prompt_tokens": {number}, "completion_tokens": 2, "total_tokens": {number}}}}}'
@@ -127,7 +130,7 @@ _calls = st.lists(st.tuples(_tools, st.dictionaries(_names, _values, max_size=4)
 
 @pytest.mark.slow
 @given(calls=_calls)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_a_client_sends_is_recorded_or_refused_and_the_next_call_works(tmp_path: Path, calls: Any) -> None:
     import asyncio
 

@@ -42,14 +42,15 @@ async def test_a_tool_is_offered_called_and_told_on_both_sides(tmp_path: Path) -
         assert (used["server"], used["tool"]) == ("srv", "ok")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mcp__srv__ok", "srv__ok", "ok", "mcp_srv_ok", "srv.ok", "srv/ok", "mcp__srv.ok", "MCP__SRV__OK"])
-@pytest.mark.quick(1)
 async def test_every_spelling_of_a_tool_s_name_is_understood(tmp_path: Path, name: str) -> None:
     async with scene([call(name, s="x"), say("Done.")], tmp_path, config=server("srv")) as (model, client):
         await client.codex("go")
         assert told_to_model(model.requests[1]) == 'got {"s": "x"}'
 
 
+@pytest.mark.slow
 async def test_a_name_that_could_mean_two_tools_means_none(tmp_path: Path) -> None:
     config = server("one") | server("two")
     async with scene([call("ok", s="x"), say("Hm.")], tmp_path, config=config) as (model, client):
@@ -66,6 +67,7 @@ async def test_no_server_takes_the_place_of_a_tool_of_ours(tmp_path: Path) -> No
         assert "mcp__srv__shell" in names_offered(model.requests[0])
 
 
+@pytest.mark.slow
 async def test_what_a_tool_gives_reaches_the_model_in_every_kind(tmp_path: Path) -> None:
     wanted = {
         "fails": "The tool says that it failed:\nit failed",
@@ -103,6 +105,7 @@ async def test_a_flood_is_cut_for_the_model_the_log_and_those_who_watch(tmp_path
         assert len(json.dumps(ended)) < 64 * 1024
 
 
+@pytest.mark.slow
 async def test_a_server_that_crashed_is_started_again_for_the_next_call(tmp_path: Path) -> None:
     script = [call("mcp__srv__crashes"), call("mcp__srv__ok", call_id="call2", s="after"), say("Done.")]
     async with scene(script, tmp_path, config=server("srv")) as (model, client):
@@ -120,6 +123,7 @@ async def test_a_tool_that_takes_too_long_is_given_up_and_the_next_call_works(tm
         assert told_to_model(model.requests[2], "call2") == 'got {"s": "after"}'
 
 
+@pytest.mark.slow
 async def test_a_cancelled_call_ends_the_turn_while_a_tool_hangs(tmp_path: Path) -> None:
     async with scene([call("mcp__srv__hangs")], tmp_path, config=server("srv")) as (model, client):
         call_ = client.call_tool("codex", prompt="go")
@@ -132,6 +136,7 @@ async def test_a_cancelled_call_ends_the_turn_while_a_tool_hangs(tmp_path: Path)
         assert len(model.requests) == 1
 
 
+@pytest.mark.slow
 async def test_missing_servers_are_named_and_the_others_work(tmp_path: Path) -> None:
     config = (
         server("good", "good")
@@ -162,8 +167,8 @@ async def test_missing_servers_are_named_and_the_others_work(tmp_path: Path) -> 
         assert not any("off" in name for name in names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["hangstart", "hanglist"])
-@pytest.mark.quick(1)
 async def test_a_server_that_hangs_is_not_waited_for(tmp_path: Path, mode: str) -> None:
     config = server("good", "good") | server("slow", mode) | {"understudy.mcp.wait_seconds": 3}
     async with scene([say("Done.")], tmp_path, config=config) as (model, client):
@@ -173,6 +178,7 @@ async def test_a_server_that_hangs_is_not_waited_for(tmp_path: Path, mode: str) 
         assert (missing["server"], "still starting" in missing["error"]) == ("slow", True)
 
 
+@pytest.mark.slow
 async def test_a_server_that_has_to_be_there_fails_the_call_with_its_reason(tmp_path: Path) -> None:
     config = server("dies", "dies", required=True)
     async with scene([], tmp_path, config=config) as (model, client):
@@ -204,6 +210,7 @@ async def test_servers_are_kept_between_turns_and_end_with_the_program(tmp_path:
     assert await gone(before)
 
 
+@pytest.mark.slow
 async def test_no_server_outlives_a_program_that_was_killed(tmp_path: Path) -> None:
     async with scene([say("Hello.")], tmp_path, config=server("srv")) as (_, client):
         await client.codex("go")

@@ -32,11 +32,11 @@ async def test_a_question_names_server_tool_and_arguments_and_a_yes_runs_it(tmp_
         assert told_to_model(model.requests[1]) == 'got {"what": "all `of` it"}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "given"),
     [({"action": "decline"}, "tool call rejected by user"), ({"decision": "denied"}, "tool call rejected by user")],
 )
-@pytest.mark.quick(1)
 async def test_a_no_runs_nothing_and_the_model_is_told(tmp_path: Path, answer: dict[str, Any], given: str) -> None:
     async with scene([DELETES, say("A pity.")], tmp_path, config=server("srv") | ASKING) as (model, client):
         call_ = client.call_tool("codex", prompt="go")
@@ -46,6 +46,7 @@ async def test_a_no_runs_nothing_and_the_model_is_told(tmp_path: Path, answer: d
         assert not [event for event in client.events(call_) if event["type"].startswith("mcp_tool_call")]
 
 
+@pytest.mark.slow
 async def test_a_yes_for_the_session_covers_the_tool_and_no_other(tmp_path: Path) -> None:
     other = call("mcp__srv__empty", call_id="call3")
     script = [DELETES, call("mcp__srv__deletes", call_id="call2"), other, say("Done.")]
@@ -59,6 +60,7 @@ async def test_a_yes_for_the_session_covers_the_tool_and_no_other(tmp_path: Path
         assert told_to_model(model.requests[2], "call2") == "got {}"
 
 
+@pytest.mark.slow
 async def test_a_client_that_cannot_be_asked_means_no(tmp_path: Path) -> None:
     options: dict[str, Any] = {"config": server("srv") | ASKING, "capabilities": ANSWERS_NO_QUESTION}
     async with scene([DELETES, say("A pity.")], tmp_path, **options) as (model, client):
@@ -66,6 +68,7 @@ async def test_a_client_that_cannot_be_asked_means_no(tmp_path: Path) -> None:
         assert "did not declare the elicitation capability" in told_to_model(model.requests[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "mode", "sandbox", "tool", "outcome"),
     [
@@ -85,7 +88,6 @@ async def test_a_client_that_cannot_be_asked_means_no(tmp_path: Path) -> None:
         ("untrusted", "approve", "workspace-write", "ok", "runs"),
     ],
 )
-@pytest.mark.quick(3)
 async def test_policy_and_the_server_s_mode_decide(
     tmp_path: Path, policy: str, mode: str, sandbox: str, tool: str, outcome: str
 ) -> None:
@@ -120,6 +122,7 @@ async def test_a_question_survives_the_program_and_is_put_again(tmp_path: Path) 
         assert "all `of` it" in json.dumps(model.requests[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["MY_TOKEN", "PLAIN"])
 async def test_what_a_server_is_given_as_secret_is_in_no_log_and_in_no_answer(tmp_path: Path, variable: str) -> None:
     script = f"import os, sys; print('no', os.environ['{variable}'], file=sys.stderr); sys.exit(3)"

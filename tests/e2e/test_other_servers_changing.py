@@ -35,6 +35,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 async def test_a_list_that_has_changed_is_read_again_before_the_next_request(tmp_path: Path) -> None:
     (tmp_path / "grows.py").write_text(GROWS)
     script = [call("mcp__srv__grow"), call("mcp__srv__grown", call_id="call2"), say("Done.")]
@@ -46,6 +47,7 @@ async def test_a_list_that_has_changed_is_read_again_before_the_next_request(tmp
         assert told_to_model(model.requests[2], "call2") == "grown"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("required", [False, True])
 async def test_without_the_package_the_report_says_what_to_install(tmp_path: Path, required: bool) -> None:
     hidden = tmp_path / "hidden"
@@ -62,4 +64,4 @@ async def test_without_the_package_the_report_says_what_to_install(tmp_path: Pat
             assert (text_of(result), missing["server"]) == ("Done.", "srv")
             told = missing["error"]
         assert "tools of MCP servers need the package `mcp`" in told
-        assert "pip install 'understudy[mcp]'" in told
+        assert "uv tool install '.[mcp]'" in told

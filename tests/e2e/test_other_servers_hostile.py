@@ -44,6 +44,7 @@ SECRET = "1234567890123"
 UNREADABLE = "tool call error: tool call failed for `srv/t`\n\nCaused by:\n    Mcp error: -32700: its answer cannot be read"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "given"),
     [
@@ -55,7 +56,6 @@ UNREADABLE = "tool call error: tool call failed for `srv/t`\n\nCaused by:\n    M
         (f'"result": {{"content": [], "structuredContent": {{"n": {SECRET}}}}}', '{"n":[redacted]}'),
     ],
 )
-@pytest.mark.quick(2)
 async def test_an_answer_that_is_none_fails_the_call_at_once(tmp_path: Path, answer: str, given: str) -> None:
     config = program("srv", sys.executable, "-c", SERVER, answer, json.dumps(HELLO), env={"MY_TOKEN": SECRET})
     home = tmp_path / "user" / ".codex"
@@ -68,6 +68,7 @@ async def test_an_answer_that_is_none_fails_the_call_at_once(tmp_path: Path, ans
     assert SECRET.encode() not in stored.replace(answer.encode(), b"")
 
 
+@pytest.mark.slow
 async def test_a_packed_answer_is_not_unpacked(tmp_path: Path) -> None:
     """A few bytes can be gigabytes once they are unpacked."""
     heads: list[bytes] = []
@@ -115,6 +116,7 @@ NOT_READ = (
 )
 
 
+@pytest.mark.slow
 async def test_a_server_that_asks_and_never_reads_is_ended_before_its_answers_pile_up(tmp_path: Path) -> None:
     config = program("srv", sys.executable, "-c", ASKS_ON, json.dumps(HELLO))
     script = [call("mcp__srv__t"), say("Done."), call("mcp__srv__t", call_id="call2"), say("Again.")]
@@ -125,6 +127,7 @@ async def test_a_server_that_asks_and_never_reads_is_ended_before_its_answers_pi
         assert told_to_model(model.requests[3], "call2") == NOT_READ
 
 
+@pytest.mark.slow
 async def test_progress_that_no_float_holds_ends_no_session_over_http(tmp_path: Path) -> None:
     async with _on_http(_with_progress) as url:
         script = [call("mcp__srv__t"), say("Done.")]
@@ -133,6 +136,7 @@ async def test_progress_that_no_float_holds_ends_no_session_over_http(tmp_path: 
             assert told_to_model(model.requests[1]) == "fine"
 
 
+@pytest.mark.slow
 async def test_a_server_over_http_that_takes_no_answer_is_given_up(tmp_path: Path) -> None:
     async with _on_http(_with_questions) as url:
         script = [call("mcp__srv__t"), say("Done.")]
@@ -213,6 +217,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [60, 300, 5000])
 async def test_a_tool_with_a_schema_nested_without_end_hides_no_other(tmp_path: Path, levels: int) -> None:
     config = program("srv", sys.executable, "-c", LISTING, json.dumps(HELLO), str(levels))

@@ -49,8 +49,8 @@ def offered_in(request: dict[str, Any], name: str) -> bool:
     return f"mcp__{name}__ok" in names_offered(request)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [".mcp.json", ".codex/config.toml"])
-@pytest.mark.quick(1)
 async def test_a_server_counts_from_the_moment_it_is_trusted_until_its_file_changes(
     tmp_path: Path, project: Path, home: Path, file: str
 ) -> None:
@@ -74,8 +74,8 @@ async def test_a_server_counts_from_the_moment_it_is_trusted_until_its_file_chan
         assert [offered_in(request, "theirs") for request in model.requests] == [False, True, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["in the file", "with the call"])
-@pytest.mark.quick(1)
 async def test_the_user_s_own_server_of_the_same_name_wins_as_a_whole(
     tmp_path: Path, project: Path, home: Path, given: str
 ) -> None:
@@ -108,6 +108,7 @@ async def test_a_nearer_file_wins_and_a_project_s_paths_begin_at_its_folder(tmp_
         assert "missing_servers" not in result["structuredContent"]["report"]
 
 
+@pytest.mark.slow
 async def test_a_project_s_server_says_nothing_on_questions_and_gets_none_of_the_user_s_variables(
     tmp_path: Path, project: Path, home: Path
 ) -> None:
@@ -154,6 +155,7 @@ async def test_a_trusted_file_that_is_no_such_json_is_named(tmp_path: Path, proj
         assert f"cannot read {file}: " in str(result)
 
 
+@pytest.mark.slow
 async def test_a_link_to_servers_is_not_followed(tmp_path: Path, project: Path, home: Path) -> None:
     write_json(tmp_path, theirs=entry())
     (project / ".mcp.json").symlink_to(tmp_path / ".mcp.json")

@@ -75,6 +75,7 @@ async def test_a_server_that_does_not_answer_that_holds_nothing_up(tmp_path: Pat
         assert asked_for(model) in ([], ["/v1/models"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [status(500, "oops"), status(200, "<html>"), status(200, json.dumps({"data": []}))])
 async def test_one_that_cannot_say_it_leaves_all_as_it_was(tmp_path: Path, answer: Any) -> None:
     async with server(tmp_path, answer) as (model, client):
@@ -88,6 +89,7 @@ async def test_one_that_cannot_say_it_leaves_all_as_it_was(tmp_path: Path, answe
         assert not any(_asks(request) for request in model.received)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"model_context_window": 100_000}, {"model": "gpt-oss-20b"}])
 async def test_where_the_window_is_known_nobody_is_asked(tmp_path: Path, settings: Any) -> None:
     async with server(tmp_path, LISTED, **settings) as (model, client):
@@ -96,6 +98,7 @@ async def test_where_the_window_is_known_nobody_is_asked(tmp_path: Path, setting
     assert asked_for(model) == []
 
 
+@pytest.mark.slow
 async def test_a_provider_of_ones_own_is_not_asked(tmp_path: Path) -> None:
     async with ScriptedModel([say("one"), say("two")]) as model, McpProcess(model.url, cwd=tmp_path) as client:
         thread = thread_of(await client.call_tool("codex", prompt="first"))

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import is_alive, scene, text_of, thread_of, told_to_model
+from tests.sandbox.stage import until
 from understudy.testing import HOLD, Answer, McpProcess, call, cut_after, deltas, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 NEVER: dict[str, Any] = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
 SLOW = "(a+)+$"  # backtracks until the limit for a file, which is seconds away
@@ -49,6 +51,7 @@ def command_line(pid: str) -> str:
         return ""
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", ["responses", "chat", "anthropic"])
 async def test_reads_of_one_answer_begin_before_the_first_of_them_ends(tmp_path: Path, wire: str) -> None:
     for number in range(1, 6):
@@ -65,15 +68,23 @@ async def test_reads_of_one_answer_begin_before_the_first_of_them_ends(tmp_path:
         assert [told_to_model(request, each) for each in ids] == [f"     1\tfile {number}" for number in range(1, 6)]
 
 
+def slow_to_search(folder: Path) -> None:
+    """For the limit of many files, so that a search goes on for as long as a test needs."""
+    for number in range(10):
+        (folder / f"a{number}.txt").write_text("a" * 60 + "!\n")
+
+
+@pytest.mark.slow
 async def test_searches_of_one_answer_are_at_work_at_the_same_time(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a" * 60 + "!\n")
+    slow_to_search(tmp_path)
     async with scene([reads(2, "search", pattern=SLOW)], tmp_path, config=NEVER) as (_, client):
         call_ = client.codex("go")
-        await client.until(lambda: len(searchers(client)) == 2 or None, "two searches at once")
+        await until(lambda: len(searchers(client)) == 2, WAIT_SECONDS)
         await client.cancel(call_)
         await call_
 
 
+@pytest.mark.slow
 async def test_an_effect_waits_for_the_reads_before_it_and_those_behind_it_for_the_effect(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old\n")
     answer = (
@@ -124,6 +135,7 @@ async def test_a_read_that_fails_hides_no_other(tmp_path: Path) -> None:
     assert told_to_model(request, "call4") == "     1\tfour"
 
 
+@pytest.mark.slow
 async def test_two_reads_with_the_same_id_run_one_after_the_other(tmp_path: Path) -> None:
     (tmp_path / "1.txt").write_text("one\n")
     (tmp_path / "2.txt").write_text("two\n")
@@ -136,6 +148,7 @@ async def test_two_reads_with_the_same_id_run_one_after_the_other(tmp_path: Path
     assert outputs == ["     1\tone", "     1\ttwo"]
 
 
+@pytest.mark.slow
 async def test_reads_before_a_break_are_part_of_the_next_request(tmp_path: Path) -> None:
     for number in range(1, 4):
         (tmp_path / f"{number}.txt").write_text("x\n")
@@ -146,12 +159,12 @@ async def test_reads_before_a_break_are_part_of_the_next_request(tmp_path: Path)
 
 
 async def test_an_interrupt_stops_the_searches_and_says_so_of_each(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a" * 60 + "!\n")
-    (tmp_path / "1.txt").write_text("one\n")
-    answer = reads(2, "search", pattern=SLOW, path="a.txt") + call("shell", call_id="effect", command=["touch", "made"])
+    slow_to_search(tmp_path)
+    answer = reads(2, "search", pattern=SLOW) + call("shell", call_id="effect", command=["touch", "made"])
     async with scene([answer, say("after")], tmp_path, config=NEVER, wire="responses") as (model, client):
         call_ = client.codex("go")
-        pids = await client.until(lambda: found if len(found := searchers(client)) == 2 else None, "two searches at once")
+        await until(lambda: len(searchers(client)) == 2, WAIT_SECONDS)
+        pids = searchers(client)
         await client.cancel(call_)
         result = await call_
         assert text_of(result) == "Turn interrupted"
@@ -164,8 +177,9 @@ async def test_an_interrupt_stops_the_searches_and_says_so_of_each(tmp_path: Pat
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_an_interrupt_while_the_answer_goes_on_leaves_every_read_answered(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a" * 60 + "!\n")
+    slow_to_search(tmp_path)
     answer = call("search", pattern=SLOW) + deltas(["more", HOLD])
     async with scene([answer, say("after")], tmp_path, config=NEVER, wire="responses") as (model, client):
         call_ = client.codex("go")
@@ -177,11 +191,12 @@ async def test_an_interrupt_while_the_answer_goes_on_leaves_every_read_answered(
         assert outputs_in(model.requests[1]) == ["call1"]
 
 
+@pytest.mark.slow
 async def test_reads_that_a_kill_cut_off_are_answered_when_the_conversation_goes_on(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
-    (work / "a.txt").write_text("a" * 60 + "!\n")
+    slow_to_search(work)
     script = [reads(2, "search", pattern=SLOW), say("after")]
     async with scene(script, work, config=NEVER, wire="responses", home=home) as (model, first):
         call_ = first.codex("go")

@@ -16,6 +16,7 @@ from understudy.testing.script import Wire
 WIRES: tuple[Wire, ...] = ("chat", "responses", "anthropic")
 MODELS = {"chat": "mock-model", "responses": "gpt-5.5", "anthropic": "claude-sonnet-5-5"}
 RETRIES = {"model_providers.mock.request_max_retries": 2, "model_providers.mock.stream_max_retries": 2}
+NOTHING_ASKED = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
 SECRET = "hunter2-hunter2-hunter2"
 KEY = "sk-the-key-of-the-provider-0123456789"
 
@@ -85,6 +86,7 @@ async def test_a_recorded_session_is_played_alike_in_another_folder_without_a_ne
         assert await session(client) == before
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", WIRES)
 async def test_no_secret_is_in_a_recording(tmp_path: Path, wire: Wire) -> None:
     """Neither the key, nor what a command shows of a variable, nor a secret that the model spells out piece by piece."""
@@ -104,6 +106,7 @@ async def test_no_secret_is_in_a_recording(tmp_path: Path, wire: Wire) -> None:
     assert (tmp_path / "session.jsonl").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 async def test_a_request_that_was_not_recorded_fails_with_a_diff(tmp_path: Path) -> None:
     async with recording([say("x")], tmp_path, "responses") as (_, client):
         await client.call_tool("codex", prompt="what was asked")
@@ -122,6 +125,7 @@ async def test_a_request_that_was_not_recorded_fails_with_a_diff(tmp_path: Path)
         assert "all 1 recorded exchanges have been played" in text_of(again)
 
 
+@pytest.mark.slow
 async def test_a_stream_that_broke_off_breaks_off_again(tmp_path: Path) -> None:
     script = [cut_after(say("half"), abruptly=True), cut_after(say("half")), say("whole")]
     async with recording(script, tmp_path, "chat") as (_, client):
@@ -132,6 +136,7 @@ async def test_a_stream_that_broke_off_breaks_off_again(tmp_path: Path) -> None:
         assert kinds(client.events(made)).count("background_event") >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "sign"),
     [([hang()], "task_started"), ([deltas(["so far", HOLD])], "agent_message_delta")],
@@ -153,6 +158,7 @@ async def test_an_interrupt_is_played_too(tmp_path: Path, script: Script, sign: 
         await interrupted(client, None)
 
 
+@pytest.mark.slow
 async def test_two_conversations_at_once_are_told_apart(tmp_path: Path) -> None:
     async with recording([say("1"), say("2")], tmp_path, "chat") as (_, client):
         for prompt in ("first", "second"):
@@ -162,6 +168,7 @@ async def test_two_conversations_at_once_are_told_apart(tmp_path: Path) -> None:
         assert (text_of(await later), text_of(await earlier)) == ("2", "1")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -182,6 +189,7 @@ async def test_a_file_that_is_no_recording_is_named(tmp_path: Path, content: str
     assert "session.jsonl" in text_of(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key", ["understudy.replay", "understudy.record", "understudy.scripted_model", "experimental_instructions_file"]
 )
@@ -196,12 +204,14 @@ async def test_a_pipe_that_a_caller_names_holds_nobody_up(tmp_path: Path, key: s
         assert text_of(await client.call_tool("codex", prompt="go")) == "x"
 
 
+@pytest.mark.slow
 async def test_without_a_recording_the_provider_says_how_to_name_one(tmp_path: Path) -> None:
     async with replaying(tmp_path, **{"understudy.replay": ""}) as client:
         result = await client.call_tool("codex", prompt="go")
     assert 'Set `replay = "FILE"`' in text_of(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["missing/session.jsonl", "/dev/null", ".", "notes.txt", "pipe"])
 async def test_a_recording_that_cannot_be_written_is_told_before_the_model_is_asked(tmp_path: Path, place: str) -> None:
     (folder(tmp_path, "one") / "notes.txt").write_text("something else")
@@ -213,6 +223,7 @@ async def test_a_recording_that_cannot_be_written_is_told_before_the_model_is_as
     assert (tmp_path / "one" / "notes.txt").read_text() == "something else"
 
 
+@pytest.mark.slow
 async def test_a_secret_that_looks_like_a_number_leaves_a_recording_that_can_be_played(tmp_path: Path) -> None:
     script = [call("shell", command=["true"]), say("x", usage=(20261115, 1))]
     async with (
@@ -231,6 +242,7 @@ async def test_a_secret_that_looks_like_a_number_leaves_a_recording_that_can_be_
         assert [event["input_tokens"] for event in client.events(made) if event["type"] == "token_count"] == [20261115]
 
 
+@pytest.mark.slow
 async def test_a_key_that_a_provider_sends_back_in_a_header_or_a_name_is_not_recorded(tmp_path: Path) -> None:
     script = [
         status(400, {KEY: {KEY: KEY}}),
@@ -243,6 +255,7 @@ async def test_a_key_that_a_provider_sends_back_in_a_header_or_a_name_is_not_rec
     assert KEY not in (tmp_path / "session.jsonl").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [300, 700, 5000])
 async def test_what_is_nested_deeply_is_recorded_and_played(tmp_path: Path, levels: int) -> None:
     """Both an answer and the arguments of a call, which are JSON within JSON when two requests are compared."""
@@ -255,3 +268,17 @@ async def test_what_is_nested_deeply_is_recorded_and_played(tmp_path: Path, leve
     async with replaying(tmp_path) as client:
         assert text_of(await client.call_tool("codex", prompt="one")) == "done"
         assert text_of(await client.call_tool("codex", prompt="two")) == refused
+
+
+async def test_a_folder_that_a_command_replaces_by_a_link_is_not_recorded_to(tmp_path: Path) -> None:
+    """It would choose the folder in which a file of that name gets what the model is sent and says."""
+    elsewhere, work = folder(tmp_path, "elsewhere"), folder(tmp_path, "one")
+    folder(work, "logs")
+    swap = call("shell", command=["bash", "-c", f"mv logs old && ln -s {elsewhere} logs"])
+    config = {"understudy.record": str(work / "logs" / "session.jsonl"), **NOTHING_ASKED}
+    async with recording([swap, say("done")], tmp_path, "chat", **config) as (_, client):
+        result = await client.codex("go")
+        assert result["isError"] is True
+        assert f"{work}/logs is a link, in a folder that an agent may write to" in text_of(result)
+    assert list(elsewhere.iterdir()) == []
+    assert (work / "old" / "session.jsonl").read_text().count("\n") == 1

@@ -55,6 +55,7 @@ async def test_a_title_is_listed_streamed_and_outlives_the_process(program: Prog
     assert "Another one" in program.run("show", conversation).out
 
 
+@pytest.mark.slow
 async def test_while_a_turn_runs_here_or_elsewhere_it_is_renamed_at_once(program: Program) -> None:
     async with server(program, [deltas(["speaks", HOLD])]) as (model, client):
         conversation = await create(client, prompt="go")
@@ -69,6 +70,7 @@ async def test_while_a_turn_runs_here_or_elsewhere_it_is_renamed_at_once(program
         assert await title_of(client) == "there"
 
 
+@pytest.mark.slow
 async def test_a_fork_within_the_conversation_keeps_the_title(program: Program) -> None:
     async with server(program, [say("one"), say("two")]) as (_, client):
         conversation = await create(client, prompt="1")
@@ -81,6 +83,7 @@ async def test_a_fork_within_the_conversation_keeps_the_title(program: Program) 
         assert await title_of(client) == "kept"
 
 
+@pytest.mark.slow
 async def test_the_modern_wire_tells_it_as_upstream_did(program: Program) -> None:
     async with server(program, [], config={"understudy.wire": "modern"}) as (_, client):
         conversation = await create(client)
@@ -89,6 +92,7 @@ async def test_the_modern_wire_tells_it_as_upstream_did(program: Program) -> Non
         assert told[-1] == {"type": "thread_name_updated", "thread_id": conversation, "thread_name": "new"}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("title", "reason"), [("", "empty"), (" \n\x00 ", "empty"), ("x" * 201, "201 characters")])
 async def test_what_is_no_title_is_refused_with_the_reason(program: Program, title: str, reason: str) -> None:
     async with server(program, []) as (_, client):

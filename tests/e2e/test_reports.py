@@ -17,6 +17,7 @@ def report_in(result: dict[str, Any]) -> dict[str, Any]:
     return dict(result["structuredContent"]["report"])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", ["seed", "modern"])
 async def test_a_result_tells_files_commands_tests_and_tokens_of_its_turn_alone(tmp_path: Path, wire: str) -> None:
     runner = tmp_path / "pytest"
@@ -51,6 +52,7 @@ async def test_a_failed_turn_tells_what_it_did_before(tmp_path: Path) -> None:
         assert [command["exit_code"] for command in report_in(result)["commands"]] == [0]
 
 
+@pytest.mark.slow
 async def test_a_call_that_joined_has_the_report_of_the_whole_turn(tmp_path: Path) -> None:
     script = [call("shell", command=["true"]), deltas(["a", HOLD, "b"]), say("done")]
     async with ScriptedModel(script) as model, McpProcess(model.url, cwd=tmp_path, config=FREE) as client:
@@ -64,6 +66,7 @@ async def test_a_call_that_joined_has_the_report_of_the_whole_turn(tmp_path: Pat
         assert [command["command"] for command in report_in(await second)["commands"]] == [["true"]]
 
 
+@pytest.mark.slow
 async def test_a_turn_that_is_taken_up_after_a_kill_reports_what_it_did_before(tmp_path: Path) -> None:
     script = [call("shell", command=["ls"]), call("shell", call_id="q", command=["touch", "x"]), say("done")]
     home = tmp_path / "home"

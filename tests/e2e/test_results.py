@@ -12,6 +12,7 @@ ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
 REASON = "the client cannot be asked for approval, because it did not declare the elicitation capability"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wire", ["seed", "modern"])
 async def test_answers_and_failures_name_the_session_in_a_second_text(tmp_path: Path, wire: str) -> None:
     async with scene([say("one"), status(400, "no"), say("two")], tmp_path, config={"understudy.wire": wire}) as (_, client):
@@ -68,6 +69,7 @@ async def test_a_caller_that_cannot_be_asked_is_told_what_was_refused_and_why(tm
         assert not (tmp_path / "made file").exists()
 
 
+@pytest.mark.slow
 async def test_what_the_user_denied_is_no_news(tmp_path: Path) -> None:
     async with scene([call("shell", command=["touch", "made"]), say("ok")], tmp_path, config=ASKING) as (_, client):
         turn = client.call_tool("codex", prompt="go")
@@ -103,7 +105,7 @@ class Named(McpProcess):
         ("anyone", "1", "2025-06-18", "none", set[str]()),
     ],
 )
-@pytest.mark.quick(4)
+@pytest.mark.quick(1)
 async def test_events_go_out_by_what_the_client_is(
     tmp_path: Path, name: str, version: str, protocol: str, setting: str | None, methods: set[str], first: bool
 ) -> None:
@@ -115,6 +117,7 @@ async def test_events_go_out_by_what_the_client_is(
         assert told & {"codex/event", "task_complete"} == methods
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize(("capabilities", "methods"), [({"extensions": {}}, {"codex/event"}), ({"experimental": {}}, set[str]())])
 async def test_a_python_client_gets_events_once_it_declares_extensions(

@@ -16,7 +16,7 @@ ONCE_EACH = {"model_providers.mock.request_max_retries": 1, "model_providers.moc
 @pytest.mark.parametrize(
     ("code", "phrase"), [(500, "Internal Server Error"), (503, "Service Unavailable"), (429, "Too Many Requests")]
 )
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 async def test_a_status_that_outlasts_the_requests_retries_is_asked_again_with_a_word(
     tmp_path: Path, wire: str, code: int, phrase: str
 ) -> None:
@@ -31,6 +31,7 @@ async def test_a_status_that_outlasts_the_requests_retries_is_asked_again_with_a
         assert len(model.requests) == 3
 
 
+@pytest.mark.quick(1)
 @WIRES
 async def test_after_the_last_retry_the_turn_fails_with_status_words_and_a_hint(tmp_path: Path, wire: str) -> None:
     busy = status(500, '{"error":{"message":"boom"}}')
@@ -44,6 +45,7 @@ async def test_after_the_last_retry_the_turn_fails_with_status_words_and_a_hint(
         assert kinds(client.events(call_)) == ["session_configured", "task_started", "background_event", "error", "task_complete"]
 
 
+@pytest.mark.slow
 async def test_a_dead_server_is_asked_again_and_then_named(tmp_path: Path) -> None:
     async with scene([], tmp_path, config=ONCE_EACH) as (model, client):
         await model.kill()

@@ -34,12 +34,14 @@ async def test_a_line_of_64_megabytes_is_taken_and_the_next_one_too(tmp_path: Pa
         assert text_of(await client.call_tool("codex", prompt="short")) == "and that"
 
 
+@pytest.mark.slow
 async def test_a_very_long_first_line_is_no_worse(tmp_path: Path) -> None:
     async with McpProcess(cwd=tmp_path, initialize=False, check_frames=False) as client:
         await client.send_raw(b'{"id":1,"method":"ping","params":{"x":"' + b"y" * (32 * MEGABYTE) + b'"}}\n')
         assert await client.answer(1) == {}
 
 
+@pytest.mark.slow
 async def test_ten_thousand_garbage_lines_are_survived(tmp_path: Path) -> None:
     async with scene([say("still here")], tmp_path, check_frames=False) as (_, client):
         before = resident_bytes(client.process.pid)
@@ -53,6 +55,7 @@ async def test_ten_thousand_garbage_lines_are_survived(tmp_path: Path) -> None:
         assert client.stderr == ""
 
 
+@pytest.mark.slow
 async def test_a_command_that_prints_without_end_is_cut_and_marked_everywhere(tmp_path: Path) -> None:
     run = ["sh", "-c", "i=0; while [ $i -lt 200 ]; do head -c 65536 /dev/zero | tr '\\0' 'a'; echo; i=$((i+1)); done; echo the end"]
     async with scene([call("shell", command=run, timeout=100_000), say("ok")], tmp_path) as (model, client):
@@ -75,6 +78,7 @@ async def test_a_command_that_prints_without_end_is_cut_and_marked_everywhere(tm
         assert resident_bytes(client.process.pid) - before < 60 * MEGABYTE
 
 
+@pytest.mark.slow
 async def test_many_thousand_deltas_come_in_order_and_none_is_lost(tmp_path: Path) -> None:
     pieces = [f"{n} " for n in range(10_000)]
     async with scene([deltas(pieces)], tmp_path, check_frames=False) as (_, client):
@@ -136,6 +140,7 @@ def tool(request_id: int | str, name: str, **arguments: object) -> dict[str, obj
     return {"id": request_id, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
 
 
+@pytest.mark.slow
 async def test_a_client_that_never_reads_costs_bounded_memory_and_holds_up_no_turn(tmp_path: Path) -> None:
     """Far more is said to it than the pipe and the bound take; the turns end all the same, and are on record."""
     words = ["0123456789abcdef" * 64] * 400  # 400 KiB an answer, in both schemas
@@ -236,6 +241,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.slow
 async def test_a_full_disk_fails_the_call_with_the_reason_and_all_goes_on_once_there_is_room(
     tmp_path: Path, small_disk: Path
 ) -> None:
@@ -279,6 +285,7 @@ async def test_a_store_that_cannot_be_written_fails_each_call_with_the_reason(tm
         assert text_of(await client.call_tool("codex", prompt="x")) == "ok", "it is tried again with each call"
 
 
+@pytest.mark.slow
 async def test_a_damaged_conversation_fails_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -300,6 +307,7 @@ async def test_a_damaged_conversation_fails_alone(tmp_path: Path) -> None:
             assert {entry["conversation_id"] for entry in await listed(client)} == {bad, good}
 
 
+@pytest.mark.slow
 async def test_a_hundred_conversations_at_once(tmp_path: Path) -> None:
     async with scene([say("ok")] * 60, tmp_path, check_frames=False) as (_, client):
         made = [await create(client, prompt=f"{n}") for n in range(30)]
@@ -310,6 +318,7 @@ async def test_a_hundred_conversations_at_once(tmp_path: Path) -> None:
             await Stream(client, conversation).until("task_complete")
 
 
+@pytest.mark.slow
 async def test_turns_beyond_the_files_that_may_be_open_fail_for_that_reason_and_the_next_one_works(tmp_path: Path) -> None:
     few_files = ("sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *SERVER_COMMAND)
     model = ObligingModel()

@@ -19,8 +19,8 @@ def home_in(folder: Path) -> Path:
     return home
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut to nothing", "cut to half", "deleted", "replaced"])
-@pytest.mark.quick(1)
 async def test_the_bell_may_go_at_any_time(tmp_path: Path, how: str) -> None:
     home = home_in(tmp_path)
     async with ScriptedModel([say(str(number)) for number in range(8)]) as model:
@@ -46,8 +46,8 @@ async def test_the_bell_may_go_at_any_time(tmp_path: Path, how: str) -> None:
                     assert text_of(await server.call_tool("codex-reply", threadId=thread, prompt=said)) == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut to nothing", "deleted", "replaced"])
-@pytest.mark.quick(1)
 async def test_who_runs_a_turn_is_known_to_all_after_the_locks_went(tmp_path: Path, how: str) -> None:
     home = home_in(tmp_path)
     script = [say("0"), deltas(["half ", HOLD, "whole"]), say("2")]
@@ -77,6 +77,7 @@ async def test_who_runs_a_turn_is_known_to_all_after_the_locks_went(tmp_path: Pa
                 assert text_of(await later.call_tool("codex-reply", threadId=thread, prompt="2")) == "2"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("what", ["everything", "the database", "the write-ahead log", "replaced"])
 async def test_a_store_that_is_deleted_under_the_server_is_noticed_by_the_next_call(tmp_path: Path, what: str) -> None:
     home = home_in(tmp_path)
@@ -105,6 +106,7 @@ async def test_a_store_that_is_deleted_under_the_server_is_noticed_by_the_next_c
         assert await server.request("ping") == {}
 
 
+@pytest.mark.slow
 async def test_a_server_is_as_good_as_new_after_its_shared_memory_was_cut(tmp_path: Path) -> None:
     """That file is SQLite's own mapping: cutting it may end the process, and loses nothing."""
     home = home_in(tmp_path)

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.scenes import kinds, scene, thread_of
 from tests.e2e.talking import Stream, create, listed, send
 from tests.store.records import append, new_id, noticed, open_log, opened
@@ -61,6 +63,7 @@ async def test_send_then_connect_receives_initial_state_with_message(tmp_path: P
         assert await Stream(client, conversation).snapshot() == told("Done")
 
 
+@pytest.mark.slow
 async def test_cancel_stream_then_reconnect_catches_up_initial_state(tmp_path: Path) -> None:
     async with scene([say("Done 1"), say("Done 2")], tmp_path) as (_, client):
         conversation = await create(client)
@@ -246,6 +249,7 @@ async def test_a_question_answered_by_the_tool_is_withdrawn(tmp_path: Path) -> N
         assert (tmp_path / "more").exists()
 
 
+@pytest.mark.slow
 async def test_a_question_answered_while_nobody_streamed_does_not_stand_in_the_way_of_the_next(tmp_path: Path) -> None:
     """The model gives its calls the same id again and again."""
     script = [call("shell", command=["touch", "made"]), say("done"), call("shell", command=["touch", "more"]), say("done")]
@@ -265,6 +269,7 @@ async def test_a_question_answered_while_nobody_streamed_does_not_stand_in_the_w
         assert (tmp_path / "more").exists()
 
 
+@pytest.mark.slow
 async def test_two_conversations_with_the_same_call_id_are_asked_apart(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "one"]), call("shell", command=["touch", "two"]), say("done"), say("done")]
     async with scene(script, tmp_path, config=ASKING) as (model, client):
@@ -306,6 +311,7 @@ async def test_a_call_and_a_stream_on_one_connection_each_get_their_own_copy(tmp
         ]
 
 
+@pytest.mark.slow
 async def test_what_was_said_of_a_cut_answer_is_told_to_late_viewers_too(tmp_path: Path) -> None:
     async with scene([deltas(["half an ", "ans", HOLD]), cut_after(deltas(["half ", "again"]))], tmp_path) as (_, client):
         conversation = await create(client, prompt="1")
@@ -335,6 +341,7 @@ async def test_a_stream_ends_with_a_word_when_its_conversation_is_deleted(tmp_pa
         assert "deleted" in gone["params"]["reason"]
 
 
+@pytest.mark.slow
 async def test_a_conversation_of_five_thousand_events_is_told_whole_and_its_tail_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

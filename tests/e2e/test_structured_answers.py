@@ -33,6 +33,7 @@ async def test_the_value_is_in_the_result_and_no_line_about_the_session(tmp_path
         assert model.requests[0]["response_format"] == {"type": "json_schema", "json_schema": STRICT}
 
 
+@pytest.mark.slow
 async def test_the_responses_wire_has_its_own_way(tmp_path: Path) -> None:
     async with (
         ScriptedModel([say(GOOD)]) as model,
@@ -43,6 +44,7 @@ async def test_the_responses_wire_has_its_own_way(tmp_path: Path) -> None:
         assert model.requests[0]["text"]["format"] == {"type": "json_schema", **STRICT}
 
 
+@pytest.mark.slow
 async def test_the_anthropic_wire_has_its_own_way_and_is_told_in_words_where_it_refuses(tmp_path: Path) -> None:
     refusal = status(400, {"type": "error", "error": {"type": "invalid_request_error", "message": "output_config.format: no"}})
     async with (
@@ -59,6 +61,7 @@ async def test_the_anthropic_wire_has_its_own_way_and_is_told_in_words_where_it_
         assert '"title":"refused"' in third["system"][-1]["text"]
 
 
+@pytest.mark.slow
 async def test_a_schema_holds_for_its_own_call_alone(tmp_path: Path) -> None:
     async with scene([say("plain"), say(GOOD), say("plain again")], tmp_path) as (model, client):
         first = await client.call_tool("codex", prompt="go")
@@ -71,6 +74,7 @@ async def test_a_schema_holds_for_its_own_call_alone(tmp_path: Path) -> None:
         assert ["response_format" in request for request in model.requests] == [False, True, False]
 
 
+@pytest.mark.slow
 async def test_the_model_is_told_once_what_is_wrong(tmp_path: Path) -> None:
     script = [say('{"ok": "yes"}'), say('```json\n{"ok": false}\n```')]
     async with scene(script, tmp_path) as (model, client):
@@ -84,6 +88,7 @@ async def test_the_model_is_told_once_what_is_wrong(tmp_path: Path) -> None:
         assert any("'yes' is not of type 'boolean'" in str(event) for event in client.events(asked))
 
 
+@pytest.mark.slow
 async def test_a_second_misfit_is_an_honest_failure(tmp_path: Path) -> None:
     async with scene([say("no JSON"), say("still none"), say("well")], tmp_path) as (_, client):
         result = await client.call_tool("codex", {"prompt": "go", "output-schema": SCHEMA})
@@ -96,6 +101,7 @@ async def test_a_second_misfit_is_an_honest_failure(tmp_path: Path) -> None:
         assert text_of(after) == "well"
 
 
+@pytest.mark.slow
 async def test_tools_are_used_before_the_answer_has_its_form(tmp_path: Path) -> None:
     script = [call("shell", command=["true"]), say(GOOD)]
     async with scene(script, tmp_path, config={"sandbox_mode": "danger-full-access", "approval_policy": "never"}) as (_, client):
@@ -104,6 +110,7 @@ async def test_tools_are_used_before_the_answer_has_its_form(tmp_path: Path) -> 
         assert len(result["structuredContent"]["report"]["commands"]) == 1
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
@@ -116,7 +123,6 @@ async def test_tools_are_used_before_the_answer_has_its_form(tmp_path: Path) -> 
         ({"enum": ["x" * 300_000]}, "at most 256 KB"),
     ],
 )
-@pytest.mark.quick(2)
 async def test_a_schema_that_cannot_be_used_is_refused_before_anything_begins(tmp_path: Path, schema: Any, complaint: str) -> None:
     async with scene([], tmp_path) as (_, client):
         result = await client.call_tool("codex", {"prompt": "go", "output-schema": schema})
@@ -138,8 +144,8 @@ async def test_a_schema_that_takes_for_ever_stops_the_turn_and_not_the_server(tm
         assert "takes too long" in text_of(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat", "responses"])
-@pytest.mark.quick(1)
 async def test_a_provider_that_refuses_the_form_is_asked_in_another(tmp_path: Path, wire: Any) -> None:
     refusal = status(400, {"error": {"message": "Invalid schema for response_format: strict is not possible"}})
     async with (
@@ -161,6 +167,7 @@ async def test_a_provider_that_refuses_the_form_is_asked_in_another(tmp_path: Pa
         assert len(model.requests) == 4, "what the provider refused is remembered"
 
 
+@pytest.mark.slow
 async def test_of_two_calls_in_one_turn_the_later_schema_holds(tmp_path: Path) -> None:
     other = {"type": "array"}
     async with ScriptedModel([deltas(["{}", HOLD]), say("[1]")]) as model, McpProcess(model.url, cwd=tmp_path) as client:
@@ -178,6 +185,7 @@ async def test_of_two_calls_in_one_turn_the_later_schema_holds(tmp_path: Path) -
         assert "another output schema" in text_of(await first)
 
 
+@pytest.mark.slow
 async def test_it_outlives_the_process_that_took_it(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -196,6 +204,7 @@ async def test_it_outlives_the_process_that_took_it(tmp_path: Path) -> None:
         assert "does not have the form" in model.requests[2]["messages"][-1]["content"]
 
 
+@pytest.mark.slow
 async def test_messages_to_a_conversation_have_it_too(tmp_path: Path) -> None:
     async with scene([say("no"), say(GOOD), say(GOOD)], tmp_path) as (model, client):
         conversation = await create(client, prompt="go", output_schema=SCHEMA)

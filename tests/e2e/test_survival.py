@@ -56,6 +56,7 @@ async def test_between_turns_nothing_is_missed(tmp_path: Path) -> None:
         assert users_in(place.model.requests[2]) == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 async def test_while_the_model_speaks(tmp_path: Path) -> None:
     async with home([deltas(["half an ", "ans", HOLD]), say("whole")], tmp_path) as place:
         async with place.server() as first:
@@ -93,10 +94,14 @@ async def _partial_is_kept(place: Home, thread: str) -> None:
     """The text so far is put beside the log a few times a second: another process shows when it is there."""
     async with place.server() as viewer:
         stream = Stream(viewer, thread)
-        await stream.until("agent_message_delta")
-        assert "".join(event["delta"] for event in stream.messages() if "delta" in event) == "half an ans"
+
+        def is_whole() -> bool | None:
+            return "".join(event["delta"] for event in stream.messages() if "delta" in event) == "half an ans" or None
+
+        await viewer.until(is_whole, "the text so far")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["danger-full-access", "workspace-write"])
 async def test_while_a_command_runs(tmp_path: Path, mode: str) -> None:
     run = ["sh", "-c", "echo ran >> log; readlink /proc/self > child; echo started; sleep 60"]
@@ -119,6 +124,7 @@ async def test_while_a_command_runs(tmp_path: Path, mode: str) -> None:
         assert users_in(place.model.requests[1]) == ["1", "2"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("decision", ["approved", "denied", "abort"])
 async def test_while_an_approval_waits(tmp_path: Path, decision: str) -> None:
     asked = call("shell", call_id="b", command=["sh", "-c", "echo b >> log"])
@@ -151,6 +157,7 @@ async def test_while_an_approval_waits(tmp_path: Path, decision: str) -> None:
             assert told_to_model(place.model.requests[1], "b") == "exec command rejected by user"
 
 
+@pytest.mark.slow
 async def test_while_a_second_run_outside_the_sandbox_is_asked_for(tmp_path: Path) -> None:
     """It has run contained, and is not run contained again."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:
@@ -172,6 +179,7 @@ async def test_while_a_second_run_outside_the_sandbox_is_asked_for(tmp_path: Pat
                 assert (Path(outside) / "made").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [False, True])
 async def test_while_a_patch_waits_for_approval(tmp_path: Path, changed: bool) -> None:
     """If the file is another by then, what is approved is what will be done, and is asked anew."""
@@ -204,6 +212,7 @@ async def test_while_a_patch_waits_for_approval(tmp_path: Path, changed: bool) -
             assert file.read_text() == ("another first\nnew\n" if changed else "first\nnew\n")
 
 
+@pytest.mark.slow
 async def test_a_waiting_question_can_be_answered_by_the_other_door(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made"]), say("done"), call("shell", command=["touch", "more"]), say("done")]
     async with home(script, tmp_path, ASKING) as place:
@@ -228,6 +237,7 @@ async def test_a_waiting_question_can_be_answered_by_the_other_door(tmp_path: Pa
             assert (place.work / "more").exists()
 
 
+@pytest.mark.slow
 async def test_a_waiting_turn_can_be_interrupted_instead(tmp_path: Path) -> None:
     async with home([call("shell", command=["touch", "made"]), say("next")], tmp_path, ASKING) as place:
         async with place.server() as first:
@@ -244,6 +254,7 @@ async def test_a_waiting_turn_can_be_interrupted_instead(tmp_path: Path) -> None
         assert not (place.work / "made").exists()
 
 
+@pytest.mark.slow
 async def test_input_that_was_accepted_and_not_read_goes_before_the_new_message(tmp_path: Path) -> None:
     async with home([hang(), say("all")], tmp_path) as place:
         async with place.server() as first:
@@ -258,6 +269,7 @@ async def test_input_that_was_accepted_and_not_read_goes_before_the_new_message(
         assert users_in(place.model.requests[1]) == ["1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 async def test_what_was_acknowledged_a_moment_before_is_there(tmp_path: Path) -> None:
     """Killed the very moment the answer is read, over and over."""
     async with home([], tmp_path) as place:
@@ -271,6 +283,7 @@ async def test_what_was_acknowledged_a_moment_before_is_there(tmp_path: Path) ->
             assert {entry["conversation_id"] for entry in await listed(last)} == set(made)
 
 
+@pytest.mark.slow
 async def test_killed_before_anything_was_begun_leaves_a_store_that_opens(tmp_path: Path) -> None:
     model = ScriptedModel([say("ok")] * 4)
     async with model.serving():
@@ -284,6 +297,7 @@ async def test_killed_before_anything_was_begun_leaves_a_store_that_opens(tmp_pa
             assert text_of(await last.call_tool("codex", prompt="y")) == "ok"
 
 
+@pytest.mark.slow
 async def test_a_fork_of_a_cut_turn_closes_it(tmp_path: Path) -> None:
     async with home([say("one"), hang(), say("two b")], tmp_path) as place:
         async with place.server() as first:
@@ -306,6 +320,7 @@ async def test_a_fork_of_a_cut_turn_closes_it(tmp_path: Path) -> None:
         assert users_in(place.model.requests[2]) == ["1", "2b"]
 
 
+@pytest.mark.slow
 async def test_other_conversations_are_not_touched(tmp_path: Path) -> None:
     async with home([hang(), hang(), say("one again")], tmp_path) as place:
         async with place.server() as first:

@@ -55,6 +55,7 @@ async def test_a_task_is_the_same_in_every_process_once_it_is_over(tmp_path: Pat
         assert await third.get(task) == done
 
 
+@pytest.mark.slow
 async def test_a_server_killed_in_the_middle_of_a_task_leaves_it_to_whoever_asks(tmp_path: Path) -> None:
     async with home(tmp_path, [hang()]) as (model, store):
         first, client = await store.server()
@@ -72,6 +73,7 @@ async def test_a_server_killed_in_the_middle_of_a_task_leaves_it_to_whoever_asks
         assert await other.get(task) == cut
 
 
+@pytest.mark.slow
 async def test_a_task_named_is_on_disk(tmp_path: Path) -> None:
     """However soon after the answer the server dies."""
     async with home(tmp_path, [hang()]) as (model, store):
@@ -87,6 +89,7 @@ async def test_a_task_named_is_on_disk(tmp_path: Path) -> None:
             await model.next_request(1)
 
 
+@pytest.mark.slow
 async def test_a_question_survives_the_server_that_asked_it_and_is_answered_under_its_name(tmp_path: Path) -> None:
     async with home(tmp_path, ASKING, FORBIDDING) as (_, store):
         first, client = await store.server()
@@ -101,6 +104,7 @@ async def test_a_question_survives_the_server_that_asked_it_and_is_answered_unde
         assert (tmp_path / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_an_answer_can_be_the_first_that_another_process_hears_of_a_task(tmp_path: Path) -> None:
     async with home(tmp_path, ASKING, FORBIDDING) as (_, store):
         first, client = await store.server()
@@ -113,6 +117,7 @@ async def test_an_answer_can_be_the_first_that_another_process_hears_of_a_task(t
         assert not (tmp_path / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_a_task_that_waited_for_an_answer_when_its_server_died_can_be_cancelled(tmp_path: Path) -> None:
     async with home(tmp_path, [TOUCH], FORBIDDING) as (_, store):
         first, client = await store.server()
@@ -124,6 +129,7 @@ async def test_a_task_that_waited_for_an_answer_when_its_server_died_can_be_canc
         assert (await other.over(task))["status"] == "cancelled"
 
 
+@pytest.mark.slow
 async def test_nobody_who_can_be_asked_is_a_no_also_after_a_restart(tmp_path: Path) -> None:
     """The question waited because another client could answer; both are gone."""
     async with home(tmp_path, ASKING, {**FORBIDDING, "understudy.unasked": "wait"}) as (_, store):
@@ -140,6 +146,7 @@ async def test_nobody_who_can_be_asked_is_a_no_also_after_a_restart(tmp_path: Pa
         assert "cannot be asked" in done["result"]["structuredContent"]["refused"][0]["reason"]
 
 
+@pytest.mark.slow
 async def test_a_task_that_runs_elsewhere_is_seen_answered_and_cancelled_from_here(tmp_path: Path) -> None:
     async with home(tmp_path, [TOUCH, deltas([HOLD, "x"])], FORBIDDING) as (model, store):
         _, client = await store.server()
@@ -157,6 +164,7 @@ async def test_a_task_that_runs_elsewhere_is_seen_answered_and_cancelled_from_he
         assert await client.over(task) == cancelled
 
 
+@pytest.mark.slow
 async def test_a_process_that_asks_for_a_task_takes_it_over_when_the_other_dies(tmp_path: Path) -> None:
     async with home(tmp_path, ASKING, FORBIDDING) as (_, store):
         first, client = await store.server()
@@ -168,6 +176,7 @@ async def test_a_process_that_asks_for_a_task_takes_it_over_when_the_other_dies(
         assert (await other.over(task))["result"]["structuredContent"]["content"] == "done"
 
 
+@pytest.mark.slow
 async def test_two_answer_at_once_and_one_of_them_counts(tmp_path: Path) -> None:
     async with home(tmp_path, ASKING, FORBIDDING) as (model, store):
         _, client = await store.server()
@@ -194,6 +203,7 @@ async def test_a_cancelled_request_and_a_progress_token_mean_nothing_to_a_task(t
         assert not [line for line in process.lines if '"method"' in line], "no progress and no events"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [1, pytest.param(5, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.slow)])
 async def test_every_task_that_was_named_is_found_and_ends_however_the_server_died(tmp_path: Path, named: int) -> None:
     """Twelve at once, and a kill as soon as so many have their names."""
@@ -217,6 +227,7 @@ async def test_every_task_that_was_named_is_found_and_ends_however_the_server_di
             assert await client.get(task) == end
 
 
+@pytest.mark.slow
 async def test_a_task_of_the_pipe_is_had_over_http_and_the_other_way_round(tmp_path: Path) -> None:
     """Both are the local user's."""
     async with ScriptedModel([say("one"), say("two")]) as model, HttpServer(tmp_path, model) as server:

@@ -65,6 +65,7 @@ async def test_it_counts_from_the_moment_it_is_trusted_until_it_changes(tmp_path
         assert [developer_text(request) for request in model.requests] == ["", TOLD, "", ""]
 
 
+@pytest.mark.slow
 async def test_the_file_of_the_repository_s_root_counts_below_it_and_the_nearer_one_wins(
     tmp_path: Path, project: Path, home: Path
 ) -> None:
@@ -79,6 +80,7 @@ async def test_the_file_of_the_repository_s_root_counts_below_it_and_the_nearer_
         assert [developer_text(request) for request in model.requests] == [TOLD, "Nearer."]
 
 
+@pytest.mark.slow
 async def test_the_user_s_own_file_wins(tmp_path: Path, project: Path, home: Path) -> None:
     own = {"developer_instructions": "Mine."}
     async with scene([say("1")], tmp_path, home=home, config=own) as (model, client):
@@ -146,6 +148,7 @@ async def test_nothing_that_decides_over_policy_sandbox_provider_or_notify_count
         assert not (project / "notified").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "folder"])
 async def test_a_link_is_not_followed(tmp_path: Path, project: Path, home: Path, kind: str) -> None:
     secret = tmp_path / "elsewhere"
@@ -162,6 +165,7 @@ async def test_a_link_is_not_followed(tmp_path: Path, project: Path, home: Path,
         assert "may be a link" in client.stderr
 
 
+@pytest.mark.slow
 async def test_a_worktree_that_points_at_a_trusted_repository_gains_nothing(tmp_path: Path, project: Path, home: Path) -> None:
     forged = tmp_path / "forged"
     (forged / ".codex").mkdir(parents=True)
@@ -182,6 +186,7 @@ async def test_a_trusted_file_that_cannot_be_read_is_named(tmp_path: Path, proje
         assert f"in {project}/.codex/config.toml" in str(result)
 
 
+@pytest.mark.slow
 async def test_a_folder_s_name_cannot_write_lines_of_its_own_into_the_log(tmp_path: Path, home: Path) -> None:
     odd = tmp_path / "a\nWARNING all is well\x1b[2J"
     (odd / ".codex").mkdir(parents=True)
@@ -193,6 +198,7 @@ async def test_a_folder_s_name_cannot_write_lines_of_its_own_into_the_log(tmp_pa
         assert "\x1b" not in client.stderr
 
 
+@pytest.mark.slow
 async def test_the_user_s_own_folder_is_no_project(tmp_path: Path, home: Path) -> None:
     async with scene([say("1")], tmp_path, home=home) as (model, client):
         await client.call_tool("codex", prompt="go", cwd=str(home.parent))

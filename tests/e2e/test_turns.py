@@ -244,6 +244,7 @@ async def test_a_cut_stream_is_asked_again_and_shows_nothing_twice(tmp_path: Pat
         assert "retrying 1/2 in " in notice
 
 
+@pytest.mark.slow
 async def test_a_retry_that_goes_another_way_says_so_and_gives_the_whole_text(tmp_path: Path) -> None:
     script = [cut_after(deltas(["Hel"])), deltas(["Good ", "day"])]
     async with scene(script, tmp_path, config={"model_providers.mock.stream_max_retries": 1}) as (_, client):
@@ -267,6 +268,7 @@ async def test_a_retry_never_runs_a_command_again(tmp_path: Path) -> None:
         assert sent.count("function_call_output") == 1, "the retry carries the call and its outcome"
 
 
+@pytest.mark.slow
 async def test_a_model_server_killed_in_mid_stream_fails_the_call_and_the_next_one_works(tmp_path: Path) -> None:
     from understudy.testing import McpProcess, ScriptedModel
 
@@ -315,10 +317,11 @@ async def test_the_user_chooses_under_which_methods_events_come(tmp_path: Path, 
 async def test_a_caller_that_wants_progress_gets_a_word_for_every_step(tmp_path: Path) -> None:
     script = [call("shell", command=["echo", "hi"]), say("all done")]
     async with scene(script, tmp_path, config={"understudy.events": "none"}) as (_, client):
-        await client.call_tool("codex", prompt="go", meta={"progressToken": "tok"})
+        running = client.call_tool("codex", prompt="go", meta={"progressToken": "tok"})
+        thread = (await running)["structuredContent"]["threadId"]
         steps = [frame["params"] for frame in client.notifications("notifications/progress")]
         assert [step["message"] for step in steps] == [
-            "asking the model",
+            f"asking the model (thread {thread})",
             "runs echo hi",
             "command ended with exit code 0",
             "asking the model",

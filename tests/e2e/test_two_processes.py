@@ -44,7 +44,7 @@ async def test_a_turn_of_one_is_streamed_by_the_other(tmp_path: Path) -> None:
     async with pair(script, tmp_path) as (model, here, there):
         conversation = await create(here, prompt="1")
         near, far = Stream(here, conversation, after=0), Stream(there, conversation, after=0)
-        await far.until("agent_message_delta")
+        await there.until(lambda: said(far) == "Hello" or None, "the text so far")
         [entry] = await listed(there)
         assert entry["status"] == "running"
         model.release()
@@ -57,10 +57,14 @@ async def test_a_turn_of_one_is_streamed_by_the_other(tmp_path: Path) -> None:
         records = [[event for event in stream.events() if event["msg"]["type"] not in left_out] for stream in (near, far)]
         assert records[0] == records[1], "the same events, in the same order, with the same numbers"
         for stream in (near, far):
-            texts = [event["msg"].get("delta", "") for event in stream.events()]
-            assert "".join(texts).replace("done", "") in ("Hello!", "Hello"), "each piece once"
+            assert said(stream).replace("done", "") in ("Hello!", "Hello"), "each piece once"
 
 
+def said(stream: Stream) -> str:
+    return "".join(event["msg"].get("delta", "") for event in stream.events())
+
+
+@pytest.mark.slow
 async def test_what_was_written_by_a_process_that_died_before_telling_is_shown(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     async with scene([say("one")], tmp_path, home=tmp_path / "home") as (_, server):
@@ -84,6 +88,7 @@ def _noticed(log: SqliteLog, conversation: ConversationId) -> Batch:
     return Batch(conversation, position.epoch + 1, position.last_seq, (entry,), found.summary, claims=True)
 
 
+@pytest.mark.slow
 async def test_a_viewer_that_asks_another_process_for_what_comes_next_gets_it_once(tmp_path: Path) -> None:
     """The number is not in the log yet, so that the viewer begins at its end."""
     async with pair([deltas(["x", HOLD, "y"])], tmp_path) as (model, here, there):
@@ -100,6 +105,7 @@ async def test_a_viewer_that_asks_another_process_for_what_comes_next_gets_it_on
         assert records == [event for event in near.events() if event["_meta"]["seq"] >= ahead]
 
 
+@pytest.mark.slow
 async def test_a_message_to_a_turn_of_the_other_joins_it(tmp_path: Path) -> None:
     async with pair([deltas(["first", HOLD]), say("second")], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -126,6 +132,7 @@ async def test_a_turn_of_the_other_is_interrupted(tmp_path: Path) -> None:
         assert await there.call_tool("codex-reply", threadId=thread, prompt="2") == answered("next", thread)
 
 
+@pytest.mark.slow
 async def test_what_is_sent_right_after_interrupting_the_other_begins_a_turn(tmp_path: Path) -> None:
     async with pair([hang(), say("next"), say("again")], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -168,6 +175,7 @@ async def test_a_question_of_the_other_is_answered(tmp_path: Path) -> None:
         assert (tmp_path / "two").exists()
 
 
+@pytest.mark.slow
 async def test_of_two_answers_that_the_other_has_not_read_yet_the_first_counts_and_the_second_is_told_so(tmp_path: Path) -> None:
     async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
         conversation = await create(here, prompt="1")
@@ -204,6 +212,7 @@ async def test_an_answer_that_the_other_does_not_read_is_only_requested(tmp_path
         assert (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_a_question_that_nobody_streams_is_answered_from_elsewhere(tmp_path: Path) -> None:
     async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
         conversation = await create(here, prompt="1")
@@ -213,6 +222,7 @@ async def test_a_question_that_nobody_streams_is_answered_from_elsewhere(tmp_pat
         assert (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_a_turn_that_nobody_streams_is_interrupted_from_elsewhere(tmp_path: Path) -> None:
     async with pair([hang()], tmp_path) as (model, here, there):
         conversation = await create(here, prompt="1")
@@ -221,6 +231,7 @@ async def test_a_turn_that_nobody_streams_is_interrupted_from_elsewhere(tmp_path
         assert await model.outcome(1) == "dropped"
 
 
+@pytest.mark.slow
 async def test_a_conversation_gone_on_with_elsewhere_is_up_to_date_here(tmp_path: Path) -> None:
     async with pair([say("one"), say("two"), call("shell", command=["touch", "x"]), say("three"), say("four")], tmp_path) as (
         model,
@@ -239,6 +250,7 @@ async def test_a_conversation_gone_on_with_elsewhere_is_up_to_date_here(tmp_path
         assert len(turns) == 4
 
 
+@pytest.mark.slow
 async def test_who_waits_for_a_turn_whose_process_dies_is_answered(tmp_path: Path) -> None:
     async with pair([deltas(["half", HOLD]), say("next")], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -255,6 +267,7 @@ async def test_who_waits_for_a_turn_whose_process_dies_is_answered(tmp_path: Pat
         assert users_in(model.requests[1]) == ["1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 async def test_a_letter_that_a_dead_process_never_read_is_read_by_its_sender(tmp_path: Path) -> None:
     script = [call("shell", command=["sleep", "60"], timeout=100_000), say("mine")]
     async with pair(script, tmp_path) as (model, here, there):
@@ -272,6 +285,7 @@ async def test_a_letter_that_a_dead_process_never_read_is_read_by_its_sender(tmp
         assert "not known" in told_to_model(model.requests[1])
 
 
+@pytest.mark.slow
 async def test_an_answer_that_a_dead_process_never_read_counts_where_the_turn_goes_on(tmp_path: Path) -> None:
     async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -288,6 +302,7 @@ async def test_an_answer_that_a_dead_process_never_read_counts_where_the_turn_go
         assert (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_a_letter_that_cannot_be_used_yet_stays_in_the_box(tmp_path: Path) -> None:
     """Whether it is read by itself once it can be, or with the next message, is a matter of moments."""
     model, home = ObligingModel(), tmp_path / "home"
@@ -312,11 +327,13 @@ async def _letter_in_the_box(model: ObligingModel, here: McpProcess, there: McpP
         await here.kill()
         refused = await there.call_tool("codex-reply", threadId=thread, prompt="4")
         assert "config.toml" in text_of(refused)
-        settings.write_text(good)
+        settings.with_name("good").write_text(good)
+        settings.with_name("good").rename(settings)  # at once: it may be read in any moment
         assert await there.call_tool("codex-reply", threadId=thread, prompt="5") == answered("ok: 5", thread)
         assert users_in(model.requests[-1]) == ["run", "2", "5"], "what was acknowledged is read; what was refused is not"
 
 
+@pytest.mark.slow
 async def test_a_question_of_a_process_that_died_is_put_to_who_waits_elsewhere(tmp_path: Path) -> None:
     async with pair([call("shell", command=["touch", "made"]), say("done")], tmp_path, config=ASKING) as (_, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -333,6 +350,7 @@ async def test_a_question_of_a_process_that_died_is_put_to_who_waits_elsewhere(t
         assert (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 async def test_both_killed_a_third_goes_on(tmp_path: Path) -> None:
     async with pair([deltas(["half", HOLD]), say("next")], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -346,6 +364,7 @@ async def test_both_killed_a_third_goes_on(tmp_path: Path) -> None:
         assert users_in(model.requests[1]) == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 async def test_a_conversation_that_runs_elsewhere_is_not_deleted_nor_disturbed(tmp_path: Path) -> None:
     async with pair([deltas(["x", HOLD])], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -360,6 +379,7 @@ async def test_a_conversation_that_runs_elsewhere_is_not_deleted_nor_disturbed(t
         assert gone["isError"] is True
 
 
+@pytest.mark.slow
 async def test_messages_that_the_other_sends_while_it_is_deleted_leave_nothing_behind(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -385,6 +405,7 @@ async def test_messages_that_the_other_sends_while_it_is_deleted_leave_nothing_b
             assert store.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
 
 
+@pytest.mark.slow
 async def test_turns_of_two_conversations_run_side_by_side(tmp_path: Path) -> None:
     async with pair([deltas(["a", HOLD]), deltas(["b", HOLD])], tmp_path) as (model, here, there):
         one = here.call_tool("codex", prompt="1")
@@ -395,6 +416,7 @@ async def test_turns_of_two_conversations_run_side_by_side(tmp_path: Path) -> No
         assert (text_of(await one), text_of(await two)) == ("a", "b")
 
 
+@pytest.mark.slow
 async def test_one_server_alone_needs_no_other(tmp_path: Path) -> None:
     async with scene([say("ok")], tmp_path) as (_, client):
         assert text_of(await client.call_tool("codex", prompt="1")) == "ok"

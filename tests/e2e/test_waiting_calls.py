@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.scenes import FORBIDDING, answered, scene, text_of, thread_of
 from tests.e2e.talking import listed
 from understudy.testing import HOLD, call, deltas, say
@@ -46,6 +48,7 @@ async def test_whoever_waits_on_is_asked_what_is_open(tmp_path: Path) -> None:
         assert (tmp_path / "made.txt").exists()
 
 
+@pytest.mark.slow
 async def test_cancelling_a_call_that_waits_on_leaves_the_turn_alone(tmp_path: Path) -> None:
     async with scene([deltas(["a", HOLD, "b"])], tmp_path) as (model, client):
         thread = thread_of(await client.codex("x", {"wait-seconds": 0.2}))
@@ -56,6 +59,7 @@ async def test_cancelling_a_call_that_waits_on_leaves_the_turn_alone(tmp_path: P
         assert await client.call_tool("codex-reply", threadId=thread) == answered("ab", thread)
 
 
+@pytest.mark.slow
 async def test_where_nothing_ever_ran_a_prompt_is_asked_for(tmp_path: Path) -> None:
     async with scene([], tmp_path) as (_, client):
         made = await client.call_tool("conversationCreate", {})

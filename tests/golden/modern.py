@@ -6,6 +6,7 @@ model wires and so could not be recorded in the same scenarios. Times, and what 
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
@@ -21,6 +22,7 @@ RENAMED = {
     "agent_reasoning_raw_content_delta": "reasoning_raw_content_delta",
 }
 INTERRUPTED = "Turn interrupted"
+CLOSED_EARLY = "stream error: stream disconnected before completion: "
 
 
 class _Number(Matcher):
@@ -94,6 +96,8 @@ def apply(recording: Recording) -> None:
             case "notification" if "msg" in step.value["params"]:
                 meta = {"threadId": face.streamed}
                 steps += [Step("event", event) for event in face.events(meta, SOME_TURN, step.value["params"]["msg"])]
+            case "request" if "codex_changes" in step.value["params"]:
+                steps.append(Step("request", face.patch_question(step.value)))
             case _:
                 steps.append(step)
     recording.steps = steps
@@ -115,6 +119,10 @@ class _Face:
         events = [event for told in params["initial_state"]["events"] for event in self.events(meta, SOME_TURN, told["msg"])]
         return {**frame, "params": {**params, "initial_state": {"events": events}}}
 
+    def patch_question(self, frame: Json) -> Json:
+        params = frame["params"]
+        return {**frame, "params": {**params, "codex_changes": self._changes(params["codex_changes"])}}
+
     def events(self, meta: Json, turn: Any, message: Json) -> list[Json]:
         thread = meta["threadId"]
         told = self._message(thread, turn, message)
@@ -134,6 +142,8 @@ class _Face:
                 return self._complete(thread, turn, message)
             case "error":
                 return self._error(thread, message)
+            case "background_event":
+                return _retry(message["message"]) or message
             case "agent_message":
                 return {**message, "phase": None, "memory_citation": None}
             case "agent_message_delta" | "agent_reasoning_delta" | "agent_reasoning_raw_content_delta":
@@ -197,6 +207,20 @@ class _Face:
             return {"type": "delete", "content": self._files.get(path.removeprefix("<work>/"), "")}
         [(kind, members)] = change.items()
         return {"type": kind, **members}
+
+
+def _retry(notice: str | Matcher) -> Json | None:
+    """The event of a request that is put again; None where the notice is another one."""
+    if notice == f"{CLOSED_EARLY}…":  # it leaves open why
+        return _stream_error(Begins("Reconnecting... 1/"), Begins(CLOSED_EARLY.removeprefix("stream error: ")))
+    found = re.fullmatch(r"stream error: (.*); retrying (\d+/\d+) in [^;]*", str(notice), re.DOTALL)
+    return found and _stream_error(f"Reconnecting... {found[2]}", found[1])
+
+
+def _stream_error(message: str | Matcher, why: str | Matcher) -> Json:
+    status = re.search(r"(?:HTTP|status:?) (\d{3})\b", str(why))
+    info = {"response_stream_disconnected": {"http_status_code": int(status[1]) if status else None}}
+    return {"type": "stream_error", "message": message, "codex_error_info": info, "additional_details": why}
 
 
 def _command(message: Json) -> Json:

@@ -1,6 +1,7 @@
 """Plays a recorded session of `codex app-server` with ours: the same files, configuration, requests and model."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -121,7 +122,7 @@ async def play(name: str, recording: Json, base: Path) -> tuple[Played, Names]:
         played.asked = [request.body for request in model.received]
     played.files = {
         str(path.relative_to(names_.cwd)): path.read_bytes().decode(errors="replace")
-        for path in sorted(names_.cwd.rglob("*"))
+        for path in sorted(Path(folder, name) for folder, _, files in os.walk(names_.cwd) for name in files)
         if path.is_file() and ".git" not in path.parts
     }
     return played, names_

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.protocol.jsonrpc import Response
-from understudy.servers.mcp.asking import NOT_READABLE, read_answer, read_decision
+from understudy.servers.failures import InvalidParams
+from understudy.servers.mcp.asking import NOT_READABLE, check_answer, read_answer, read_decision, read_word
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,8 @@ from understudy.servers.mcp.asking import NOT_READABLE, read_answer, read_decisi
         ({"decision": {"denied": {"rejection": "why"}}}, "denied"),
         ({"decision": {"approved_execpolicy_amendment": {}}}, "approved"),
         ({"decision": {"network_policy_amendment": {"network_policy_amendment": {}}}}, "approved"),
+        ({"decision": {"network_policy_amendment": {"network_policy_amendment": {"action": "allow"}}}}, "approved"),
+        ({"decision": {"network_policy_amendment": {"network_policy_amendment": {"action": "deny"}}}}, "denied"),
         ({"decision": "approved", "action": "decline"}, "approved"),
         ({"action": "accept"}, "approved"),
         ({"action": "accept", "content": {"decision": "approved_for_session"}}, "approved_for_session"),
@@ -54,6 +57,45 @@ from understudy.servers.mcp.asking import NOT_READABLE, read_answer, read_decisi
 )
 def test_a_result_is_read_as_one_of_four_decisions(result: Any, decision: str) -> None:
     assert read_answer(Response(0, result)) == (decision, "client")
+
+
+@pytest.mark.parametrize(
+    ("result", "word"),
+    [
+        ({"decision": {"denied": {"rejection": " use make \n"}}}, "use make"),
+        ({"action": "accept", "content": {"decision": {"denied": {"rejection": "why"}}}}, "why"),
+        ({"decision": {"denied": {"rejection": "x" * 20_000}}}, "x" * 10_000),
+        ({"decision": {"denied": {"rejection": 5}}}, ""),
+        ({"decision": {"denied": "why"}}, ""),
+        ({"decision": "denied", "rejection": "why"}, ""),
+        ({"decision": "denied"}, ""),
+        ({"action": "decline"}, ""),
+        (None, ""),
+    ],
+)
+def test_a_no_can_come_with_a_word_to_the_model(result: Any, word: str) -> None:
+    assert read_word(Response(0, result)) == word
+    assert read_word(Response(0, result, unreadable=True)) == ""
+    assert read_word(Response(0, result, {"code": 1}, failed=True)) == ""
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"decision": "timed_out"},
+        {"decision": {"denied": {"rejection": "why"}}},
+        {"action": "accept", "content": {"decision": {"denied": {}}}},
+        {"decision": {"network_policy_amendment": {"network_policy_amendment": {"action": "deny"}}}},
+    ],
+)
+def test_every_known_way_to_say_no_is_understood_where_others_are_refused(result: Any) -> None:
+    check_answer(result)
+
+
+@pytest.mark.parametrize("result", [{"decision": "perhaps"}, {"decision": {"rejected": {}}}, {"decision": None}])
+def test_a_decision_that_nobody_knows_is_refused_where_it_can_be(result: Any) -> None:
+    with pytest.raises(InvalidParams, match="is no decision"):
+        check_answer(result)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from understudy.servers.mcp.call import LATER, Call, Handler
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.tool_table import TOOLS, ClientTool
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
+from understudy.testing.waiting import WAIT_SECONDS
 
 METHODS = ["initialize", "ping", "tools/list", "logging/setLevel", "tools/call", "resources/list", "", "notifications/cancelled"]
 NAMES = [*TOOLS, "codexx", ""]
@@ -63,7 +64,7 @@ def table(**handlers: Handler) -> Mapping[str, ClientTool]:
 @given(
     requests=st.lists(st.tuples(request_ids, st.sampled_from(METHODS), tool_params), max_size=4, unique_by=lambda one: repr(one[0]))
 )
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_every_request_is_answered_once_whatever_it_asks_for(tmp_path: Path, requests: list[tuple[int | str, str, Any]]) -> None:
     async def play() -> None:
         async with EngineHere(tmp_path) as here:
@@ -203,7 +204,7 @@ async def test_a_cancellation_counts_also_while_the_handler_still_waits(tmp_path
         assert not cancelled.is_set(), "that is another id"
         connection.say({"method": "notifications/cancelled", "params": {"requestId": request_id}})
         gate.set()
-        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.wait_for(cancelled.wait(), WAIT_SECONDS)
 
 
 # -- which request a message belongs to

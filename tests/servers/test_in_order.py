@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.servers.mcp.in_order import InOrder
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 async def test_whoever_comes_alone_does_not_wait() -> None:
@@ -45,7 +46,7 @@ def test_all_who_stay_get_in_one_by_one_in_their_order(visits: list[tuple[str, i
                 for _ in range(steps):
                     await asyncio.sleep(0)
                 task.cancel()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             await asyncio.gather(*tasks, return_exceptions=True)
         for key in "ab":
             numbers = [number for one, number in seen if one == key]

@@ -12,11 +12,12 @@ import pytest
 
 from tests.sandbox.arena import PLAIN_UID, as_user, plain_python
 from understudy.servers import memory
+from understudy.testing.waiting import WAIT_SECONDS
 
 LOOK = """
 import os, runpy, subprocess, sys
 look = [sys.executable, "-I", "-c", f"print(open('/proc/{os.getpid()}/environ').read().count('SECRET'))"]
-def seen(): return subprocess.run(look, capture_output=True, text=True, timeout=20).stdout.strip()
+def seen(): return subprocess.run(look, capture_output=True, text=True, timeout=60).stdout.strip()
 before = seen()
 runpy.run_path(sys.argv[1])["hide_memory"]()
 descriptor = os.open("/", os.O_RDONLY)
@@ -31,6 +32,16 @@ main()
 os.write(2, b"dumpable %d" % ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 """
 
+PROGRAM = """
+import ctypes, os, sys
+from understudy.cli.main import main
+try:
+    main()
+finally:
+    os.write(2, b"dumpable %d" % ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+    os._exit(0)
+"""
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="by a call of Linux")
 
 
@@ -42,7 +53,7 @@ def test_the_environment_cannot_be_read_by_another_process_of_a_plain_user() -> 
         script = shutil.copy(memory.__file__, folder)
         words = [plain_python(), "-I", "-c", LOOK, script]
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=30, check=False, env={"KEY": "SECRET"}, cwd="/", **as_user(uid)
+            words, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False, env={"KEY": "SECRET"}, cwd="/", **as_user(uid)
         )
         assert done.stdout.split() == ["1", "refused", "True"], done.stderr
     finally:
@@ -58,6 +69,29 @@ def test_a_server_hides_itself_once_it_has_greeted(tmp_path: Path) -> None:
     said = "".join(json.dumps(line) + "\n" for line in lines)
     env = {**os.environ, "CODEX_HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", SERVER], input=said, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path, env=env
+        [sys.executable, "-c", SERVER],
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+        cwd=tmp_path,
+        env=env,
+    )
+    assert done.stderr.endswith("dumpable 0"), done.stderr
+
+
+@pytest.mark.parametrize("words", [("app-server",), ("acp",), ("proto",), ("resume", "0123abcd"), ("approvals",)], ids=" ".join)
+def test_every_program_that_runs_turns_hides_itself(words: tuple[str, ...], tmp_path: Path) -> None:
+    env = {**os.environ, "CODEX_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+        cwd=tmp_path,
+        env=env,
     )
     assert done.stderr.endswith("dumpable 0"), done.stderr

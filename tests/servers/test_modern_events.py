@@ -122,6 +122,17 @@ RECORDS: list[tuple[Record, list[dict[str, Any]]]] = [
         [{"type": "agent_message", "message": "x", "phase": None, "memory_citation": None}],
     ),
     (Noticed("n"), [{"type": "background_event", "message": "n"}]),
+    (
+        Noticed("stream error: unexpected status 503 Busy; wait; retrying 2/5 in 1.752s…"),
+        [
+            {
+                "type": "stream_error",
+                "message": "Reconnecting... 2/5",
+                "codex_error_info": {"response_stream_disconnected": {"http_status_code": 503}},
+                "additional_details": "unexpected status 503 Busy; wait",
+            }
+        ],
+    ),
     (UserMessage("m", Message("user", ())), []),
     (
         ToolCallBegan("c", "srv", "ok", {}, read_only=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from understudy.servers.pipe_sink import CONGESTED_BYTES, OVERFULL_BYTES, PipeSink
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 class Pipe(asyncio.WriteTransport):
@@ -135,4 +136,4 @@ async def test_last_words_are_waited_for_until_the_client_has_taken_them_or_the_
     await steps()
     assert not waiting.done()
     sink.resume()
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, WAIT_SECONDS)

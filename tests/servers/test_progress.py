@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.protocol.changes import AddFile
+from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, SummaryText
 from understudy.protocol.records import (
     CommandApprovalAsked,
@@ -28,6 +29,7 @@ from understudy.protocol.records import (
 from understudy.servers.mcp import progress
 from understudy.servers.mcp.progress import Progress, describe
 from understudy.servers.pipe_sink import PipeSink
+from understudy.testing.waiting import WAIT_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -74,15 +76,16 @@ async def test_a_heartbeat_comes_while_nothing_happens_and_ends_with_the_call(mo
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.05)
     sink, transport = PipeSink(asyncio.get_running_loop()), Gatherer()
     sink.attach(transport)
-    told = Progress("token", sink, 7, asyncio.get_running_loop())
+    told = Progress("token", sink, 7, asyncio.get_running_loop(), ConversationId("t1"))
     told.step(RequestSent())
     await transport.until(3)
     told.stop()
     count = len(transport.messages)
     params = [message["params"] for message in transport.messages]
     assert [one["progress"] for one in params] == list(range(1, count + 1))
-    assert params[0]["message"] == "asking the model"
+    assert params[0]["message"] == "asking the model (thread t1)"
     assert params[1]["message"].startswith("asking the model (")
+    assert not [one for one in params[1:] if "thread" in one["message"]], "once is enough"
     assert {one["progressToken"] for one in params} == {"token"}
     await asyncio.sleep(0.12)
     assert len(transport.messages) == count
@@ -107,7 +110,7 @@ class Gatherer(asyncio.WriteTransport):
         return 0
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_SECONDS):
             while len(self.messages) < count:
                 self._more.clear()
                 await self._more.wait()

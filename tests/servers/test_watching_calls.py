@@ -124,7 +124,7 @@ async def test_only_the_answer_comes_after_the_events_and_nothing_after_it(watch
     await watching.record(TurnStarted("2"), asks(), turn="2")
     assert watching.said() == [
         "7 turn 1: task_started",
-        "p7 step 1: asking the model",
+        f"p7 step 1: asking the model (thread {watching.thread})",
         "7 turn 1: task_complete",
         "7 answered: Hello",
     ]
@@ -367,7 +367,11 @@ async def test_a_call_that_joined_is_told_of_steps_by_progress(watching: Watchin
     watching.sent(2, "1", joined=True, progress=True)
     await watching.record(user("1"), TurnStarted("1"), asks("1"), user("2"))
     await watching.record(CommandStarted("c1", ("ls",), "/work", contained=True), CommandEnded("c1", "", "", 0, 0.0))
-    assert watching.said() == ["p2 step 1: asking the model", "p2 step 2: runs ls", "p2 step 3: command ended with exit code 0"]
+    assert watching.said() == [
+        f"p2 step 1: asking the model (thread {watching.thread})",
+        "p2 step 2: runs ls",
+        "p2 step 3: command ended with exit code 0",
+    ]
 
 
 # -- falling behind

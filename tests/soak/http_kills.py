@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import resource
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,10 @@ from understudy.testing import Entry, ReceivedRequest, ScriptedModel, deltas
 
 Json = dict[str, Any]
 CLIENTS = 50
-AWAY = (OSError, EOFError)  # what a client sees of a server that is killed
+AWAY = (
+    ConnectionError,
+    EOFError,
+)  # what a client sees of a server that is killed; a wait that is over is a call that nobody answers
 PAUSE_SECONDS = 0.02  # before a client tries again
 LAST_SECONDS = 120.0  # that clients have for what they have begun, once nothing is killed any more
 
@@ -209,7 +214,8 @@ class Listener:
                 if not result["isError"]:
                     self._told.messages.append((self._conversation, result["_meta"]["messageId"]))
             await asyncio.sleep(0.05)
-        await self._asked("codex-reply", {"threadId": self._conversation})  # until its turn is over
+        if any(conversation == self._conversation for conversation, _ in self._told.messages):
+            await self._asked("codex-reply", {"threadId": self._conversation})  # until its turn is over
         await asyncio.wait_for(self._caught_up(), LAST_SECONDS)
         listening.cancel()
         self._told.listened[self._conversation] = list(messages_in(self._got))
@@ -217,7 +223,9 @@ class Listener:
     async def _asked(self, tool: str, arguments: Json) -> Json:
         while True:
             with suppress(*AWAY):
-                return (await self._client.result(tool, arguments))["structuredContent"]
+                result = await self._client.result(tool, arguments)
+                assert "structuredContent" in result, result
+                return result["structuredContent"]
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _listen(self) -> None:
@@ -301,30 +309,36 @@ class Kills:
     def check(self, home: Path) -> None:
         truth = Truth(home)
         try:
-            for conversation in truth.conversations():
-                check_log(answered(truth.log.read(conversation)))
-            for conversation, message in self.told.messages:
-                assert truth.messages(conversation).count(message) == 1, "a message that was acknowledged is not in the log once"
-            for conversation, text in self.told.answers:
-                said = [
-                    event["message"] for _, event in truth.events(conversation, marked=False) if event["type"] == "agent_message"
-                ]
-                assert text in said, "an answer that was given is not in the log"
-            for conversation, events in self.told.calls:
-                self._check_call(truth, conversation, events)
+            kept = set(truth.conversations())
+            told_of = {each for each, _ in (*self.told.messages, *self.told.answers, *self.told.calls)}
+            assert told_of <= kept, "a conversation that was told of is not in the store"
+            for conversation in kept:
+                self._check_conversation(truth, conversation)
             for conversation, messages in self.told.listened.items():
                 check_listened(truth, conversation, messages)
         finally:
             truth.close()
 
-    def _check_call(self, truth: Truth, conversation: str, events: list[Json]) -> None:
-        """What a call was shown stands in the log as one piece, without a gap and nothing twice."""
-        shown = [event for event in events if not event["type"].endswith("_delta")]
+    def _check_conversation(self, truth: Truth, conversation: ConversationId) -> None:
+        check_log(answered(truth.log.read(conversation)))
+        messages = Counter(truth.messages(conversation))
+        for message in (message for name, message in self.told.messages if name == conversation):
+            assert messages[message] == 1, "a message that was acknowledged is not in the log once"
         logged = [event for _, event in truth.events(conversation, marked=False)]
-        opened = [event for event in shown if event["type"] == "session_configured"]
-        rest = [event for event in shown if event["type"] != "session_configured"]
-        assert len(opened) <= 1
-        assert any(logged[at : at + len(rest)] == rest for at in range(len(logged) - len(rest) + 1)), (rest, logged)
+        said = {event["message"] for event in logged if event["type"] == "agent_message"}
+        for text in (text for name, text in self.told.answers if name == conversation):
+            assert text in said, "an answer that was given is not in the log"
+        for events in (events for name, events in self.told.calls if name == conversation):
+            check_call(logged, events)
+
+
+def check_call(logged: list[Json], events: list[Json]) -> None:
+    """What a call was shown stands in the log as one piece, without a gap and nothing twice."""
+    shown = [event for event in events if not event["type"].endswith("_delta")]
+    opened = [event for event in shown if event["type"] == "session_configured"]
+    rest = [event for event in shown if event["type"] != "session_configured"]
+    assert len(opened) <= 1
+    assert any(logged[at : at + len(rest)] == rest for at in range(len(logged) - len(rest) + 1)), (rest, logged)
 
 
 def check_listened(truth: Truth, conversation: str, messages: list[Json]) -> None:
@@ -341,11 +355,20 @@ def check_listened(truth: Truth, conversation: str, messages: list[Json]) -> Non
     assert len(logged) - len(seen) <= 1, (seen[-1:], logged[-3:])
 
 
-async def run_http_kills(seed: int, count: int, *, clients: int = CLIENTS, report: Callable[[int], None] = lambda _: None) -> Told:
-    with tempfile.TemporaryDirectory(prefix="understudy-kills-") as folder:
-        kills = Kills(seed, Path(folder), clients)
+async def run_http_kills(
+    seed: int, count: int, *, clients: int = CLIENTS, folder: Path | None = None, report: Callable[[int], None] = lambda _: None
+) -> Told:
+    """`folder` is left as it is at the end, for those who want to look at it; without one it is a temporary one."""
+    with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="understudy-kills-") as place:
+        kills = Kills(seed, Path(place), clients)
         await kills.run(count, report)
         return kills.told
+
+
+def allow_descriptors() -> None:
+    """As many as there may be: 50 clients, the model's connections, and those of servers that were just killed."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def main() -> None:
@@ -353,7 +376,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--folder", type=Path, help="where the server has its home, kept afterwards")
     options = parser.parse_args()
+    allow_descriptors()
     began = time.monotonic()
 
     def report(done: int) -> None:
@@ -361,7 +386,7 @@ def main() -> None:
             print(f"{done} of {options.count} kills, {time.monotonic() - began:.0f} s", flush=True)
 
     print(f"{options.count} kills with {options.clients} clients from seed {options.seed}", flush=True)
-    told = asyncio.run(run_http_kills(options.seed, options.count, clients=options.clients, report=report))
+    told = asyncio.run(run_http_kills(options.seed, options.count, clients=options.clients, folder=options.folder, report=report))
     print(
         f"{len(told.answers)} answers, {len(told.messages)} messages, {told.resumed} calls resumed or waited for again, "
         f"{told.lost} tries that found no server or one that was killed before it said anything: all as the log has it"

@@ -282,13 +282,15 @@ class Schedule:
         """Until nothing runs: questions are denied, what takes long is interrupted."""
         server = self._servers[0]
         busy: list[dict[str, Any]] = []
+        open_calls: list[Call] = []
         answers: list[Any] = []
         rounds = quiet = 0
         try:
             async with asyncio.timeout(WAIT_SECONDS * 4):
                 while quiet < 3:  # a turn that was just begun is listed as running once that is on disk
                     busy = [entry for entry in await self._list(server) if entry["status"] != "idle"]
-                    quiet = 0 if busy else quiet + 1
+                    open_calls = [call for _, call in self._calls if not call.done]  # one may not even have been read yet
+                    quiet = 0 if busy or open_calls else quiet + 1
                     rounds += 1
                     for entry in busy:
                         conversation = {"conversation_id": entry["conversation_id"]}
@@ -299,7 +301,8 @@ class Schedule:
                             answers.append(await server.call_tool("conversationInterrupt", conversation))
                     await asyncio.sleep(0.03)
         except TimeoutError:
-            raise AssertionError(f"still busy: {busy}; the last answers were {answers[-2:]}") from None
+            waiting = [call.id for call in open_calls]
+            raise AssertionError(f"still busy: {busy}; not answered: {waiting}; the last answers were {answers[-2:]}") from None
 
     async def _say_last_words(self) -> None:
         """One more message to each: all that was accepted reaches the model with it, in order, once."""

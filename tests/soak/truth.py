@@ -81,10 +81,10 @@ def check_log(entries: Sequence[Entry]) -> None:
                 assert open_turn == entry.turn, f"turn {entry.turn} ended while {open_turn} was open"
                 assert not begun, f"turn {entry.turn} ended with commands under way: {begun}"
                 open_turn = None
-            case CommandStarted(call_id=call_id):
+            case CommandStarted(call_id=call_id, session=None):  # others outlive their turns
                 assert call_id not in begun, f"{call_id} was begun twice at once"
                 begun[call_id] = entry.seq
-            case CommandEnded(call_id=call_id):
+            case CommandEnded(call_id=call_id, started=None):
                 assert begun.pop(call_id, None) is not None, f"{call_id} ended without having begun"
             case _:
                 pass

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,18 @@ class EndedIds:
             if created.isdecimal() and time.time() - int(created) < self._lifetime:
                 found[name] = int(created)
         if len(found) < len(lines) // 2:
-            beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-            beside.write_text("".join(f"{name} {created}\n" for name, created in found.items()), encoding="ascii")
-            os.replace(beside, self._path)
+            try:
+                self._write_anew(found)
+            except OSError as error:  # it is only longer than it need be
+                logger.info("%s was not written anew: %s", self._path, error)
         return found
+
+    def _write_anew(self, names: dict[str, int]) -> None:
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            beside.write_text("".join(f"{name} {created}\n" for name, created in names.items()), encoding="ascii")
+            os.replace(beside, self._path)
+        except OSError:
+            with suppress(OSError):
+                beside.unlink()
+            raise

@@ -21,7 +21,11 @@ class Observers:
         self._observers = list(observers)
 
     def called(self, method: str, params: bytes) -> None:
-        self._tell("called", method, params)
+        for observer in self._observers:  # `_tell`, which costs more than what is told here
+            try:
+                observer.called(method, params)
+            except Exception:
+                self._leave_out(observer, "called")
 
     def reached(self, conversation_id: ConversationId) -> None:
         self._tell("reached", conversation_id)
@@ -39,12 +43,15 @@ class Observers:
         self._tell("model_answered", conversation_id, turn, timing)
 
     def _tell(self, what: str, *arguments: Any) -> None:
-        for observer in tuple(self._observers):
+        for observer in self._observers:
             try:
                 getattr(observer, what)(*arguments)
             except Exception:
-                self._observers.remove(observer)
-                logger.exception("bug in %s of %s, which observes no more", what, type(observer).__name__)
+                self._leave_out(observer, what)
+
+    def _leave_out(self, observer: Observer, what: str) -> None:
+        self._observers = [other for other in self._observers if other is not observer]
+        logger.exception("bug in %s of %s, which observes no more", what, type(observer).__name__)
 
 
 class NotesRequests:

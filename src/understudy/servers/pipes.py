@@ -26,6 +26,7 @@ async def open_output(sink: PipeSink, ending: Ending, *, poll_terminal: bool = T
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_write_pipe(lambda: _Output(sink, ending), sys.stdout)
         sink.attach(transport)
+        ending.at_last(transport.abort)
     else:  # a plain file takes everything at once
         sink.attach(_FileOutput(sink, ending))
 
@@ -37,7 +38,8 @@ async def open_input(receive: Receive, sink: PipeSink, ending: Ending, *, alread
     if at_end:
         reader.eof_received()
     elif _can_be_polled(0):
-        await asyncio.get_running_loop().connect_read_pipe(lambda: reader, sys.stdin)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: reader, sys.stdin)
+        ending.at_last(transport.close)
     else:
         _read_in_thread(reader)
 

@@ -4,11 +4,16 @@ import asyncio
 import logging
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from understudy import __version__
+from understudy.servers.log_lines import PlainLines  # here: a line has to be written when no file can be opened any more
+
+if TYPE_CHECKING:
+    from understudy.servers.log_stream import LogStream
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +27,7 @@ class Ending:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._code: asyncio.Future[int] = loop.create_future()
+        self._open: list[Callable[[], None]] = []
 
     def end(self, code: int = 0) -> None:
         if not self._code.done():
@@ -30,6 +36,16 @@ class Ending:
     async def wait(self) -> int:
         return await self._code
 
+    def at_last(self, close: Callable[[], None]) -> None:
+        """To be called when everything is over. uvloop warns of a transport that is still open when the loop closes; where the
+        environment makes errors of warnings, it waits for it for ever.
+        """
+        self._open.append(close)
+
+    def close(self) -> None:
+        for close in self._open:
+            close()
+
 
 def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]], log_format: str = "") -> int:
     """Run `serve`, which is to end soon after `Ending` says so. Returns the exit code."""
@@ -37,7 +53,10 @@ def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]], l
     logger.info("understudy %s serves %s, process %d", __version__, what, os.getpid())
     with asyncio.Runner(loop_factory=new_loop) as runner:
         ending = _ended_by_signals(runner.get_loop())
-        code = runner.run(serve(ending))
+        try:
+            code = runner.run(serve(ending))
+        finally:
+            ending.close()
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)  # we are leaving already
     return code
@@ -56,15 +75,28 @@ def log_to_stderr(default: str = "warning", log_format: str = "") -> None:
     """`log_format` is of the configuration; without it, that of the environment holds."""
     level = os.environ.get("UNDERSTUDY_LOG") or default
     known = level.lower() in LOG_LEVELS
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper() if known else "WARNING", format="understudy: %(levelname)s: %(message)s"
-    )
+    handler = logging.StreamHandler(_log_stream())
+    handler.setFormatter(PlainLines("understudy: %(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level.upper() if known else "WARNING")
     if (log_format or os.environ.get("UNDERSTUDY_LOG_FORMAT")) == "json":
         from understudy.servers.json_log import JsonLines  # few servers write them
 
         logging.getLogger().handlers[0].setFormatter(JsonLines())
     if not known:
         logger.warning("UNDERSTUDY_LOG is %r; it can be %s", level, ", ".join(LOG_LEVELS))
+
+
+def _log_stream() -> "TextIO | LogStream":
+    """Standard error itself, where writing to it never waits for anybody: a file, a terminal."""
+    try:
+        mode = os.fstat(2).st_mode
+    except OSError:
+        return sys.stderr
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return sys.stderr
+    from understudy.servers.log_stream import LogStream
+
+    return LogStream(2)
 
 
 def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> Ending:

@@ -5,6 +5,7 @@ Tasks that a request starts inherit its scope.
 
 import os
 import re
+from collections.abc import Mapping
 from contextvars import ContextVar
 from hashlib import sha256
 from time import time_ns
@@ -20,16 +21,18 @@ class RequestScope:
         "began_ns",
         "caller",
         "conversation",
+        "forwarded",
         "method",
         "operation",
         "own_trace_id",
         "path",
+        "peer",
         "span",
         "traceparent",
         "tracestate",
     )
 
-    def __init__(self, method: str, path: str, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         self.method = method
         self.path = path  # without what follows a `?`
         self.caller: str | None = None
@@ -38,17 +41,12 @@ class RequestScope:
         self.operation = ""  # what is asked for, in the protocol that is spoken
         self.span: object | None = None  # of a trace, where traces are made
         self.own_trace_id: str | None = None  # and its trace, which the client may not have named
-        self.traceparent = self.tracestate = ""
-        self._id = self._session = ""
-        for name, value in headers:
-            if name == b"x-request-id":
-                self._id = value.decode("latin-1")
-            elif name == b"mcp-session-id":
-                self._session = value.decode("latin-1")
-            elif name == b"traceparent":
-                self.traceparent = value.decode("latin-1")
-            elif name == b"tracestate":
-                self.tracestate = value.decode("latin-1")
+        self.traceparent = headers.get(b"traceparent", b"").decode("latin-1")
+        self.tracestate = headers.get(b"tracestate", b"").decode("latin-1")
+        self._id = headers.get(b"x-request-id", b"").decode("latin-1")
+        self._session = headers.get(b"mcp-session-id", b"").decode("latin-1")
+        self.peer = ""  # the address at the other end of the connection
+        self.forwarded = headers.get(b"x-forwarded-for", b"").decode("latin-1")  # as it says itself; anybody may have sent it
 
     @property
     def id(self) -> str:

@@ -72,9 +72,11 @@ class SeedCodec:
         record = live.entry.record
         if type(record) in _SILENT:  # half of them
             return ()
+        if type(record) is TurnStarted:
+            return _STARTED
         found = live.encoded.get(SeedCodec)
         if found is None:
-            found = live.encoded[SeedCodec] = tuple(map(_encoded, project(record)))
+            found = live.encoded[SeedCodec] = tuple([_encoded(event) for event in project(record)])
         return found
 
     def delta(self, live: LiveDelta) -> Encoded:
@@ -91,6 +93,9 @@ def _encoded(event: events.Event) -> Encoded:
 @cache
 def _tag(kind: type[events.Event]) -> bytes:
     return str(kind.__struct_config__.tag).encode()
+
+
+_STARTED = (_encoded(events.TaskStarted()),)
 
 
 def encode_delta(delta: Delta) -> Encoded:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from understudy import __version__
+from understudy.errors import how_to_add
 
 if TYPE_CHECKING:
     from understudy.servers.telemetry import Telemetry
@@ -49,7 +50,7 @@ def start_telemetry(env: Mapping[str, str]) -> Exporting | None:
     if not wants_traces and not wants_metrics:
         return None
     if _is_missing("opentelemetry.sdk") or _is_missing("opentelemetry.exporter.otlp.proto.http"):
-        logger.warning("no traces are sent: that needs the extra `telemetry`: pip install 'understudy[telemetry]'")
+        logger.warning("no traces are sent, because OpenTelemetry is not installed: %s", how_to_add("telemetry"))
         return None
     if env.get(PROTOCOL, "http/protobuf") != "http/protobuf":
         logger.warning("no traces are sent: %s is %r, and only `http/protobuf` is spoken here", PROTOCOL, env[PROTOCOL])

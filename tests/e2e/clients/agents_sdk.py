@@ -12,7 +12,7 @@ testing: Any = importlib.import_module("agents.testing")
 
 
 async def main() -> None:
-    async with mcp.MCPServerStdio(params=read_task(), client_session_timeout_seconds=20) as server:
+    async with mcp.MCPServerStdio(params=read_task(), client_session_timeout_seconds=600) as server:
         tools = [tool.name for tool in await server.list_tools()]
         arguments = {"prompt": "make a file", "approval-policy": "never"}
         answers = [[testing.function_call("codex", arguments, call_id="c1")], [testing.assistant_message("done")]]

@@ -1,78 +1,92 @@
-"""fastmcp's client, or the OpenAI Agents SDK, over HTTP: `python python_http.py TASK`, as typescript_http.mjs has it."""
+"""A Python client over HTTP plays a scene: `python python_http.py TASK`, as typescript_http.mjs has it."""
 
 import asyncio
-import importlib
 import json
+import re
 import sys
 from typing import Any
 
+from python_lines import LINES, Connection, Program
+
 TASK: dict[str, Any] = json.loads(sys.argv[1])
-HEADERS = {"Authorization": f"Bearer {TASK['token']}"}
+progress: list[str] = []
 
 
 def tell(**happened: Any) -> None:
     print(json.dumps(happened), flush=True)
 
 
-async def wait_to_leave(running: "asyncio.Task[Any]") -> None:
+def on_progress(message: str) -> None:
+    if not progress:
+        tell(word="progress")
+    progress.append(message)
+
+
+async def read_line() -> None:
     await asyncio.to_thread(sys.stdin.readline)
+
+
+async def reply(client: Connection) -> dict[str, Any]:
+    unasked = {"approval-policy": "never"} if TASK["line"] == "agents" else {}
+    first, _ = await client.call("codex", {"prompt": "make a file", **unasked})
+    second, _ = await client.call("codex-reply", {"threadId": first["threadId"], "prompt": "and now?"})
+    return {"answers": [first["content"], second["content"]]}
+
+
+async def once(client: Connection) -> dict[str, Any]:
+    result, failed = await client.call("codex", {"prompt": "x"})
+    return {"answers": [result["content"]], "failed": failed}
+
+
+async def cancel(client: Connection) -> dict[str, Any]:
+    running = asyncio.ensure_future(client.call("codex", {"prompt": "x"}))
+    await read_line()
     running.cancel()
     await asyncio.wait([running], timeout=60)
+    return {"answers": []}
 
 
-async def with_fastmcp() -> dict[str, Any]:
-    fastmcp: Any = importlib.import_module("fastmcp")
-    transports: Any = importlib.import_module("fastmcp.client.transports")
-    questions: list[str] = []
-    progress: list[str] = []
+async def pause(client: Connection) -> dict[str, Any]:
+    """Something happens to the server between two calls."""
+    first, _ = await client.call("codex", {"prompt": "x"})
+    tell(word="between")
+    await read_line()
+    second, failed = await client.call("codex-reply", {"threadId": first["threadId"], "prompt": "and now?"})
+    return {"answers": [first["content"], second["content"]], "failed": failed}
 
-    async def approve(message: str, form: Any, params: Any, context: Any) -> Any:
-        questions.append(message)
-        return form(decision="approved") if form is not None else {}
 
-    async def on_progress(count: float, total: float | None, message: str | None) -> None:
-        if not progress:
-            tell(word="progress")
-        progress.append(message or "")
+async def broken(client: Connection) -> dict[str, Any]:
+    """Something happens in the middle of a call. A program that is told so comes back for the answer; then both go on."""
+    error = None
+    try:
+        result, failed = await client.call("codex", {"prompt": "x"})
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}"
+        if client.connect_again is not None:
+            await client.connect_again()
+        result, failed = await client.call("codex-reply", {"threadId": await thread_of_call(client)})
+    again, _ = await client.call("codex-reply", {"threadId": result["threadId"], "prompt": "go on"})
+    return {"answers": [result["content"], again["content"]], "failed": failed, "error": error}
 
-    transport = transports.StreamableHttpTransport(TASK["url"], headers=HEADERS)
-    async with fastmcp.Client(transport, elicitation_handler=approve, progress_handler=on_progress) as client:
-        tools = [tool.name for tool in await client.list_tools()]
+
+async def thread_of_call(client: Connection) -> str:
+    """As the first word of progress names it; without progress, the conversation that was begun last."""
+    if progress:
+        named = re.search(r"\(thread ([^)]+)\)", progress[0])
+        assert named, progress
+        return named[1]
+    listed, _ = await client.call("conversationsList", {})
+    return listed["conversations"][0]["conversation_id"]
+
+
+async def main() -> None:
+    program = Program(TASK["url"], TASK["token"], TASK["era"], TASK.get("seconds"), on_progress)
+    scenes = {"reply": reply, "once": once, "cancel": cancel, "pause": pause, "broken": broken}
+    async with LINES[TASK["line"]](program) as client:
         tell(word="connected")
-
-        async def call(name: str, **given: Any) -> Any:
-            return await client.call_tool(name, given, raise_on_error=False)
-
-        happened: dict[str, Any] = {"answers": []}
-        if TASK["scene"] == "reply":
-            first = (await call("codex", prompt="make a file")).structured_content
-            second = (await call("codex-reply", threadId=first["threadId"], prompt="and now?")).structured_content
-            happened = {"answers": [first["content"], second["content"]]}
-        elif TASK["scene"] == "cancel":
-            await wait_to_leave(asyncio.create_task(call("codex", prompt="x")))
-        else:
-            result = await call("codex", prompt="x")
-            happened = {"answers": [result.structured_content["content"]], "failed": result.is_error}
-    return {"tools": tools, "questions": questions, "progress": progress, **happened}
+        happened = await scenes[TASK["scene"]](client)
+        tools = client.tools
+    tell(tools=tools, questions=program.questions, progress=progress, **happened)
 
 
-async def with_agents() -> dict[str, Any]:
-    mcp: Any = importlib.import_module("agents.mcp")
-    params = {"url": TASK["url"], "headers": HEADERS, "timeout": 60, "sse_read_timeout": 600}
-    async with mcp.MCPServerStreamableHttp(params=params, client_session_timeout_seconds=TASK.get("seconds", 600)) as server:
-        tools = [tool.name for tool in await server.list_tools()]
-        tell(word="connected")
-        happened: dict[str, Any] = {"answers": []}
-        if TASK["scene"] == "reply":
-            first = (await server.call_tool("codex", {"prompt": "make a file", "approval-policy": "never"})).structured_content
-            second = await server.call_tool("codex-reply", {"threadId": first["threadId"], "prompt": "and now?"})
-            happened = {"answers": [first["content"], second.structured_content["content"]]}
-        elif TASK["scene"] == "cancel":
-            await wait_to_leave(asyncio.create_task(server.call_tool("codex", {"prompt": "x"})))
-        else:
-            result = await server.call_tool("codex", {"prompt": "x"})
-            happened = {"answers": [result.structured_content["content"]], "failed": bool(result.is_error)}
-    return {"tools": tools, "questions": [], "progress": [], **happened}
-
-
-tell(**asyncio.run(with_fastmcp() if TASK["line"] == "fastmcp" else with_agents()))
+asyncio.run(main())

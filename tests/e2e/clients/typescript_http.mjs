@@ -1,5 +1,5 @@
 // The TypeScript SDK over HTTP, either line and era: node typescript_http.mjs TASK FOLDER, where FOLDER holds the installed package.
-// TASK: {url, token, line: "v1" | "v2", era: "legacy" | "modern", scene}. A line is printed for what the test waits for, and at the end
+// TASK: {url, token, line: "typescript1" | "typescript2", era: "legacy" | "modern", scene}. A line is printed for what the test waits for, and at the end
 // what happened.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -11,7 +11,7 @@ const require = createRequire(path.join(folder, "package.json"));
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 const tell = (word) => console.log(JSON.stringify({ word }));
 
-const { Client, Transport, elicit } = task.line === "v1" ? await loadV1() : await loadV2();
+const { Client, Transport, elicit } = task.line === "typescript1" ? await loadV1() : await loadV2();
 
 async function loadV1() {
   const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
@@ -41,7 +41,7 @@ tell("connected");
 const leaving = new AbortController();
 const options = {
   signal: leaving.signal,
-  timeout: 600_000,
+  timeout: 1000 * (task.seconds ?? 600),
   onprogress: (step) => {
     if (progress.length === 0) tell("progress");
     progress.push(step.message ?? "");
@@ -49,7 +49,7 @@ const options = {
 };
 const call = (name, given) => {
   const params = { name, arguments: given };
-  return task.line === "v1" ? client.callTool(params, undefined, options) : client.callTool(params, options);
+  return task.line === "typescript1" ? client.callTool(params, undefined, options) : client.callTool(params, options);
 };
 
 const scenes = {
@@ -60,7 +60,30 @@ const scenes = {
   },
   async once() {
     const result = await call("codex", { prompt: "x" });
-    return { answers: [result.structuredContent.content], failed: result.isError ?? false, thread: result.structuredContent.threadId };
+    return { answers: [result.structuredContent.content], failed: result.isError ?? false };
+  },
+  // Something happens to the server between two calls.
+  async pause() {
+    const first = (await call("codex", { prompt: "x" })).structuredContent;
+    tell("between");
+    await new Promise((go) => process.stdin.once("data", go));
+    const second = await call("codex-reply", { threadId: first.threadId, prompt: "and now?" });
+    return { answers: [first.content, second.structuredContent.content], failed: second.isError ?? false };
+  },
+  // Something happens in the middle of a call. A program that is told so comes back for the answer; then both go on.
+  async broken() {
+    let result, error = null;
+    try {
+      result = await call("codex", { prompt: "x" });
+    } catch (raised) {
+      error = `${raised.name}: ${raised.message}`;
+      options.timeout = 600_000; // the server may have to start first
+      const [, threadId] = /\(thread ([^)]+)\)/.exec(progress[0]);
+      result = await call("codex-reply", { threadId });
+    }
+    const { threadId, content } = result.structuredContent;
+    const again = (await call("codex-reply", { threadId, prompt: "go on" })).structuredContent;
+    return { answers: [content, again.content], failed: result.isError ?? false, error };
   },
   async cancel() {
     const running = call("codex", { prompt: "x" }).catch((error) => error);

@@ -4,7 +4,6 @@ Kebab, camel and snake case are one; a name that is known in none of them is an 
 mistyped policy must not be ignored. The first line of an error is the wire's; a hint follows.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
@@ -129,7 +128,7 @@ def canonical_names(names: Iterable[str]) -> Callable[[str], str | None]:
 
 
 def _folded(name: str) -> str:
-    return re.sub(r"[-_]", "", name).lower()
+    return name.replace("-", "").replace("_", "").lower()
 
 
 SESSION_MEMBERS: dict[str, Check] = {
@@ -159,7 +158,7 @@ def _budget(value: object) -> str | None:
 
 
 def _images(value: object) -> str | None:
-    from understudy.servers.mcp.image_arguments import check_images  # few calls have any
+    from understudy.servers.given_images import check_images  # few calls have any
 
     return check_images(value)
 

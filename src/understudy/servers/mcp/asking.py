@@ -21,6 +21,7 @@ from understudy.policy.questions import (
 )
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
+from understudy.policy.words import script_of
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
@@ -28,6 +29,7 @@ from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, Patch
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.peer import Asked, Peer
 from understudy.servers.mcp.question_names import question_name
+from understudy.servers.presentation import presentation_of
 from understudy.servers.seed_events import changes_on_wire
 from understudy.servers.sink import Sink
 
@@ -37,6 +39,7 @@ CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not d
 MAY_NOT_APPROVE = "the caller does not have the right to approve, and nobody who has it watches"
 NOT_READABLE = "the client's answer to the approval question could not be read"
 
+_LONGEST_WORD = 10_000  # characters of what comes with a no
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -96,7 +99,9 @@ def ask_peer(
             logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
             return
         decision, source = read_answer(response)
-        handle.submit_soon(Decide(question.call_id, decision, source, turn, asked_at=asked_at))
+        word = read_word(response)
+        op = Decide(question.call_id, decision, source, turn, word=word, asked_at=asked_at, client=peer.calls_itself)
+        handle.submit_soon(op)
 
     params = question_params(question, peer, handle) | {
         "codex_mcp_tool_call_id": str(related_to if named_call is None else named_call),
@@ -135,13 +140,14 @@ def question_params(question: Question, peer: Peer, handle: Handle) -> dict[str,
 
 def _command_params(question: CommandApprovalAsked, peer: Peer) -> dict[str, Any]:
     asked = CommandQuestion.of(question)
+    script = script_of(tuple(question.command)) or quote_command(question.command)
     params: dict[str, Any] = {
         "message": command_message(asked) if peer.wants_forms else command_question(question.command, question.cwd),
         "requestedSchema": _COMMAND_FORM if peer.wants_forms else _NO_FORM,
         "codex_elicitation": "exec-approval",
         "codex_command": question.command,
         "codex_cwd": question.cwd,
-        "codex_parsed_cmd": [{"type": "unknown", "cmd": make_visible(quote_command(question.command))}],
+        "codex_parsed_cmd": [{"type": "unknown", "cmd": make_visible(script)}],
     }
     if reason := command_reason(asked):
         params["codex_reason"] = reason
@@ -154,11 +160,20 @@ def _patch_params(question: PatchApprovalAsked, peer: Peer, handle: Handle) -> d
         "message": patch_message(asked) if peer.wants_forms else patch_question(question.reason),
         "requestedSchema": _PATCH_FORM if peer.wants_forms else _NO_FORM,
         "codex_elicitation": "patch-approval",
-        "codex_changes": changes_on_wire(question.changes),
+        "codex_changes": _changes(question, handle),
     }
     if reason := patch_reason(asked):
         params["codex_reason"] = reason
     return params
+
+
+def _changes(question: PatchApprovalAsked, handle: Handle) -> dict[str, Any]:
+    """In the shapes that its events have."""
+    if presentation_of(handle).wire == "seed":
+        return changes_on_wire(question.changes)
+    from understudy.servers.modern_events import changes_on_wire as modern_changes  # only where it is configured
+
+    return modern_changes(question.changes)
 
 
 def _tool_params(question: ToolApprovalAsked, peer: Peer) -> dict[str, Any]:
@@ -200,7 +215,7 @@ def check_answer(result: Any) -> None:
     """
     match result:
         case {"decision": decision} | {"action": "accept", "content": {"decision": decision}}:
-            if decision != "denied" and read_decision(decision) == "denied":
+            if not _denies(decision) and read_decision(decision) == "denied":
                 raise InvalidParams(f"`{_shown(decision)}` is no decision: say approved, approved_for_session, denied or abort")
         case {"action": "accept", "content": content} if not isinstance(content, dict | None):
             raise InvalidParams("`content` of an answer should be an object with the fields of the form")
@@ -226,10 +241,35 @@ def read_decision(decision: object) -> Decision:
             return "abort"
         case "approved_mcp_policy_amendment":
             return "approved"  # this once: rules are the user's, in the configuration
+        case {"network_policy_amendment": {"network_policy_amendment": {"action": "deny"}}}:
+            return "denied"
         case dict() if "approved_execpolicy_amendment" in decision or "network_policy_amendment" in decision:
             return "approved"
         case _:
             return "denied"
+
+
+def read_word(response: Response) -> str:
+    """What a client says to the model with a no, as the last codex releases let it: `{"denied": {"rejection": "why"}}`."""
+    match None if response.failed or response.unreadable else response.result:
+        case {"decision": {"denied": {"rejection": str(word)}}} | {
+            "action": "accept",
+            "content": {"decision": {"denied": {"rejection": str(word)}}},
+        }:
+            return word[:_LONGEST_WORD].strip()
+        case _:
+            return ""
+
+
+def _denies(decision: object) -> bool:
+    """Whether it is one of the ways to say no, and not only what nobody understands."""
+    match decision:
+        case "denied" | "timed_out":
+            return True
+        case {"network_policy_amendment": {"network_policy_amendment": {"action": "deny"}}}:
+            return True
+        case _:
+            return isinstance(decision, dict) and "denied" in decision
 
 
 def _error_text(error: object) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from understudy.engine.engine import Engine
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
+from understudy.errors import AgentError
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import RequestId, result_line
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from understudy.servers.presentation import Presentation
 
 logger = logging.getLogger(__name__)
+
+SERVER_ENDED = "the server ended before this was done"
 
 
 class AnswerShape(Protocol):
@@ -119,6 +123,12 @@ class CallerChecks:
         if self.limits is not None:
             self.check_setup(handle.setup())
             self.limits.check_past(entry.record for entry in await handle.read(0))
+
+    async def check_fork(self, handle: Handle) -> None:
+        """Whether the caller may have a conversation of their own with what was chosen for this one. Raises `AgentError`."""
+        handle.check_right("run")
+        if self.limits is not None and handle.facts.owner != handle.caller.name:
+            self.limits.check_inherited(entry.record for entry in await handle.read(0))
 
     def check_images(self, given: Sequence[str]) -> None:
         """Raises `NotAllowed`."""
@@ -234,6 +244,14 @@ class Call:
         told, self._on_answered = self._on_answered, []
         for tell in told:
             tell(self)
+
+    def server_ends(self) -> None:
+        """Whoever still waits is told so."""
+        if not self.answered:
+            if self.result_at_end is None:
+                self.fail(AgentError(SERVER_ENDED))
+            else:
+                self.answer(self.result_at_end())
 
     def when_answered(self, callback: "Callable[[Call], None]") -> None:
         """Call back once, right after the answer was sent."""

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
 from understudy.protocol.records import ApprovalDecided, Question, Terms, TurnEnded

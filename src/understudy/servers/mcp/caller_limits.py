@@ -25,6 +25,11 @@ ALLOWED_KEYS = PROJECT_KEYS | {
 }
 
 
+def _forbidden_key(chosen: Overrides) -> str | None:
+    """A table would take the place of the one in the user's file."""
+    return next((key for key, value in (chosen.config or {}).items() if key not in ALLOWED_KEYS or isinstance(value, dict)), None)
+
+
 class CallerLimits(msgspec.Struct, frozen=True):
     """`roots`: folders in which the caller's agents work; None: anywhere. `modes`: sandboxes that they may have."""
 
@@ -33,10 +38,21 @@ class CallerLimits(msgspec.Struct, frozen=True):
 
     def check_choices(self, chosen: Overrides) -> None:
         """What a call asks for. Raises `NotAllowed`."""
-        for key, value in (chosen.config or {}).items():
-            if key not in ALLOWED_KEYS or isinstance(value, dict):  # a table would take the place of the one in the user's file
+        if (key := _forbidden_key(chosen)) is not None:
+            raise NotAllowed(
+                f"`{key}` cannot be set by the `config` argument with this token; ask whoever runs the server to set it there"
+            )
+
+    def check_inherited(self, records: Iterable[Record]) -> None:
+        """What others chose for a conversation that would be the caller's own: they may have chosen what the caller may not.
+
+        Raises `NotAllowed`.
+        """
+        for record in records:
+            overrides = record.overrides if isinstance(record, Opened | UserMessage) else None
+            if overrides is not None and (key := _forbidden_key(overrides)) is not None:
                 raise NotAllowed(
-                    f"`{key}` cannot be set by the `config` argument with this token; ask whoever runs the server to set it there"
+                    f"this token may not fork the conversation: `{key}` was set for it, and cannot be set with this token"
                 )
 
     def check_images(self, given: Sequence[str]) -> None:

@@ -1,14 +1,17 @@
 """`codex` and `codex-reply`: a message to a new or an earlier session. The answer is given by the viewer of its turn."""
 
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.errors import AgentError, ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Cancel, Delete
-from understudy.protocol.records import Terms
+from understudy.protocol.records import Overrides, Terms
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.mcp import arguments
 from understudy.servers.mcp.call import LATER, Call, Later
@@ -16,6 +19,7 @@ from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.presentation import presentation_from
 
 if TYPE_CHECKING:
+    from understudy.places.places import Places
     from understudy.servers.mcp.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -29,16 +33,24 @@ async def codex(call: Call) -> Later:
         raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
     values = _read(arguments.CODEX, call.arguments)
     terms = await _read_terms(values) if _has_terms(values) else None
-    images = await _read_images(call, values, values.get("cwd", "")) if values.get("images") else ()  # before there is a session
-    try:
+    with _starting():
         chosen = call.client.check_new(arguments.overrides_from(values))
+    images = await _read_images(call, values, values.get("cwd", ""), chosen) if values.get("images") else ()
+    with _starting():
         handle = await call.client.engine.create(call.client.caller, chosen, call.client.check_setup, for_turn=True)
+    content = (*images, InputText(values["prompt"]))
+    return await _begin(call, handle, content, terms, values.get("wait-seconds"), created=True)
+
+
+@contextmanager
+def _starting() -> Generator[None]:
+    try:
+        yield
     except ConfigError as error:
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
     except AgentError as error:
-        raise type(error)(f"Failed to start Codex session: {error}") from error
-    content = (*images, InputText(values["prompt"]))
-    return await _begin(call, handle, content, terms, values.get("wait-seconds"), created=True)
+        error.args = (f"Failed to start Codex session: {error}",)
+        raise
 
 
 async def codex_reply(call: Call) -> Later:
@@ -65,9 +77,9 @@ async def codex_reply(call: Call) -> Later:
     if "prompt" not in values:
         from understudy.servers.mcp.waiting_calls import wait_on  # few calls do
 
-        return await wait_on(call, handle, _make_viewer(call, handle, seconds))
+        return await wait_on(call, handle, _make_viewer(call, handle), seconds)
     call.client.check_message(handle)
-    images = await _read_images(call, values, handle.facts.cwd or "") if values.get("images") else ()
+    images = await _read_images(call, values, handle.facts.cwd or "", handle) if values.get("images") else ()
     return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, seconds)
 
 
@@ -84,12 +96,16 @@ async def _read_terms(values: dict[str, Any]) -> Terms | None:
         raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
 
-async def _read_images(call: Call, values: dict[str, Any], cwd: str) -> tuple[ContentPart, ...]:
+async def _read_images(call: Call, values: dict[str, Any], cwd: str, of: Handle | Overrides) -> tuple[ContentPart, ...]:
     call.client.check_images(values["images"])
-    from understudy.servers.mcp.image_arguments import read_images  # few calls have any
+    from understudy.servers.given_images import places_for, places_for_new, read_images  # few calls have any
+
+    def find_places() -> "Places":
+        with _starting():
+            return places_for(of) if isinstance(of, Handle) else places_for_new(call.client.engine, of)
 
     try:
-        return await read_images(values["images"], cwd)
+        return await read_images(values["images"], cwd, find_places)
     except InvalidArguments as error:
         raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
@@ -111,9 +127,10 @@ async def _begin(
     created: bool = False,
 ) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
-    viewer = _make_viewer(call, handle, seconds, created=created)
+    viewer = _make_viewer(call, handle, created=created)
+    kept = None if seconds is None else _answering_after(viewer, seconds)
     try:
-        await viewer.send(Message("user", content), terms)
+        await viewer.send(Message("user", content), terms, kept)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:
@@ -125,22 +142,27 @@ async def _begin(
     return LATER
 
 
-def _make_viewer(call: Call, handle: Handle, seconds: float | None, *, created: bool = False) -> CallViewer:
+def _answering_after(viewer: CallViewer, seconds: float) -> Kept:
+    """The call is answered after so long, though not before its message is on disk: until then there is nothing to come back to."""
+    from understudy.servers.mcp.waiting_calls import answer_after  # few calls ask for it
+
+    kept, loop = Kept(), viewer.call.client.loop
+    until = loop.time() + seconds
+    kept.when_known(lambda error: None if error is not None else answer_after(viewer, max(0.0, until - loop.time())))
+    return kept
+
+
+def _make_viewer(call: Call, handle: Handle, *, created: bool = False) -> CallViewer:
     make = call.client.call_viewer or CallViewer
-    viewer = make(call, handle, presentation_from(handle.setup().config), _progress(call), created=created)
-    if seconds is not None:
-        from understudy.servers.mcp.waiting_calls import answer_after  # few calls ask for it
-
-        answer_after(viewer, seconds)
-    return viewer
+    return make(call, handle, presentation_from(handle.setup().config), _progress(call, handle), created=created)
 
 
-def _progress(call: Call) -> "Progress | None":
+def _progress(call: Call, handle: Handle) -> "Progress | None":
     if call.progress_token is None:
         return None
     from understudy.servers.mcp.progress import Progress  # only for those who ask for it
 
-    return Progress(call.progress_token, call.sink, call.id, call.client.loop)
+    return Progress(call.progress_token, call.sink, call.id, call.client.loop, handle.id)
 
 
 async def cancel_turn(viewer: CallViewer) -> None:

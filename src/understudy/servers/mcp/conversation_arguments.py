@@ -1,12 +1,11 @@
 """Arguments of the conversation tools: what each takes, ids, and the content of a message with its images."""
 
 import asyncio
-import os
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from understudy.engine.handle import Handle
 from understudy.errors import InvalidArguments
 from understudy.protocol.choices import DECISIONS
 from understudy.protocol.items import ContentPart, InputImage, InputText
@@ -23,6 +22,9 @@ from understudy.servers.mcp.arguments import (
     text,
     whole_number,
 )
+
+if TYPE_CHECKING:
+    from understudy.places.places import Places
 
 OVERRIDES = {name.replace("-", "_"): check for name, check in SESSION_MEMBERS.items()}
 TERMS = {name.replace("-", "_"): check for name, check in TERM_MEMBERS.items()}
@@ -71,8 +73,8 @@ def read_id(spelled: str, name: str) -> str:
         raise InvalidArguments(f"Failed to parse {name}: {error}\n{hint}") from None
 
 
-async def read_content(items: list[Any], cwd: str | None) -> tuple[ContentPart, ...]:
-    """Paths of images are relative to `cwd`. Raises `InvalidArguments`."""
+async def read_content(items: list[Any], handle: Handle) -> tuple[ContentPart, ...]:
+    """Paths of images are relative to the conversation's folder. Raises `InvalidArguments`."""
     if not items:
         raise InvalidArguments("No content items provided")
     try:
@@ -81,8 +83,11 @@ async def read_content(items: list[Any], cwd: str | None) -> tuple[ContentPart, 
         hint = "Items are {type: text, text}, {type: image, image_url} or {type: local_image, path}."
         raise InvalidArguments(f"content: {error}\n{hint}") from None
     if all(isinstance(item, _Text) for item in decoded):
-        return tuple(_part(item, cwd or "") for item in decoded)
-    return await asyncio.to_thread(lambda: tuple(_part(item, cwd or "") for item in decoded))  # a disk may be slow
+        return tuple(InputText(item.text) for item in decoded if isinstance(item, _Text))
+    from understudy.servers.given_images import places_for  # few messages have any
+
+    cwd, places = handle.facts.cwd, places_for(handle) if any(isinstance(item, _LocalImage) for item in decoded) else None
+    return await asyncio.to_thread(lambda: tuple(_part(item, cwd, places) for item in decoded))  # a disk may be slow
 
 
 def local_images(items: list[Any]) -> list[str]:
@@ -90,19 +95,20 @@ def local_images(items: list[Any]) -> list[str]:
     return [str(cast(dict[str, Any], item).get("path")) for item in items if isinstance(item, dict) and "path" in item]
 
 
-def _part(item: _Text | _Image | _LocalImage, cwd: str) -> ContentPart:
+def _part(item: _Text | _Image | _LocalImage, cwd: str, places: "Places | None") -> ContentPart:
     match item:
         case _Text(text=words):
             return InputText(words)
         case _:
-            return InputImage(_url(item, cwd))
+            return InputImage(_url(item, cwd, places))
 
 
-def _url(item: _Image | _LocalImage, cwd: str) -> str:
-    from understudy.servers.mcp.image_arguments import image_item, local_image  # few messages have any
+def _url(item: _Image | _LocalImage, cwd: str, places: "Places | None") -> str:
+    from understudy.servers.given_images import image_item, local_image  # few messages have any
 
     match item:
         case _Image(image_url=url):
             return image_item(url)
         case _LocalImage(path=path):
-            return local_image(Path(os.path.join(cwd, path)))
+            assert places is not None
+            return local_image(path, cwd, places)

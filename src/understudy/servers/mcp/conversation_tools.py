@@ -3,7 +3,8 @@
 from typing import Any
 
 from understudy.engine.approvals import CLIENT
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.errors import ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
@@ -56,7 +57,7 @@ async def send_message(call: Call) -> OnceKept:
         parent = arguments.read_id(parent, "parent_message_id")
     chosen = overrides_from(values) if any(name in values for name in arguments.OVERRIDES) else None
     call.client.check_images(arguments.local_images(values["content"]))
-    message = Message("user", await arguments.read_content(values["content"], handle.facts.cwd))
+    message = Message("user", await arguments.read_content(values["content"], handle))
     op = await call.client.check_send(handle, handle.message(message, chosen, parent, terms))
     kept = Kept()
     try:
@@ -136,6 +137,8 @@ async def interrupt(call: Call) -> dict[str, Any]:
 async def compact(call: Call) -> dict[str, Any] | OnceKept:
     """An idle conversation is summed up by the time of the answer; a running turn does it when it can."""
     handle = await _find(call, _read(arguments.ONE, call))
+    handle.check_right("run")
+    call.client.check_message(handle)
     compacting = await handle.compact()
     turn = compacting.turn
     if turn is None:
@@ -152,6 +155,7 @@ async def fork(call: Call) -> dict[str, Any]:
     message_id = values.get("message_id")
     if message_id is not None:
         message_id = arguments.read_id(message_id, "message_id")
+    await call.client.check_fork(source)
     handle = await call.client.engine.fork(call.client.caller, source.id, message_id=message_id)
     return {"conversation_id": handle.id, "model": handle.facts.model}
 
@@ -163,9 +167,11 @@ async def approve(call: Call) -> OnceKept:
     kept = Kept()
     outcome = "closed"
     if handle.open_question(call_id) is not None:
-        op = Decide(call_id, read_decision(values["decision"]), CLIENT, asked_at=handle.asked_at(call_id))
+        decision, client = read_decision(values["decision"]), call.client.peer.calls_itself
+        op = Decide(call_id, decision, CLIENT, asked_at=handle.asked_at(call_id), client=client)
         outcome = await handle.decide(op, kept)
     if outcome == "closed":
+        await handle.settled()  # whoever closed it may have done so in this very moment
         pending = ", ".join(handle.facts.questions) or "none"
         raise InvalidArguments(f"no open question with call_id `{call_id}`; open ones: {pending}")
     return OnceKept(kept, {"status": "ok"} if outcome == "counts" else {"status": "requested", "message": ANSWER_ON_ITS_WAY})

@@ -2,21 +2,19 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from understudy.engine.engine import Engine
 from understudy.errors import AgentError
 from understudy.protocol.callers import Caller
-from understudy.protocol.jsonrpc import LARGEST_ID, Incoming, Malformed, Notification, Request, RequestId, Response, error_line
-from understudy.servers.failures import InvalidParams, InvalidRequest, MethodNotFound
-from understudy.servers.mcp.arguments import did_you_mean
-from understudy.servers.mcp.call import Call, ClientContext, Handler
+from understudy.protocol.jsonrpc import Incoming, Malformed, Notification, Request, RequestId, Response, error_line
+from understudy.servers.failures import InvalidRequest, MethodNotFound
+from understudy.servers.mcp.call import SERVER_ENDED, Call, ClientContext, Handler
 from understudy.servers.mcp.handshake import Handshake, is_modern, negotiate, server_result
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.results import SESSION
-from understudy.servers.mcp.tool_table import OFFER, Offer
+from understudy.servers.mcp.tool_table import OFFER, Offer, WritableId, find_tool, list_of_tools
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SERVER_ENDED = "the server ended before this was done"
 _FEWEST_LASTING = 64  # calls to have before those that are over are looked for
 
 
@@ -40,24 +37,8 @@ class _InitializeParams(msgspec.Struct, rename="camel"):
     client_info: _ClientInfo
 
 
-_Id = str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]  # what can be written back
-
-
-class _CallMeta(msgspec.Struct, rename="camel"):
-    progress_token: _Id | None = None
-
-
-class _CallParams(msgspec.Struct, rename={"meta": "_meta"}):
-    name: str
-    arguments: Any = None
-    meta: _CallMeta | None = None
-
-
-_read_call = msgspec.json.Decoder(_CallParams).decode
-
-
 class _CancelledParams(msgspec.Struct, rename="camel"):
-    request_id: _Id
+    request_id: WritableId
     reason: str | None = None
 
 
@@ -148,10 +129,7 @@ class Dispatcher:
     def close(self) -> None:
         """The server ends: whoever still waits is told so."""
         for call in tuple(self._open):
-            if call.result_at_end is None:
-                call.fail(AgentError(_SERVER_ENDED))
-            else:
-                call.answer(call.result_at_end())
+            call.server_ends()
         for stream in self._client.streams.values():
             stream.stop()
         self._client.streams.clear()
@@ -162,14 +140,13 @@ class Dispatcher:
         before = self._cancellable.get(request.id)
         if before is not None and before.answered:
             del self._cancellable[request.id]  # from here on the id means the new request
-        if (observer := self._client.engine.observer) is not None:
-            observer.called(request.method, bytes(request.params or b""))
-        if not self._modern or self._peer.initialized or not is_modern(request.method, request.params):
+        if self._modern and not self._peer.initialized and is_modern(request.method, request.params):
+            call = self._serve_modern(request, sink)
+        else:
+            if (observer := self._client.engine.observer) is not None:
+                observer.called(request.method, bytes(request.params or b""))
             call = Call(request.id, request.params, sink, self._client)
             self._tasks.run(self._serve(call, request.method))
-        else:
-            call = Call(request.id, request.params, sink, self._modern_client(sink))
-            self._tasks.run(self._serve_modern(call, request.method))
         if not call.answered:
             self._open.add(call)
             self._cancellable[call.id] = call
@@ -183,54 +160,27 @@ class Dispatcher:
         except Exception as error:  # the one boundary: whatever it is, the client gets an answer
             call.fail(error)
         except asyncio.CancelledError:
-            call.fail(AgentError(_SERVER_ENDED))
+            call.fail(AgentError(SERVER_ENDED))
             raise
 
-    def _modern_client(self, sink: Sink) -> ClientContext:
-        """Each request of that era comes from a client of its own."""
+    def _serve_modern(self, request: Request, sink: Sink) -> Call:
+        from understudy.servers.mcp.modern_requests import alone, serve_modern  # few clients need it
+
         if self._board is None:
-            from understudy.servers.mcp.task_board import TaskBoard  # few clients need it
+            from understudy.servers.mcp.task_board import TaskBoard
 
             self._board = TaskBoard()
-        client = ClientContext(self._client.engine, self._client.caller, Peer(), sink)
-        client.board = self._board
-        client.limits = self._client.limits
-        client.streams_answer_at_end = True
-        return client
-
-    async def _serve_modern(self, call: Call, method: str) -> None:
-        try:
-            from understudy.servers.mcp.modern_methods import find_modern_handler  # few clients need it
-
-            handler = find_modern_handler(call, method, self._offer, self._find_handler, self._list_tools)
-            call.finish(await handler(call))
-        except Exception as error:
-            call.fail(error)
-        except asyncio.CancelledError:
-            call.fail(AgentError(_SERVER_ENDED))
-            raise
+        client = alone(self._client.engine, self._client.caller, self._client.limits, self._board, sink)
+        return serve_modern(request, client, self._offer)
 
     def _find_handler(self, call: Call, method: str) -> Handler:
-        """Also says how the answer of this call looks: results of tools have shapes of their own."""
-        if method != "tools/call":
-            logger.debug("request %.100r: %.100r", call.id, method)
-            handler = self._methods.get(method)
-            if handler is None:
-                raise MethodNotFound(method)
-            return handler
-        try:
-            params = _read_call(call.arguments or b"{}")
-        except msgspec.MsgspecError as error:
-            raise InvalidParams(f"Invalid params of tools/call: {error}") from None
-        logger.debug("request %.100r: tools/call %.100r", call.id, params.name)
-        tool = self._tools.get(params.name)
-        if tool is None:
-            call.shape = SESSION
-            raise AgentError(f"Unknown tool '{params.name}'{did_you_mean(params.name, self._tools)}")
-        call.shape = tool.shape
-        call.arguments = params.arguments
-        call.progress_token = None if params.meta is None else params.meta.progress_token
-        return tool.handler()
+        if method == "tools/call":
+            return find_tool(call, self._tools)
+        logger.debug("request %.100r: %.100r", call.id, method)
+        handler = self._methods.get(method)
+        if handler is None:
+            raise MethodNotFound(method)
+        return handler
 
     def _close_call(self, call: Call) -> None:
         self._open.discard(call)
@@ -276,7 +226,7 @@ class Dispatcher:
         return server_result(self._peer.version, self._offer.capabilities)
 
     async def _list_tools(self, call: Call) -> Any:
-        return {"tools": [tool.description for tool in self._tools.values()]}
+        return list_of_tools(self._offer)
 
     def _meet(self, handshake: Handshake) -> None:
         self._peer.meet(handshake, negotiate(handshake.version))

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.protocol.jsonrpc import RequestId, result_line
+from understudy.protocol.jsonrpc import RequestId, result_begins, result_line
 from understudy.servers.failures import InvalidParams, ProtocolError, to_rpc_error
 from understudy.servers.mcp.call import AnswerShape
 from understudy.servers.mcp.handshake import MODERN, PREFIX, Handshake, server_info
@@ -13,6 +13,7 @@ from understudy.servers.mcp.handshake import MODERN, PREFIX, Handshake, server_i
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 LIST_TTL_MS = 3_600_000  # the tools are part of the program
 
+_LAST_MEMBER = b',"_meta":%b}}\n' % msgspec.json.encode({f"{PREFIX}serverInfo": server_info()})
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -86,6 +87,9 @@ class ModernShape:
         return self._completed(request_id, self._shape.failed(request_id, error))
 
     def _completed(self, request_id: RequestId, line: bytes) -> bytes:
+        plain = not (self._more or b'"_meta"' in line or b'"resultType"' in line)
+        if plain and line.startswith(before := result_begins(request_id) + b"{") and line[len(before) : -2] != b"}":
+            return before + b'"resultType":"complete",' + line[len(before) : -3] + _LAST_MEMBER
         answer = _decode_any(line)
         if "result" not in answer:
             return line

@@ -1,6 +1,5 @@
 """What the era without a handshake can be asked: methods, and how their results look."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,16 +11,22 @@ from understudy.servers.mcp.modern import LIST_TTL_MS, ModernShape, discovered, 
 from understudy.servers.mcp.rounds import AskedAgain, Rounds
 from understudy.servers.mcp.task_board import declares_tasks
 from understudy.servers.mcp.task_methods import METHODS as TASK_METHODS
-from understudy.servers.mcp.tool_table import Offer
+from understudy.servers.mcp.tool_table import Offer, find_tool, list_of_tools
 
-FindTool = Callable[[Call, str], Handler]
+_decode_asked = msgspec.json.Decoder(AskedAgain).decode
 
 
-def find_modern_handler(call: Call, method: str, offer: Offer, find_tool: FindTool, list_tools: Handler) -> Handler:
+def find_modern_handler(call: Call, method: str, offer: Offer) -> Handler:
     """Also says how the answer looks. Raises what the client is to be told."""
     handshake, call.client.capabilities = read_meta(call.arguments)
     call.client.peer.meet(handshake, MODERN)
     call.shape = ModernShape(METHOD_SHAPE)
+
+    if method == "tools/call":
+        return _tool_handler(call, offer)
+
+    async def list_tools(call: Call) -> dict[str, Any]:
+        return list_of_tools(offer)
 
     async def discover(call: Call) -> dict[str, Any]:
         return discovered(offer.capabilities)
@@ -32,8 +37,6 @@ def find_modern_handler(call: Call, method: str, offer: Offer, find_tool: FindTo
         return await listen(call, offer.subscriptions)
 
     match method:
-        case "tools/call":
-            return _tool_handler(call, method, offer, find_tool)
         case "tools/list":
             call.shape = ModernShape(METHOD_SHAPE, {"ttlMs": LIST_TTL_MS, "cacheScope": "public"})
             return list_tools
@@ -47,14 +50,14 @@ def find_modern_handler(call: Call, method: str, offer: Offer, find_tool: FindTo
             raise MethodNotFound(method)
 
 
-def _tool_handler(call: Call, method: str, offer: Offer, find_tool: FindTool) -> Handler:
+def _tool_handler(call: Call, offer: Offer) -> Handler:
     params = call.arguments
     try:
-        asked = msgspec.json.decode(params, type=AskedAgain)
+        asked = _decode_asked(params)
     except msgspec.MsgspecError as error:
         raise InvalidParams(f"Invalid params of tools/call: {error}") from None
     try:
-        handler = find_tool(call, method)
+        handler = find_tool(call, offer.tools)
     finally:
         call.shape = ModernShape(call.shape)
     call.client.asked = asked

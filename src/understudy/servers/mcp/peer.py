@@ -13,6 +13,7 @@ from understudy.servers.sink import Sink
 logger = logging.getLogger(__name__)
 
 FIRST_WITH_FORMS = "2025-11-25"  # from here on a client shows the question's text and a form, and nothing else
+MOST_OF_NAME = 64  # characters of what a client calls itself that records keep
 LAST_OF_SEED = "2025-06-18"  # the newest protocol that clients of the seed's time speak
 
 Methods = Literal["both", "codex/event", "none"]
@@ -67,6 +68,12 @@ class Peer:
         self.methods = default_methods(handshake, version)
         asked = "can be asked" if self.can_be_asked else "cannot be asked"
         logger.info("client %.100r %.100r, MCP %s, %s", handshake.name, handshake.name_version, version, asked)
+
+    @property
+    def calls_itself(self) -> str:
+        """Name and version, for people to read; cut, for a client can say anything."""
+        known = self.handshake
+        return "" if known is None else f"{known.name[:MOST_OF_NAME]} {known.name_version[:MOST_OF_NAME]}".strip()
 
     @property
     def wants_forms(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 from understudy.policy.budget_words import amount
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
+from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, Message, Reasoning
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import (
@@ -36,16 +37,27 @@ LONGEST = 200
 
 
 class Progress:
-    """Counts up with every step of one call; says so too when nothing has happened for a while."""
+    """Counts up with every step of one call; says so too when nothing has happened for a while.
+
+    The first message names the conversation: most clients show nothing else of a call before its result, and one that never gets
+    the result can come back with it.
+    """
 
     def __init__(
-        self, token: RequestId, sink: Sink, related_to: RequestId, loop: asyncio.AbstractEventLoop, count: int = 0
+        self,
+        token: RequestId,
+        sink: Sink,
+        related_to: RequestId,
+        loop: asyncio.AbstractEventLoop,
+        conversation: ConversationId,
+        count: int = 0,
     ) -> None:
         """`count`: how far it had counted for a client that comes back."""
         self._token = token
         self._sink = sink
         self._related_to = related_to
         self._loop = loop
+        self._conversation = conversation
         self.count = count
         self._last = "started"
         self._began = loop.time()
@@ -66,6 +78,8 @@ class Progress:
 
     def _send(self, message: str) -> None:
         self.count += 1
+        if self.count == 1:
+            message = f"{message} (thread {self._conversation})"
         params: dict[str, Any] = {"progressToken": self._token, "progress": self.count, "message": message}
         self._sink.send(notification_line("notifications/progress", params), self._related_to)
         self._timer.cancel()

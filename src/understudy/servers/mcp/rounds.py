@@ -20,7 +20,7 @@ from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Decide, Resume
 from understudy.protocol.records import Question
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.asking import check_answer, question_params, read_answer
+from understudy.servers.mcp.asking import check_answer, question_params, read_answer, read_word
 from understudy.servers.mcp.call import LATER, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.codex_tools import cancel_turn
@@ -111,14 +111,14 @@ class Rounds:
             handle = await call.client.find(ConversationId(state.conversation_id))
         except UnknownConversation:
             raise InvalidParams("`requestState` is not valid for this call") from None
-        decisions = self._decisions(handle, state.turn)
+        decisions = self._decisions(handle, state.turn, call.client.peer.calls_itself)
         self.number = state.round
         for decision in decisions:
             with suppress(AgentError):  # the question stays open, and is asked again
                 await handle.submit(decision)
         progress = None
         if call.progress_token is not None:
-            progress = Progress(call.progress_token, call.sink, call.id, call.client.loop)
+            progress = Progress(call.progress_token, call.sink, call.id, call.client.loop, handle.id)
         viewer = self.make_viewer(call, handle, presentation_of(handle), progress, after=state.shown_to)
         viewer.following.message_id, viewer.following.leads = state.message_id, True
         viewer.following.follow_turn(state.turn)
@@ -133,7 +133,7 @@ class Rounds:
         viewer.following.put_open_questions()
         return LATER
 
-    def _decisions(self, handle: Handle, turn: str) -> list[Decide]:
+    def _decisions(self, handle: Handle, turn: str, client: str) -> list[Decide]:
         """Of the answers that came. Raises `InvalidParams` where one cannot be understood; none of them counts then."""
         decisions: list[Decide] = []
         for key, answer in self._asked.input_responses.items():
@@ -142,8 +142,10 @@ class Rounds:
             if name is None or question is None or not name.names(question):
                 continue  # answered elsewhere meanwhile, or never asked
             check_answer(answer)
-            decision, source = read_answer(Response(key, answer))
-            decisions.append(Decide(name.call_id, decision, source, turn, asked_at=handle.asked_at(name.call_id)))
+            response = Response(key, answer)
+            decision, source = read_answer(response)
+            word, asked_at = read_word(response), handle.asked_at(name.call_id)
+            decisions.append(Decide(name.call_id, decision, source, turn, word=word, asked_at=asked_at, client=client))
         return decisions
 
     def _read(self, text: str) -> _State:

@@ -37,13 +37,11 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
     hide_memory()
     import gc
 
-    gc.disable()  # `main` has done it before; without these settings the first result takes 9 % longer
+    gc.disable()  # `main` has done it before, and the server enables it; without these settings the first result takes 9 % longer
     from understudy.servers.mcp.stdio import run
 
     gc.freeze()
     gc.set_threshold(10_000, 5, 5)  # what a turn leaves behind is mostly freed without it
-    gc.enable()
-
     return run(early, cli)
 
 

@@ -4,15 +4,18 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from understudy.config.home import state_dir
 from understudy.config.model import Config
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, NotAllowed, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Resume
+from understudy.servers.ended_ids import EndedIds
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.call import Call, ClientContext, MakeViewer
 from understudy.servers.mcp.call_viewer import CallViewer
@@ -25,6 +28,7 @@ from understudy.servers.presentation import Presentation, presentation_of
 
 TASKS = f"{PREFIX}tasks"
 MOST_OVER = 256  # tasks that are over and still remembered
+KEPT_SECONDS = 7 * 24 * 3600
 LONGEST_SECONDS = 10 * 365 * 24 * 3600
 LONGEST_TIMER = 7 * 24 * 3600.0  # seconds; a task that lives longer is looked at again then
 
@@ -51,6 +55,7 @@ class TaskBoard:
     def __init__(self) -> None:
         self._viewers: dict[str, TaskViewer] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}  # of the same tasks: the end of their time
+        self._left: EndedIds | None = None  # cancelled ones whose turns went on: the log does not tell of them
 
     @property
     def at_work(self) -> int:
@@ -108,14 +113,33 @@ class TaskBoard:
         viewer = self._viewers.get(task_id)
         if viewer is None or viewer.broken is not None:
             viewer = await self._read(client, task_id, name, handle)
+        if self._is_left(client, task_id):
+            viewer.leave_turn()
         if viewer.outcome is None and not handle.facts.runs_here:
             await _take_up(handle)
             viewer.following.put_open_questions()
         lost = viewer.outcome is None and viewer.waits_in_vain and await client.engine.log.holder(handle.id) is None
         return Found(task_id, name, handle, viewer, lost and viewer.waits_in_vain)
 
+    # -- leaving
+
+    def leave(self, client: ClientContext, found: Found) -> None:
+        """It is cancelled from here on, also after a restart and for other processes; its turn goes on."""
+        self._left_ones(client).add(_digest(found.task_id), int(found.name.expires) - KEPT_SECONDS)
+        found.viewer.leave_turn()
+
+    def _is_left(self, client: ClientContext, task_id: str) -> bool:
+        left = self._left_ones(client)
+        left.reload()
+        return _digest(task_id) in left
+
+    def _left_ones(self, client: ClientContext) -> EndedIds:
+        if self._left is None:
+            self._left = EndedIds(state_dir(client.engine.home) / "left_tasks", KEPT_SECONDS)
+        return self._left
+
     async def _read(self, client: ClientContext, task_id: str, name: TaskName, handle: Handle) -> TaskViewer:
-        viewer = TaskViewer(client, handle, presentation_of(handle), askable=name.askable, after=name.begin)
+        viewer = TaskViewer(client, handle, presentation_of(handle), askable=name.askable, after=max(0, name.begin))
         await viewer.resume(name)
         other = self._viewers.get(task_id)
         if other is not None and other.broken is None:  # two asked at once
@@ -159,6 +183,10 @@ async def _take_up(handle: Handle) -> None:
         await handle.submit(Resume())
         with suppress(AgentError):
             await handle.kept()
+
+
+def _digest(task_id: str) -> str:
+    return sha256(task_id.encode()).hexdigest()[:32]
 
 
 def unknown_task() -> InvalidParams:

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.handle import Kept
+from understudy.engine.kept import Kept
 from understudy.errors import NotAllowed
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Cancel, Decide
 from understudy.servers.failures import InvalidParams, ProtocolError
-from understudy.servers.mcp.asking import check_answer, read_answer
+from understudy.servers.mcp.asking import check_answer, read_answer, read_word
 from understudy.servers.mcp.call import Call, Handler
 from understudy.servers.mcp.modern import MISSING_CAPABILITY
 from understudy.servers.mcp.question_names import read_question_name
@@ -50,7 +50,7 @@ async def update(call: Call) -> Any:
     check_declared(call)
     params = msgspec.json.decode(call.arguments or b"{}", type=_UpdateParams)
     found = await _find(call, params.task_id)
-    decisions = _decisions(found, params.input_responses)
+    decisions = _decisions(found, params.input_responses, call.client.peer.calls_itself)
     try:
         for decision in decisions:
             kept = Kept()
@@ -63,16 +63,21 @@ async def update(call: Call) -> Any:
 
 
 async def cancel(call: Call) -> Any:
+    """The turn that the task began ends. One that it only joined, or waits for, goes on without it."""
     check_declared(call)
     found = await _find(call, msgspec.json.decode(call.arguments or b"{}", type=_TaskParams).task_id)
-    if found.viewer.outcome is None:
-        following, kept = found.viewer.following, Kept()
-        op = Cancel(found.name.message_id, (following.turn or "") if following.leads else "")
-        try:
-            await found.handle.submit(op, kept=kept)
-        except NotAllowed as error:
-            raise InvalidParams(str(error)) from None
-        await kept
+    if found.viewer.outcome is not None:
+        return {}
+    following, kept = found.viewer.following, Kept()
+    try:
+        found.handle.check_right("run")
+        if found.name.sends:
+            await found.handle.submit(Cancel(found.name.message_id, (following.turn or "") if following.leads else ""), kept=kept)
+            await kept
+    except NotAllowed as error:
+        raise InvalidParams(str(error)) from None
+    if not found.name.sends or not following.leads:
+        _board(call).leave(call.client, found)
     return {}
 
 
@@ -88,7 +93,7 @@ async def _find(call: Call, task_id: str) -> Found:
     return await _board(call).find(call.client, task_id)
 
 
-def _decisions(found: Found, answers: dict[str, Any]) -> list[Decide]:
+def _decisions(found: Found, answers: dict[str, Any], client: str) -> list[Decide]:
     """Raises `InvalidParams` where one cannot be understood; none of them counts then."""
     decisions: list[Decide] = []
     handle, turn = found.handle, found.viewer.following.turn
@@ -100,8 +105,10 @@ def _decisions(found: Found, answers: dict[str, Any]) -> list[Decide]:
         if question is None or not name.names(question) or handle.facts.asked_at.get(name.call_id) != name.asked_at:
             continue
         check_answer(answer)
-        decision, source = read_answer(Response(key, answer))
-        decisions.append(Decide(name.call_id, decision, source, name.turn, asked_at=name.asked_at))
+        response = Response(key, answer)
+        decision, source = read_answer(response)
+        word = read_word(response)
+        decisions.append(Decide(name.call_id, decision, source, name.turn, word=word, asked_at=name.asked_at, client=client))
     return decisions
 
 

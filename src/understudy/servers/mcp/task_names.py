@@ -16,10 +16,15 @@ class TaskName(msgspec.Struct, frozen=True, array_like=True):
     principal: str  # whose task it is; for everybody else there is no such task
     conversation_id: str
     message_id: str  # that began the turn, or joined it
-    begin: int  # a record before that message
+    begin: int  # a record before that message; -1: it was sent by another call
     created_ms: int
     ttl_ms: int
     askable: bool  # whoever made it can be asked for approval
+
+    @property
+    def sends(self) -> bool:
+        """Whether its call has sent the message. Else it only waits for a turn that ran already."""
+        return self.begin >= 0
 
     @property
     def expires(self) -> float:

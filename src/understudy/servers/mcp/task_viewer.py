@@ -3,11 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.handle import Handle, Kept
+from understudy.engine.handle import Handle
+from understudy.engine.kept import Kept
 from understudy.errors import AgentError, NotAllowed
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import RequestId
@@ -70,7 +70,7 @@ class TaskViewer(CallViewer):
 
     @property
     def can_answer(self) -> bool:
-        return self.askable and not self.expired
+        return self.askable and not self.expired and self.outcome is None
 
     # -- beginning
 
@@ -80,7 +80,7 @@ class TaskViewer(CallViewer):
         kept.when_known(self._begun)
 
     def watching(self) -> None:
-        self.begin = 0  # nobody says here where the message is
+        self.begin = -1  # nobody says here where the message is
         self._begun(None)
 
     def leave_running(self, result: object) -> None:
@@ -107,7 +107,7 @@ class TaskViewer(CallViewer):
         self._updated = name.created_ms / 1000
         if turn is not None:
             following.follow_turn(turn)
-        await following.resume(name.message_id, leads=turn is not None or name.begin == 0, shown_to=0, given={})
+        await following.resume(name.message_id, leads=turn is not None or name.begin <= 0, shown_to=0, given={})
 
     # -- called by the following
 
@@ -168,6 +168,13 @@ class TaskViewer(CallViewer):
         """Nobody can ask for it any more. A turn that runs goes on, but a question does not wait for whoever made the task."""
         self.expired = True
         self.following.put_open_questions()
+        self.following.stop()
+        self._tell_changed()
+
+    def leave_turn(self) -> None:
+        """The task is cancelled; the turn, which is not its own, goes on."""
+        self.outcome = {"status": "cancelled"}
+        self.following.put_open_questions()  # one that waited only for this client is not kept open for it
         self.following.stop()
         self._tell_changed()
 
@@ -232,15 +239,16 @@ class TaskViewer(CallViewer):
 
     async def until_closed(self, asked: Mapping[str, float], seconds: float) -> None:
         """Wait until none of these questions is open, by call id and when it was asked; but not for ever."""
-        changed = asyncio.Event()
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        end = loop.time() + seconds
+        timer = loop.call_at(end, changed.set)  # `asyncio.timeout` wants a task, and a call has none before it has waited
         self.when_changed.add(changed.set)
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    while self.handle.facts.questions and self._any_open(asked):
-                        changed.clear()
-                        await changed.wait()
+            while self.handle.facts.questions and self._any_open(asked) and loop.time() < end:
+                changed.clear()
+                await changed.wait()
         finally:
+            timer.cancel()
             self.when_changed.discard(changed.set)
 
     def _any_open(self, asked: Mapping[str, float]) -> bool:

@@ -1,16 +1,25 @@
 """What a server offers its clients. A new tool is a description in `tool_descriptions.py`, a handler, and an entry here."""
 
+import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from understudy.errors import AgentError
+from understudy.protocol.callers import Right
+from understudy.protocol.jsonrpc import LARGEST_ID
+from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp import codex_tools, results
 from understudy.servers.mcp import tool_descriptions as described
-from understudy.servers.mcp.call import AnswerShape, Handler
+from understudy.servers.mcp.arguments import did_you_mean
+from understudy.servers.mcp.call import AnswerShape, Call, Handler
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.subscriptions import Subscriptions
+
+logger = logging.getLogger(__name__)
 
 
 class ClientTool(msgspec.Struct, frozen=True):
@@ -21,8 +30,11 @@ class ClientTool(msgspec.Struct, frozen=True):
     shape: AnswerShape
     watches_turn: bool = False  # a call of it is answered by the end of a turn, so that it may ask, or become a task
     header_arguments: dict[str, str] = {}  # that are in headers, too, over HTTP; each with the name there
+    needs: tuple[Right, ...] = ()  # whoever has these rights neither on their own conversations nor on others' cannot use it
+    needs_with: dict[str, Right] = {}  # more of them, where such an argument is given
 
 
+@cache
 def _conversations():  # the module itself, whose names a type checker knows
     from understudy.servers.mcp import conversation_tools
 
@@ -30,20 +42,27 @@ def _conversations():  # the module itself, whose names a type checker knows
 
 
 _TABLE = (
-    ClientTool(described.CODEX, lambda: codex_tools.codex, results.SESSION, watches_turn=True),
-    ClientTool(described.CODEX_REPLY, lambda: codex_tools.codex_reply, results.SESSION, watches_turn=True),
-    ClientTool(described.CONVERSATION_CREATE, lambda: _conversations().create, results.MESSAGE),
-    ClientTool(described.CONVERSATION_SEND_MESSAGE, lambda: _conversations().send_message, results.STATUS),
-    ClientTool(described.CONVERSATION_STREAM, lambda: _conversations().stream, results.BARE_FAILURE),
-    ClientTool(described.CONVERSATIONS_LIST, lambda: _conversations().list_conversations, results.MESSAGE),
-    ClientTool(described.CONVERSATION_INTERRUPT, lambda: _conversations().interrupt, results.STATUS),
-    ClientTool(described.CONVERSATION_COMPACT, lambda: _conversations().compact, results.STATUS),
-    ClientTool(described.CONVERSATION_FORK, lambda: _conversations().fork, results.MESSAGE),
-    ClientTool(described.CONVERSATION_APPROVE, lambda: _conversations().approve, results.STATUS),
-    ClientTool(described.CONVERSATION_ARCHIVE, lambda: _conversations().archive, results.STATUS),
-    ClientTool(described.CONVERSATION_UNARCHIVE, lambda: _conversations().unarchive, results.STATUS),
-    ClientTool(described.CONVERSATION_RENAME, lambda: _conversations().rename, results.STATUS),
-    ClientTool(described.CONVERSATION_DELETE, lambda: _conversations().delete, results.STATUS),
+    ClientTool(described.CODEX, lambda: codex_tools.codex, results.SESSION, needs=("run", "read"), watches_turn=True),
+    ClientTool(
+        described.CODEX_REPLY,
+        lambda: codex_tools.codex_reply,
+        results.SESSION,
+        needs=("read",),
+        needs_with={"prompt": "run"},
+        watches_turn=True,
+    ),
+    ClientTool(described.CONVERSATION_CREATE, lambda: _conversations().create, results.MESSAGE, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_SEND_MESSAGE, lambda: _conversations().send_message, results.STATUS, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_STREAM, lambda: _conversations().stream, results.BARE_FAILURE, needs=("read",)),
+    ClientTool(described.CONVERSATIONS_LIST, lambda: _conversations().list_conversations, results.MESSAGE, needs=("read",)),
+    ClientTool(described.CONVERSATION_INTERRUPT, lambda: _conversations().interrupt, results.STATUS, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_COMPACT, lambda: _conversations().compact, results.STATUS, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_FORK, lambda: _conversations().fork, results.MESSAGE, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_APPROVE, lambda: _conversations().approve, results.STATUS, needs=("approve", "read")),
+    ClientTool(described.CONVERSATION_ARCHIVE, lambda: _conversations().archive, results.STATUS, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_UNARCHIVE, lambda: _conversations().unarchive, results.STATUS, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_RENAME, lambda: _conversations().rename, results.STATUS, needs=("run", "read")),
+    ClientTool(described.CONVERSATION_DELETE, lambda: _conversations().delete, results.STATUS, needs=("run", "read")),
 )
 
 TOOLS: Final[dict[str, ClientTool]] = {tool.description["name"]: tool for tool in _TABLE}
@@ -62,3 +81,42 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 OFFER: Final = Offer(TOOLS)
+
+
+# -- `tools/call` and `tools/list`, as every era has them
+
+WritableId = str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]  # what can be written back
+
+
+class _CallMeta(msgspec.Struct, rename="camel"):
+    progress_token: WritableId | None = None
+
+
+class _CallParams(msgspec.Struct, rename={"meta": "_meta"}):
+    name: str
+    arguments: Any = None
+    meta: _CallMeta | None = None
+
+
+_read_call = msgspec.json.Decoder(_CallParams).decode
+
+
+def find_tool(call: Call, tools: Mapping[str, ClientTool]) -> Handler:
+    """Also says how the answer of this call looks: results of tools have shapes of their own."""
+    try:
+        params = _read_call(call.arguments or b"{}")
+    except msgspec.MsgspecError as error:
+        raise InvalidParams(f"Invalid params of tools/call: {error}") from None
+    logger.debug("request %.100r: tools/call %.100r", call.id, params.name)
+    tool = tools.get(params.name)
+    if tool is None:
+        call.shape = results.SESSION
+        raise AgentError(f"Unknown tool '{params.name}'{did_you_mean(params.name, tools)}")
+    call.shape = tool.shape
+    call.arguments = params.arguments
+    call.progress_token = None if params.meta is None else params.meta.progress_token
+    return tool.handler()
+
+
+def list_of_tools(offer: Offer) -> dict[str, Any]:
+    return {"tools": [tool.description for tool in offer.tools.values()]}

@@ -13,8 +13,9 @@ READ_BACK = 256  # records at once, in search of the end of the last turn
 
 def answer_after(viewer: CallViewer, seconds: float) -> None:
     """If the turn is not over by then, the call is answered all the same; the turn goes on."""
-    timer = viewer.call.client.loop.call_later(seconds, answer_unfinished, viewer)
-    viewer.call.when_answered(lambda _: timer.cancel())
+    if not viewer.call.answered:
+        timer = viewer.call.client.loop.call_later(seconds, answer_unfinished, viewer)
+        viewer.call.when_answered(lambda _: timer.cancel())
 
 
 def answer_unfinished(viewer: CallViewer) -> None:
@@ -26,8 +27,13 @@ def answer_unfinished(viewer: CallViewer) -> None:
     viewer.leave_running(answer_result(text, thread, viewer.notes(), **{**viewer.details(), "running": running}))
 
 
-async def wait_on(call: Call, handle: Handle, viewer: CallViewer) -> Later:
-    """Answer with the end of the turn that runs, wherever it does; where none runs, with that of the last one."""
+async def wait_on(call: Call, handle: Handle, viewer: CallViewer, seconds: float | None) -> Later:
+    """Answer with the end of the turn that runs, wherever it does; where none runs, with that of the last one.
+
+    `seconds`: for so long at most.
+    """
+    if handle.facts.turn is None:
+        await handle.kept()  # a turn that is over in this very moment has its end on disk only then
     turn = handle.facts.turn
     if turn is None:
         ended = await _last_end(handle)
@@ -41,6 +47,8 @@ async def wait_on(call: Call, handle: Handle, viewer: CallViewer) -> Later:
     viewer.following.leads = True
     viewer.following.follow_turn(turn)
     viewer.following.go_live()
+    if seconds is not None:
+        answer_after(viewer, seconds)
     call.when_cancelled(lambda: viewer.answer_failure("the call was cancelled; the turn goes on"))
     if not handle.facts.runs_here:
         handle.watch()

@@ -1,13 +1,18 @@
-"""Images that a caller gives with a message: files and `data:` URLs, read at once so that the log has what the model is shown."""
+"""Images that a caller gives with a message: files and `data:` URLs, read at once so that the log has what the model is shown.
+
+A caller names a file, but what stands there may be the work of a model: it is opened and judged like anything that is read for one.
+"""
 
 import asyncio
 import base64
 import mimetypes
 import os
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from understudy.config.sandbox import places_of
+from understudy.engine.engine import Engine
+from understudy.engine.handle import Handle
 from understudy.errors import InvalidArguments
 from understudy.models.images import (
     LARGEST_ENCODED,
@@ -18,13 +23,29 @@ from understudy.models.images import (
     is_small,
     read_data_url,
 )
+from understudy.places.places import Places
+from understudy.places.reading import NotForModels
 from understudy.protocol.encodable import visible
 from understudy.protocol.items import InputImage
+from understudy.protocol.records import Overrides
 from understudy.protocol.serde import found
 
 MOST_IMAGES = 16  # of one message
 MOST_TOGETHER = 4 * LARGEST_ENCODED
 _SHOWN = 200  # characters of what was given that an error repeats
+
+FindPlaces = Callable[[], Places]  # only files need them
+
+
+def places_for(handle: Handle) -> Places:
+    """Where files may be read for a conversation. Raises `ConfigError`."""
+    setup = handle.setup()
+    return places_of(setup.config, setup.pins)
+
+
+def places_for_new(engine: Engine, overrides: Overrides) -> Places:
+    """Likewise, of one that will begin with these."""
+    return places_of(engine.configure(overrides))
 
 
 def check_images(value: object) -> str | None:
@@ -37,9 +58,12 @@ def check_images(value: object) -> str | None:
     return None if count <= MOST_IMAGES else f"invalid value: {count} images, expected {MOST_IMAGES} at most"
 
 
-async def read_images(given: Sequence[str], cwd: str) -> tuple[InputImage, ...]:
+async def read_images(given: Sequence[str], cwd: str, find_places: FindPlaces) -> tuple[InputImage, ...]:
     """Of `codex` and `codex-reply`: paths, relative ones from `cwd`, and `data:` URLs. Raises `InvalidArguments`."""
-    urls = await asyncio.to_thread(lambda: [_read(item, cwd) for item in given])  # a disk may be slow, and scaling takes long
+    places = None if all(item.startswith("data:") for item in given) else find_places()
+    urls = await asyncio.to_thread(
+        lambda: [_read(item, cwd, places) for item in given]
+    )  # a disk may be slow, and scaling takes long
     if sum(map(len, urls)) > MOST_TOGETHER:
         raise InvalidArguments(
             f"the images have more than {MOST_TOGETHER >> 20} MB together: send fewer or smaller ones\nin `images`"
@@ -47,25 +71,25 @@ async def read_images(given: Sequence[str], cwd: str) -> tuple[InputImage, ...]:
     return tuple(map(InputImage, urls))
 
 
-def _read(given: str, cwd: str) -> str:
+def _read(given: str, cwd: str, places: Places | None) -> str:
     try:
-        return read_data_url(given) if given.startswith("data:") else image_url(_content(Path(os.path.join(cwd, given))))
+        return read_data_url(given) if places is None or given.startswith("data:") else image_url(_content(given, cwd, places))
     except UnusableImage as error:
         raise InvalidArguments(f"image {_named(given)} cannot be shown to a model: {error}\nin `images`") from None
 
 
-def local_image(path: Path) -> str:
+def local_image(given: str, cwd: str, places: Places) -> str:
     """Of an item of a message. What is no image goes to the provider as it is, as codex does it. Raises `InvalidArguments`."""
     try:
-        data = _content(path)
+        data = _content(given, cwd, places)
         try:
             return image_url(data)
         except NotAnImage:
             if not is_small(data):
                 raise
     except UnusableImage as error:
-        raise InvalidArguments(f"local_image {visible(str(path))} cannot be read: {error}") from None
-    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        raise InvalidArguments(f"local_image {visible(os.path.join(cwd, given))} cannot be read: {error}") from None
+    kind = mimetypes.guess_type(given)[0] or "application/octet-stream"
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
@@ -84,12 +108,14 @@ def image_item(url: str) -> str:
     raise InvalidArguments(f"image {_named(url)} cannot be shown to a model: {problem}")
 
 
-def _content(path: Path) -> bytes:
+def _content(given: str, cwd: str, places: Places) -> bytes:
     try:
-        if not path.is_file():
-            raise UnusableImage("no such file")
-        with path.open("rb") as file:
+        with open(places.open_for_model(os.path.join(os.getcwd(), cwd, given)), "rb") as file:
             return file.read(MOST_BYTES + 1)
+    except NotForModels as error:
+        raise UnusableImage(str(error)) from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise UnusableImage("no such file") from None
     except OSError as error:
         raise UnusableImage(f"{error.strerror}") from None
     except ValueError as error:  # no name of a file
