@@ -10,8 +10,9 @@ from typing import Any
 
 from tests.models.authority import make_authority
 from tests.support.http_server import HttpClient, HttpServer
+from tests.support.rest_client import RestClient
 from tests.support.token_issuer import TokenIssuer
-from understudy.testing import HOLD, ScriptedModel, deltas, hang, say
+from understudy.testing import HOLD, ScriptedModel, call, deltas, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 
@@ -137,6 +138,25 @@ async def _said(server: HttpServer, text: str) -> None:
             await asyncio.sleep(0.05)
 
 
+async def show_from_where_a_decision_came(folder: Path) -> None:
+    """`trusted_proxies`."""
+    script = [call("shell", command=["touch", "made.txt"]), say("done")]
+    given = {**settings(port=0, trusted_proxies=["127.0.0.0/8"]), "approval_policy": "untrusted"}
+    async with (
+        ScriptedModel(script) as model,
+        HttpServer(made(folder), model, config=given, port_flag=False) as server,
+    ):
+        rest = RestClient(server.port, server.token)
+        thread = (await rest.create(server.cwd, "x"))["id"]
+        events = await rest.stream(thread)
+        await events.until("exec_approval_request")
+        answer = {"call_id": "call1", "decision": "approved"}
+        far = {"X-Forwarded-For": "203.0.113.7"}
+        assert (await rest.request("POST", f"/v1/conversations/{thread}/decisions", answer, far)).status == 200
+        assert (await events.until("approval_decided"))["msg"]["address"] == "203.0.113.7"
+        await events.until("task_complete")
+
+
 async def show_tokens_of_an_issuer(folder: Path) -> None:
     """`issuer` and `audience`."""
     async with TokenIssuer() as issuer:
@@ -147,12 +167,42 @@ async def show_tokens_of_an_issuer(folder: Path) -> None:
                 assert (await client.request("DELETE")).status == status
 
 
+async def show_what_those_of_an_issuer_may_choose(folder: Path) -> None:
+    """`subjects`, `groups` and `groups_claim`."""
+    async with TokenIssuer() as issuer:
+        given = settings(
+            port=0,
+            issuer=issuer.url,
+            audience="api://agents",
+            groups_claim="teams",
+            **{
+                "subjects.alice.roots": ["/srv/alice"],
+                "subjects.alice.sandbox": ["read-only"],
+                "groups.crew.roots": ["/srv/crew"],
+                "groups.crew.sandbox": ["workspace-write"],
+            },
+        )
+        async with HttpServer(made(folder), None, port_flag=False, config=given) as server:
+            for subject, mode in (("alice", "read-only"), ("crew", "workspace-write")):
+                token = issuer.token(aud="api://agents", sub=subject, teams=["crew"])
+                told = await RestClient(server.port, token).get("/v1/me")
+                assert (told["roots"], told["sandbox_modes"]) == ([f"/srv/{subject}"], [mode])
+
+
 SHOWN = {
     show_who_may_come_in: ("host", "port", "token_file", "public_url", "allow_host", "allow_origin", "max_body_mb"),
     show_tls_and_no_token: ("tls_cert", "tls_key", "no_auth"),
     show_limits_of_a_named_token: ("rate", "concurrency"),
     show_what_those_who_run_it_are_told: ("metrics", "log_format"),
     show_what_is_kept: ("keep_days", "max_store_mb"),
+    show_from_where_a_decision_came: ("trusted_proxies",),
     show_tokens_of_an_issuer: ("issuer", "audience"),
+    show_what_those_of_an_issuer_may_choose: (
+        "groups_claim",
+        "subjects.*.roots",
+        "subjects.*.sandbox",
+        "groups.*.roots",
+        "groups.*.sandbox",
+    ),
     show_what_becomes_of_turns: ("on_disconnect", "drain_seconds"),
 }

@@ -78,10 +78,10 @@ def start_agent(user: User, argv: list[str]) -> None:
 # -- shell
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "block", [block for block in blocks("sh") if block.page.name != "rest.md"], ids=named
 )  # they need a server
-@pytest.mark.quick(6)
 def test_a_shell_block_runs(user: User, block: Block) -> None:
     done = user.run(["bash", "-u", "-c", block.text])
     assert "Traceback" not in done.stderr, done.stderr
@@ -114,6 +114,7 @@ def check_call_of_another_program(user: User, words: list[str]) -> None:
             raise AssertionError(f"nobody checks {words}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", blocks("console"), ids=named)
 def test_a_command_that_is_shown_is_there(block: Block) -> None:
     makefile = (ROOT / "Makefile").read_text()
@@ -142,8 +143,8 @@ def server_tables(value: Any) -> dict[str, Any]:
     return value.get("mcpServers") or value.get("servers") or value.get("agent_servers") or {}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", blocks("json"), ids=named)
-@pytest.mark.quick(3)
 async def test_a_json_block_is_used(user: User, block: Block) -> None:
     try:
         value = json.loads(block.text)
@@ -171,6 +172,7 @@ async def test_a_json_block_is_used(user: User, block: Block) -> None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", blocks("lua", "elisp"), ids=named)
 def test_settings_of_an_editor_are_balanced_and_start_an_agent(user: User, block: Block) -> None:
     """No editor is at hand to read them."""
@@ -190,8 +192,8 @@ def test_settings_of_an_editor_are_balanced_and_start_an_agent(user: User, block
     start_agent(user, ["understudy", "acp"])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", blocks("toml"), ids=named)
-@pytest.mark.quick(4)
 async def test_a_toml_block_is_used(user: User, block: Block) -> None:
     value = tomllib.loads(block.text)
     if "case" in value:
@@ -253,6 +255,7 @@ def imports(block: Block) -> set[str]:
 SCRIPTS = [block for block in blocks("python") if block.page.name not in TRIED_ELSEWHERE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [block for block in SCRIPTS if imports(block) <= {"mcp"}], ids=named)
 def test_a_python_block_runs_against_the_scripted_model(user: User, block: Block) -> None:
     done = user.run([sys.executable, "-c", block.text], env={"PYTHONWARNINGS": "error", "PYTHONPATH": os.pathsep.join(sys.path)})

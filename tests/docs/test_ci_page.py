@@ -69,6 +69,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", of_page("yaml"), ids=lambda block: block.name)
 def test_what_the_jobs_run_works(block: Block, project: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"

@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.docs.configuration_page import rows
 from tests.docs.serving_keys import SHOWN
 from tests.e2e.other_servers import KINDS, tool_server_on_http
 from tests.e2e.scenes import text_of
 from tests.sandbox.stage import until
+from tests.support.contents import contents
 from tests.support.task_clients import StdioDoor, TaskClient
 from understudy.testing import (
     SERVER_COMMAND,
@@ -119,6 +122,11 @@ async def _(stage: Stage) -> None:
     assert body["model"] == "gpt-5"
     assert body["reasoning"] == {"effort": "low", "summary": "detailed"}
     assert body["text"] == {"verbosity": "high"}
+    unknown = {"model": "nobody-knows", "model_reasoning_effort": "low"}
+    assert (await stage.turn([say("x")], wire="responses", **unknown)).body["reasoning"] == {"effort": "low"}
+    assert (await stage.turn([say("x")], **unknown)).body["reasoning_effort"] == "low"
+    refusing = {**unknown, "model_supports_reasoning_summaries": False}
+    assert (await stage.turn([say("x")], wire="responses", **refusing)).body["reasoning"] is None
 
 
 @shows("model_supports_reasoning_summaries")
@@ -395,7 +403,7 @@ async def _(stage: Stage) -> None:
     seen = await stage.turn([first, second, stop, say("ok")], sandbox_mode="workspace-write", understudy__commands__sessions=1)
     assert "1 commands are running in sessions, which is the most" in str(seen.received[-1].body)
     wait = call("shell", command=["sleep", "2"], call_id="call2")
-    poll = call("write_stdin", session_id=1001, call_id="call3")
+    poll = call("write_stdin", session_id=1001, yield_time_ms=30_000, call_id="call3")
     settings: dict[str, Any] = {"sandbox_mode": "workspace-write", "understudy__commands__idle_seconds": 1}
     seen = await stage.turn([first, wait, poll, say("ok")], **settings)
     assert "nobody had asked for it for 1 seconds" in seen.printed
@@ -503,8 +511,8 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     for value in ("save-all", "none"):
         await stage.turn([say(f"marker of {value}")], history__persistence=value)
-        files = [path for path in (stage.home / "understudy").rglob("*") if path.is_file()]
-        assert any(f"marker of {value}".encode() in path.read_bytes() for path in files) == (value == "save-all")
+        kept = contents(stage.home / "understudy").values()
+        assert any(f"marker of {value}".encode() in data for data in kept) == (value == "save-all")
 
 
 @shows("policy.rules")
@@ -636,10 +644,10 @@ async def _(stage: Stage) -> None:
 @shows("mcp_servers.*.enabled", "mcp_servers.*.required", "mcp_servers.*.startup_timeout_sec", "understudy.mcp.wait_seconds")
 async def _(stage: Stage) -> None:
     assert names(await stage.turn([say("x")], **a_server(enabled=False))) == []
-    late: dict[str, Any] = {**a_server("hangstart", startup_timeout_sec=0.5), "understudy__mcp__wait_seconds": 0}
+    late: dict[str, Any] = {**a_server("hangstart", startup_timeout_sec=600), "understudy__mcp__wait_seconds": 0}
     seen = await stage.turn([say("x")], **late)
     assert "still starting" in str(seen.result["structuredContent"]["report"]["missing_servers"])
-    late["mcp_servers__srv__required"] = True
+    late |= {"mcp_servers__srv__startup_timeout_sec": 0.5, "mcp_servers__srv__required": True}
     failed = await stage.turn([], **late)
     assert "it was not ready within 0.5 seconds; `mcp_servers.srv.startup_timeout_sec` gives it longer" in failed.text
 
@@ -700,6 +708,7 @@ async def a_stage(tmp_path: Path) -> AsyncGenerator[Stage]:
         yield Stage(client, home, work)
 
 
+@pytest.mark.slow
 async def test_every_key_has_the_effect_that_the_page_states(tmp_path: Path) -> None:
     failed: dict[str, str] = {}
     async with a_stage(tmp_path) as stage:

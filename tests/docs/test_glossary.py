@@ -1,6 +1,7 @@
 """The glossary of ARCHITECTURE.md names what is there: our names in the code, and those of the wire where it is spoken."""
 
 import re
+from functools import cache
 
 import pytest
 
@@ -17,6 +18,7 @@ def rows() -> list[list[str]]:
     return [[cell.strip() for cell in cells] for cells in table[2:]]
 
 
+@cache
 def source(*folders: str) -> str:
     places = [SOURCE / folder for folder in folders] or [SOURCE]
     return "\n".join(path.read_text() for place in places for path in sorted(place.rglob("*.py")))

@@ -33,6 +33,7 @@ def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
     assert written > 8
 
 
+@pytest.mark.slow
 async def test_the_test_with_a_recording_passes(tmp_path: Path) -> None:
     [block] = [block for block in blocks("python") if block.page == ROOT / "docs" / "record-and-replay.md"]
     (tmp_path / "pytest.ini").write_text(SETTINGS)
