@@ -4,8 +4,9 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 READY := .venv/.ready
-PYTEST := $(RUN) -m pytest
-# A process for each core; ARGS="-n 4" says otherwise, and ARGS="-n 0" or ARGS="-p no:xdist" runs all in one.
+# Where the environment forbids compiled files, every process would compile every test again, each time.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest
+# Two processes for each core (tests/conftest.py); ARGS="-n 4" says otherwise, and ARGS="-n 0" or ARGS="-p no:xdist" runs all in one.
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help

@@ -6,14 +6,18 @@ from collections.abc import Generator
 from typing import Any, cast
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# More workers than this only wait for each other's disk.
+from tests.support.server_logs import logs_of
+
+# Most tests wait for other processes most of the time, so two workers share a core. More than eight only wait for each
+# other's disk.
+WORKERS_PER_CORE = 2
 MOST_WORKERS = 8
 
 # A busy machine makes any example slow now and then; how fast things are is measured elsewhere. In CI hypothesis has a
 # profile of its own, which is untimed as well and picks the same examples every time.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 if "CI" not in os.environ:
     settings.load_profile("untimed")
 
@@ -22,11 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)  # without the plugin, nobody asks
 def pytest_xdist_auto_num_workers() -> int:
     """How many processes `make test` runs the tests in. `PYTEST_XDIST_AUTO_NUM_WORKERS` says otherwise."""
     if stated := os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return int(stated)
-    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_WORKERS)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores * WORKERS_PER_CORE, MOST_WORKERS)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,6 +46,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             seen[test] = seen.get(test, 0) + 1
             if seen[test] > int(mark.args[0]):
                 item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure is shown with what the servers of the test wrote to standard error."""
+    report = yield
+    if report.failed and call.excinfo is not None:
+        report.sections += [(f"log of {name}", text) for name, text in logs_of(call.excinfo.tb)]
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

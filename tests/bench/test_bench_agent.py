@@ -47,6 +47,7 @@ def solved(program: Program) -> dict[tuple[str, str, int], bool]:
     return {(run["agent"], run["task"], run["repetition"]): run["solved"] for run in results(program)["runs"]}
 
 
+@pytest.mark.slow
 def test_ours_and_another_agent_are_judged_in_pairs(program: Program) -> None:
     ended = bench(program, "--agent", SH, "--json", "results.json", "--jobs", "2")
     assert ended.code == 0, ended.err
@@ -91,6 +92,7 @@ def test_a_task_that_has_changed_is_not_continued(program: Program) -> None:
     assert "the agent writer was" in other.err
 
 
+@pytest.mark.slow
 def test_our_agent_cannot_read_hidden_tests(program: Program) -> None:
     look = f"cat {program.cwd}/tasks/hello.toml > seen.txt 2> error.txt; echo hello > hello.txt"
     program.script({"call": "shell", "arguments": {"command": ["sh", "-c", look]}}, {"say": "Looked."})
@@ -112,6 +114,7 @@ def test_a_prompt_goes_in_as_an_argument_or_on_standard_input(program: Program) 
         assert (kept / "writer" / "hello-1" / "work" / "prompt.txt").read_text() == "Write hello to hello.txt."
 
 
+@pytest.mark.slow
 def test_a_task_that_runs_out_of_time_is_not_solved_and_leaves_nothing_running(program: Program) -> None:
     write(program, slow='prompt = "Wait."\ncheck = "true"\nseconds = 1\n')
     program.script([WRITES, USED], {"hang": True})
@@ -125,6 +128,7 @@ def test_a_task_that_runs_out_of_time_is_not_solved_and_leaves_nothing_running(p
     assert "1 ran out of time" in ended.out
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_is_told_with_its_reason(program: Program) -> None:
     program.script({"fail": "the key is wrong"})
     ended = bench(program, "--only", "hello", "--json", "-")

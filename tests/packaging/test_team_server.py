@@ -51,15 +51,18 @@ async def is_healthy(port: int) -> bool:
         await writer.wait_closed()
 
 
-async def served(command: list[str], env: Mapping[str, str], cwd: Path) -> None:
-    """The command serves on a port of its own choice, and ends when it is told to."""
+async def served(command: list[str], env: Mapping[str, str], cwd: Path, check: list[str] | None = None) -> None:
+    """The command serves on a port of its own choice, and ends when it is told to. `check` finds it in good health."""
     process = await asyncio.create_subprocess_exec(
         *command, "--port", "0", env=env, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         assert process.stdout is not None
         first = (await asyncio.wait_for(process.stdout.readline(), WAIT_SECONDS)).decode()
-        assert await is_healthy(int(first.rpartition(":")[2].split("/")[0]))
+        port = first.rpartition(":")[2].split("/")[0]
+        assert await is_healthy(int(port))
+        if check is not None:
+            assert await run(*(word.replace(":8722/", f":{port}/") for word in check), env=env, cwd=cwd) == (0, "")
     finally:
         if process.returncode is None:
             process.terminate()
@@ -91,6 +94,8 @@ async def test_the_steps_of_the_container_file_make_a_server(tmp_path: Path) -> 
                 env[variable] = moved(value, tmp_path)
             case "ENTRYPOINT" | "CMD":
                 words[name] = json.loads(text)
+            case "HEALTHCHECK":
+                words[name] = json.loads(text.removeprefix("CMD "))
             case _:
                 pass
     assert len(left_out) == 2
@@ -102,7 +107,10 @@ async def test_the_steps_of_the_container_file_make_a_server(tmp_path: Path) -> 
     assert "there is no token yet" in (await run(program, *words["CMD"], env=env, cwd=work))[1]
     code, said = await run(program, "token", "add", "alice", env=env, cwd=work)
     assert code == 0, said
-    await served([program, *words["CMD"]], env, work)
+    checker = shutil.which(words["HEALTHCHECK"][0], path=env["PATH"])
+    assert checker is not None
+    assert checker == str(tmp_path / "opt/understudy/bin/python3")
+    await served([program, *words["CMD"]], env, work, [checker, *words["HEALTHCHECK"][1:]])
 
 
 def test_the_container_file_runs_as_a_plain_user_and_names_what_there_is() -> None:

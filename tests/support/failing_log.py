@@ -20,6 +20,8 @@ class FailingLog(SqliteLog):
         super().__init__(folder, loop)
         self.writes = 0
         self._failing = range(fail_at, fail_at + length)
+        self._failed = 0
+        self.over = asyncio.Event()  # all that was to fail has failed, and who waited for it was told
 
     @property
     def has_failed(self) -> bool:
@@ -27,7 +29,18 @@ class FailingLog(SqliteLog):
 
     def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
         self.writes += 1
-        super()._submit(conversation_id, _fail if self.writes in self._failing else rows, done)
+        if self.writes not in self._failing:
+            super()._submit(conversation_id, rows, done)
+            return
+
+        def told(error: BaseException | None) -> None:
+            if done is not None:
+                done(error)
+            self._failed += 1
+            if self._failed == len(self._failing):
+                self.over.set()
+
+        super()._submit(conversation_id, _fail, told)
 
 
 def _fail(_: int) -> list[Row]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +22,7 @@ MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 BOTH = "application/json, text/event-stream"
 DRAIN_SECONDS = 5  # that a server gives its turns when it is told to end, unless it is configured otherwise
+LAST_WORDS_SECONDS = 5
 _open_connections: list[asyncio.StreamWriter] = []  # of clients, until their server is left
 
 
@@ -36,9 +38,12 @@ class HttpServer:
         config: Mapping[str, Any] | None = None,
         port_flag: bool = True,
         env: Mapping[str, str] | None = None,
+        started_by: Sequence[str] = (),
     ) -> None:
+        """`started_by`: a program, with its arguments, that is given the command to run."""
         self._port_flag = port_flag
         self._env = env
+        self._started_by = started_by
         self.home = CodexHome(tmp_path / "user" / ".codex", model, config=config)
         self.cwd = tmp_path / "work"
         self.cwd.mkdir(exist_ok=True)
@@ -46,6 +51,8 @@ class HttpServer:
         self._process: asyncio.subprocess.Process | None = None
         self._errors: asyncio.Task[None] | None = None
         self.port = 0
+        self._entered = False  # so that somebody gives the port up in the end
+        self._kept: socket.socket | None = None  # has the port while the server is away
         self.said: list[str] = []
         self.stderr = ""
 
@@ -64,7 +71,7 @@ class HttpServer:
 
     async def start(self) -> None:
         flag = ("--port", str(self.port)) if self._port_flag else ()
-        command = (sys.executable, "-m", "understudy", "serve", *flag, *self._args)
+        command = (*self._started_by, sys.executable, "-m", "understudy", "serve", *flag, *self._args)
         self._process = await asyncio.create_subprocess_exec(
             *command,
             cwd=self.cwd,
@@ -78,11 +85,12 @@ class HttpServer:
         self._errors = asyncio.create_task(self._read_errors(self.process.stderr))
         first = (await asyncio.wait_for(self.process.stdout.readline(), WAIT_SECONDS)).decode()
         if " MCP at " not in first:
-            await asyncio.wait([self._errors], timeout=1)
+            await asyncio.wait([self._errors], timeout=LAST_WORDS_SECONDS)
             raise AssertionError(f"the server did not start: {first}{self.stderr}")
         self.said = [first.strip()]
         port = first.split("://")[1].split("/")[0].rpartition(":")[2]
         self.port = int(port) if port.isdecimal() else 0
+        self._give_up_port()
 
     async def _read_errors(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(1 << 16):
@@ -90,12 +98,17 @@ class HttpServer:
 
     async def add_token(self, name: str, *flags: str) -> str:
         """A token of that name, once the server takes it."""
+        token = await self.make_token(name, *flags)
+        await self.until_status(HttpClient(self.port, token), 400)
+        return token
+
+    async def make_token(self, name: str, *flags: str) -> str:
+        """A token of that name, which the server may not have heard of yet."""
         command = (sys.executable, "-m", "understudy", "token", "add", name, *flags)
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, env=self.home.environment(), stdout=pipe, stderr=pipe)
         out, err = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
         assert process.returncode == 0, err.decode()
-        await self.until_status(HttpClient(self.port, out.decode().strip()), 400)
         return out.decode().strip()
 
     async def revoke_token(self, name: str) -> None:
@@ -109,29 +122,57 @@ class HttpServer:
             while (await client.request("DELETE", {"Mcp-Session-Id": None})).status != status:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
+    async def until_told(self, words: str) -> None:
+        """Until the server has written this to its log."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while words not in self.stderr:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.returncode is None:
             self.process.send_signal(number)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """The exit code, once it has gone."""
         code = await asyncio.wait_for(self.process.wait(), DRAIN_SECONDS + WAIT_SECONDS)
+        if self.port and self._entered:
+            self._keep_port()
         if self._errors is not None:
-            await asyncio.wait([self._errors], timeout=1)  # a grandchild may hold it open for longer
+            await asyncio.wait([self._errors], timeout=LAST_WORDS_SECONDS)  # a grandchild may hold it open for longer
             self._errors.cancel()
         return code
+
+    def _keep_port(self) -> None:
+        """Or a server of another test could be given it before this one is started again. Only who names it gets it now."""
+        self._give_up_port()
+        self._kept = socket.socket()
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # it does not listen, so the server may bind it too
+        with suppress(OSError):  # another server of this test has it
+            self._kept.bind(("127.0.0.1", self.port))
+
+    def _give_up_port(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     async def kill(self) -> None:
         await self.stop(signal.SIGKILL)
 
     async def __aenter__(self) -> Self:
+        self._entered = True
         await self.start()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._entered = False
         for writer in _open_connections:
             writer.transport.abort()
         _open_connections.clear()
         await asyncio.sleep(0)  # the transports close in the next step of the event loop
         if self.process.returncode is None:
             await self.stop(signal.SIGTERM if kind is None else signal.SIGKILL)
+        self._give_up_port()
         assert "Traceback" not in self.stderr, self.stderr
         assert "bug" not in self.stderr, self.stderr
 
@@ -218,15 +259,19 @@ class HttpClient:
         if len(_open_connections) > 1000:  # tests that run for long
             _open_connections[:] = [each for each in _open_connections if not each.transport.is_closing()]
         _open_connections.append(writer)
-        writer.write(data)
-        await writer.drain()
-        status_line = await asyncio.wait_for(reader.readline(), WAIT_SECONDS)
-        if not status_line:
-            raise ConnectionError("the server closed the connection")
-        headers: dict[str, str] = {}
-        while (line := (await asyncio.wait_for(reader.readline(), WAIT_SECONDS)).strip()) != b"":
-            name, _, value = line.decode("latin-1").partition(":")
-            headers[name.lower()] = value.strip()
+        try:
+            writer.write(data)
+            await writer.drain()
+            status_line = await asyncio.wait_for(reader.readline(), WAIT_SECONDS)
+            if not status_line:
+                raise ConnectionError("the server closed the connection")
+            headers: dict[str, str] = {}
+            while (line := (await asyncio.wait_for(reader.readline(), WAIT_SECONDS)).strip()) != b"":
+                name, _, value = line.decode("latin-1").partition(":")
+                headers[name.lower()] = value.strip()
+        except BaseException:
+            writer.transport.abort()  # nobody else knows of it, and tests that run for long would run out of descriptors
+            raise
         return Response(int(status_line.split()[1]), headers, reader, writer)
 
     async def request(

@@ -1,7 +1,7 @@
 """A model that does what the last message says. It asks for no script, so any number of conversations can use it.
 
-`run` starts a long command, `ask` one that is asked about first, `echo` and `touch` short ones; `patch` makes a file; `talk` speaks
-and stops in the middle; anything else is answered at once.
+`run` starts a long command, `session` one that outlives its turn, `ask` one that is asked about first, `echo` and `touch` short
+ones; `patch` makes a file; `talk` speaks and stops in the middle; anything else is answered at once.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ def _answer_to(text: str) -> Answer:
     match text.split()[0]:
         case "run":
             return call("shell", command=["sleep", "60"], timeout=100_000)
+        case "session":
+            return call("exec_command", cmd="sleep 60", yield_time_ms=250)
         case "ask":
             return call("shell", command=["sh", "-c", "echo approved; sleep 60"], timeout=100_000)
         case "echo":

@@ -29,8 +29,11 @@ def go_on(pid: int) -> None:
 
 
 def _is_stopped(pid: int) -> bool:
-    """With all its threads; the signal takes a moment to get to each of them."""
-    stats = [Path(f"/proc/{pid}/task/{thread}/stat").read_text() for thread in os.listdir(f"/proc/{pid}/task")]
+    """With all its threads; the signal takes a moment to get to each of them, and one of them may be ending."""
+    try:
+        stats = [Path(f"/proc/{pid}/task/{thread}/stat").read_text() for thread in os.listdir(f"/proc/{pid}/task")]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
     return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 

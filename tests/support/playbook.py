@@ -17,11 +17,12 @@ from tests.support.answered import answered
 from understudy.config.home import state_dir
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
+from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import FunctionCall, InputText, Message, Reasoning
-from understudy.protocol.ops import Decide, Delete
+from understudy.protocol.ops import Decide, Delete, Resume
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
@@ -40,6 +41,7 @@ from understudy.protocol.records import (
     TokensCounted,
     ToolAnswered,
     TurnEnded,
+    TurnQueued,
     TurnStarted,
     UserMessage,
 )
@@ -56,6 +58,7 @@ class Playbook:
     open_log: ClassVar[Callable[[Path, asyncio.AbstractEventLoop], Store]] = open_store  # tests run on several kinds of log
 
     def __init__(self, folder: Path, script: Script, **settings: Any) -> None:
+        self._beside: Playbook | None = None
         self._folder = folder
         self._home = folder / "home"
         self.model = ScriptedModel(script)
@@ -65,6 +68,13 @@ class Playbook:
         self.shown: list[str] = []
         self.told: list[str] = []  # failures that the viewer was told of
 
+    @classmethod
+    def beside(cls, other: Playbook, script: Script, **settings: Any) -> Playbook:
+        """The same conversation in an engine of its own, which is to the other one what another process is."""
+        play = cls(other._folder, script, **settings)
+        play._beside, play._texts = other, other._texts
+        return play
+
     async def __aenter__(self) -> Playbook:
         await self.model.__aenter__()
         self._home.mkdir(exist_ok=True)
@@ -72,9 +82,14 @@ class Playbook:
         self.engine = Engine(
             cli=list(settings.items()), env={**os.environ, "CODEX_HOME": str(self._home)}, open_log=type(self).open_log
         )
-        self.handle = await self.engine.create(LOCAL, Overrides(cwd=str(self._folder)))
+        if self._beside is None:
+            self.handle = await self.engine.create(LOCAL, Overrides(cwd=str(self._folder)))
+        else:
+            await self._beside.handle.kept()
+            self.handle = await self.engine.find(LOCAL, self._beside.handle.id)
         self.following = self.handle.follow(self)
         self.following.go_live()
+        self.handle.watch()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -84,23 +99,26 @@ class Playbook:
 
     # -- ops
 
-    async def send(self, text: str, *, after: str | None = None) -> str:
-        """`begins`, `joins` or `waits`. `after` goes on from an earlier message."""
+    async def send(self, text: str, *, after: str | None = None, own_turn: bool = False, kept: Kept | None = None) -> str:
+        """`begins`, `joins`, `waits` or `queues`. `after` goes on from an earlier message."""
         parent = next((name for name, known in self._texts.items() if known == after), None)
-        op = self.handle.message(Message("user", (InputText(text),)), None, parent)
+        op = self.handle.message(Message("user", (InputText(text),)), None, parent, own_turn=own_turn)
         self._texts[op.message.message_id] = text
         try:
-            sent = await self.handle.submit(op)
+            sent = await self.handle.submit(op, kept=kept)
         except BaseException:
             del self._texts[op.message.message_id]
             raise
-        return "waits" if sent.held else "joins" if sent.joined else "begins"
+        return "waits" if sent.held else "queues" if sent.queued else "joins" if sent.joined else "begins"
 
     async def interrupt(self) -> str:
         return (await self.handle.interrupt(WAIT_SECONDS)).status
 
-    async def decide(self, call_id: str, decision: Decision) -> bool:
-        return (await self.handle.submit(Decide(call_id, decision, "client"))).effective
+    async def decide(self, call_id: str, decision: Decision, turn: str = "") -> bool:
+        return (await self.handle.submit(Decide(call_id, decision, "client", turn))).effective
+
+    async def resume(self) -> str | None:
+        return (await self.handle.submit(Resume())).turn
 
     async def delete(self) -> None:
         await self.handle.submit(Delete())
@@ -118,6 +136,11 @@ class Playbook:
             return sum(line.split()[1] == "ended" for line in self.shown) >= turns or None
 
         await self._watched.until(find, f"the end of {turns} turns in {self.shown}")
+
+    async def failure(self) -> str:
+        """What the viewer was told, once it was."""
+        await self._watched.until(lambda: self.told or None, "a failure")
+        return self.told[0]
 
     def records(self) -> list[str]:
         """The log as it is in the store."""
@@ -198,6 +221,8 @@ class Playbook:
                 return f"counts {usage.input_tokens}+{usage.output_tokens}{sum_}"
             case TurnEnded(reason=reason, message=message):
                 return f"ended {reason}: {message}"
+            case TurnQueued(message=queued):
+                return f"queues {self._texts.get(queued.message_id, '?')}"
             case Noticed(message=message):
                 return f"notes {message}"
             case _:

@@ -1,6 +1,8 @@
 """Stands between a client and a server, as a proxy would: holds connections while the server is away, and can cut those it has."""
 
 import asyncio
+import re
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +20,8 @@ class Relay:
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.accepted = 0
+        self._passed = bytearray()  # to clients
+        self._more_passed = asyncio.Event()
 
     @property
     def port(self) -> int:
@@ -40,6 +44,17 @@ class Relay:
         for writer in tuple(self._writers):
             writer.transport.abort()
 
+    async def until_passed(self, pattern: bytes) -> None:
+        """The server has said something like this, on whichever connection."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not re.search(pattern, self._passed):
+                self._more_passed.clear()
+                await self._more_passed.wait()
+
+    def _note(self, data: bytes) -> None:
+        self._passed += data
+        self._more_passed.set()
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         self._writers.add(writer)
@@ -49,7 +64,7 @@ class Relay:
             self._writers.add(onward)
             try:
                 done, left = await asyncio.wait(
-                    [asyncio.create_task(_pass_on(reader, onward)), asyncio.create_task(_pass_on(other, writer))],
+                    [asyncio.create_task(_pass_on(reader, onward)), asyncio.create_task(_pass_on(other, writer, self._note))],
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 for task in (*done, *left):
@@ -83,10 +98,12 @@ class Relay:
         await asyncio.sleep(0)  # the transports close in the next step of the event loop
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note: Callable[[bytes], None] | None = None) -> None:
     try:
         while data := await reader.read(1 << 16):
             writer.write(data)
             await writer.drain()
+            if note is not None:
+                note(data)
     except OSError:
         pass

@@ -88,7 +88,8 @@ class Watching:
         call = Call(request_id, None, self.sink, self._context)
         call.shape = SESSION
         call.when_answered(lambda call: self.answered.append(call.id))
-        told = Progress(f"p{request_id}", self.sink, request_id, asyncio.get_running_loop()) if progress else None
+        loop = asyncio.get_running_loop()
+        told = Progress(f"p{request_id}", self.sink, request_id, loop, self.handle.id) if progress else None
         viewer = CallViewer(call, self.handle, presentation, told)
         viewer.following.go_live()
         viewer.following.wait()
