@@ -2,12 +2,17 @@
 
 import os
 import signal
+import traceback
 from collections.abc import Generator
 from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.hanging import found_at_the_end
+from tests.support.hanging import pytest_runtest_teardown as pytest_runtest_teardown
+from tests.support.hanging import pytest_timeout_cancel_timer as pytest_timeout_cancel_timer
+from tests.support.hanging import pytest_timeout_set_timer as pytest_timeout_set_timer
 from tests.support.server_logs import logs_of
 
 # Most tests wait for other processes most of the time, so two workers share a core. More than eight only wait for each
@@ -49,11 +54,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure is shown with what the servers of the test wrote to standard error."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure is shown with what the servers of the test wrote to standard error, and where it waited if its time was up."""
     report = yield
     if report.failed and call.excinfo is not None:
-        report.sections += [(f"log of {name}", text) for name, text in logs_of(call.excinfo.tb)]
+        report.sections += logs_of(frame for frame, _ in traceback.walk_tb(call.excinfo.tb))
+        report.sections += found_at_the_end(item)
     return report
 
 
