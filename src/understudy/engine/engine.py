@@ -19,7 +19,7 @@ from understudy.engine.conversation import Conversation
 from understudy.engine.eager import EagerTasks
 from understudy.engine.following import Following
 from understudy.engine.handle import Handle
-from understudy.engine.listing import Listing
+from understudy.engine.listing import Listing, Standing
 from understudy.engine.logs import Logs, OpenLog
 from understudy.engine.preparing import Preparing
 from understudy.engine.tail import Told
@@ -30,9 +30,9 @@ from understudy.errors import ConversationBusy, LacksRight, StoreError, UnknownC
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
-from understudy.protocol.records import Overrides
+from understudy.protocol.records import Entry, Overrides
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import GoingOn, Listed, Page, Status, Store
+from understudy.store.log import Listed, Page, Store
 from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -274,13 +274,13 @@ class Engine:
         """What the caller may read, the last active first."""
         return await self._listing.list(caller, limit, cursor, archived=archived)
 
-    async def status_of(self, listed: Listed) -> Status:
-        """What holds now: after a crash a turn is not running, whatever its last record says."""
-        return await self._listing.status_of(listed)
+    async def standing_of(self, listed: Listed) -> Standing:
+        """What holds now: after a crash a turn is not running, whatever its last record says. The row may be a newer one."""
+        return await self._listing.standing_of(listed)
 
-    async def going_on_in(self, listed: Listed) -> GoingOn:
-        """Its turn, and its commands that outlive their turns, if they run now."""
-        return await self._listing.going_on_in(listed)
+    async def last_records(self, listed: Listed, count: int) -> Sequence[Entry]:
+        """So many, up to the last one of which the row tells. For those who may read it."""
+        return await self._listing.last_records(listed, count)
 
     async def listed(self, conversation_id: ConversationId) -> Listed | None:
         """As a list has it. For those who may read it."""

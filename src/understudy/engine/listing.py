@@ -1,14 +1,25 @@
 """Lists of conversations: what a caller may read, and what of it runs now."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from understudy.engine.conversation import Conversation
 from understudy.engine.logs import Logs
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry
 from understudy.store.log import GoingOn, Listed, Page, Status
 
 LOOKED_AHEAD = 50  # rows of a list, in search of one that the caller may read
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A row of a list, and what runs of it: all of one moment. After a crash nothing does, whatever the log says."""
+
+    listed: Listed
+    status: Status
+    going_on: GoingOn = GoingOn()
 
 
 class Listing:
@@ -41,28 +52,27 @@ class Listing:
     async def find(self, conversation_id: ConversationId) -> Listed | None:
         return await self._logs.of(kept=self._logs.is_kept(conversation_id)).find(conversation_id)
 
-    async def status_of(self, listed: Listed) -> Status:
-        """What holds now: after a crash a turn is not running, whatever its last record says."""
-        status = listed.summary.status
-        if status == "idle":
-            return status
-        if await self._has_turn(listed):
-            return status
-        return "waiting" if listed.summary.pending else "idle"
+    async def last_records(self, listed: Listed, count: int) -> Sequence[Entry]:
+        """So many, up to the last one of which the row tells."""
+        log = self._logs.of(kept=self._logs.is_kept(listed.conversation_id))
+        return await log.read(listed.conversation_id, max(0, listed.last_seq - count), min(count, listed.last_seq))
 
-    async def going_on_in(self, listed: Listed) -> GoingOn:
-        """What runs now: after a crash nothing does, whatever the log says."""
-        turn, commands = listed.summary.turn, listed.summary.running
-        if turn is not None and not await self._has_turn(listed):
-            turn = None
-        known = self._conversations.get(listed.conversation_id)
-        if commands and not (known is not None and known.long_commands) and not await self._logs.is_held(listed.conversation_id):
-            commands = ()
-        return GoingOn(turn, commands)
-
-    async def _has_turn(self, listed: Listed) -> bool:
-        """Whether the turn that has begun in the log is at work in some process."""
-        known = self._conversations.get(listed.conversation_id)
-        if known is not None and (known.running or not known.tail.idle):  # the end may still be on its way to the disk
-            return True
-        return await self._logs.is_held(listed.conversation_id)
+    async def standing_of(self, listed: Listed) -> Standing:
+        """The row is read again where its turn is not at work any more: it may have ended since the list was read."""
+        while True:
+            summary = listed.summary
+            if summary.status == "idle" and not summary.running:
+                return Standing(listed, "idle")
+            known = self._conversations.get(listed.conversation_id)
+            elsewhere = await self._logs.is_held(listed.conversation_id)
+            runs_here = known is not None and (bool(known.running) or not known.tail.idle)  # its end may be on its way to the disk
+            has_turn = elsewhere or runs_here
+            has_commands = elsewhere or (known is not None and bool(known.long_commands))
+            if (has_turn or summary.status == "idle") and (has_commands or not summary.running):
+                return Standing(listed, summary.status, GoingOn(summary.turn, summary.running))
+            now = await self.find(listed.conversation_id)
+            if now is None or now.last_seq == listed.last_seq:  # its process is gone
+                status = summary.status if has_turn else "waiting" if summary.pending else "idle"
+                commands = summary.running if has_commands else ()
+                return Standing(listed, status, GoingOn(summary.turn if has_turn else None, commands))
+            listed = now

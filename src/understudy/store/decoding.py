@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 # The columns that the functions below take, in their order.
 ENTRY = "seq, parent, turn, at, data"
-LISTED = "id, created_at, updated_at, summary, archived, owner, digest"
+LISTED = "id, created_at, updated_at, summary, archived, owner, digest, last_seq"
 
 Data = bytes | str
 
@@ -63,7 +63,14 @@ def letters_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId)
 
 
 def listed_of(
-    conversation_id: str, created_at: Any, updated_at: Any, summary: bytes, archived: int, owner: Any, digest: Any
+    conversation_id: str,
+    created_at: Any,
+    updated_at: Any,
+    summary: bytes,
+    archived: int,
+    owner: Any,
+    digest: Any,
+    last_seq: Any,
 ) -> Listed:
     try:
         decoded = summary_decoder()(summary)
@@ -71,7 +78,8 @@ def listed_of(
         logger.error("the summary of %s cannot be read: %s", conversation_id, error)
         decoded = _DAMAGED
     times = _time(created_at), _time(updated_at)
-    return Listed(ConversationId(conversation_id), *times, decoded, bool(archived), owner, digest)
+    last_seq = last_seq if isinstance(last_seq, int) else 0
+    return Listed(ConversationId(conversation_id), *times, decoded, bool(archived), owner, digest, last_seq)
 
 
 def _time(stored: Any) -> float:

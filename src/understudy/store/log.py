@@ -78,6 +78,7 @@ class Listed(msgspec.Struct, frozen=True):
     archived: bool = False
     owner: str = LOCAL_NAME
     digest: bytes = b""  # of the last record, which covers all before it
+    last_seq: int = 0  # of that record: up to it the summary tells
 
 
 class Page(msgspec.Struct, frozen=True):

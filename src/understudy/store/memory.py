@@ -51,7 +51,8 @@ class _Kept:
         return Position(self.epoch, len(self.entries), bool(self.letters))
 
     def listed(self, conversation_id: ConversationId) -> Listed:
-        return Listed(conversation_id, self.created_at, self.updated_at, self.summary, self.archived, self.owner, self.digest)
+        times = self.created_at, self.updated_at
+        return Listed(conversation_id, *times, self.summary, self.archived, self.owner, self.digest, len(self.entries))
 
 
 class Memory:

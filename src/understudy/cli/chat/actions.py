@@ -227,7 +227,8 @@ class Actions:
         now = time.time()
         console = self._teller.console
         for number, listed in enumerate(rows, 1):
-            status = await self._chat.engine.status_of(listed)
+            standing = await self._chat.engine.standing_of(listed)
+            listed, status = standing.listed, standing.status
             state = "" if status == "idle" else f", {status}"
             line = f"{number:>4}  {listed.conversation_id[:length]}  {one_line(listed.summary.title)}"
             when = f"  ({ago(now - listed.updated_at)}{state})"

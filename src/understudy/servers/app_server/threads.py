@@ -204,9 +204,10 @@ async def list_threads(client: Client, given: Raw | None) -> Json:
                 continue
             if asked.model_providers and opened.provider not in asked.model_providers:
                 continue
-            status = status_of(await client.engine.status_of(listed), loaded=listed.conversation_id in client.threads)
+            standing = await client.engine.standing_of(listed)
+            status = status_of(standing.status, loaded=listed.conversation_id in client.threads)
             message = next((entry.record.message for entry in first if isinstance(entry.record, UserMessage)), None)
-            rows.append(listed_thread(listed, status, opened.provider, message))
+            rows.append(listed_thread(standing.listed, status, opened.provider, message))
         cursor = page.next_cursor
         if cursor is None or len(rows) >= limit:
             return {"data": rows, "nextCursor": cursor, "backwardsCursor": None}

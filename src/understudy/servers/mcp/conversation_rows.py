@@ -15,21 +15,22 @@ async def page_of_rows(page: Page, engine: Engine) -> dict[str, Any]:
 
 
 async def _row(listed: Listed, engine: Engine) -> dict[str, Any]:
-    summary = listed.summary
+    standing = await engine.standing_of(listed)
+    listed, summary = standing.listed, standing.listed.summary
     row: dict[str, Any] = {
         "conversation_id": listed.conversation_id,
         "title": summary.title,
         "created_at": _rfc3339(listed.created_at),
         "updated_at": _rfc3339(listed.updated_at),
-        "status": await engine.status_of(listed),
+        "status": standing.status,
         "message_count": summary.message_count,
         "cwd": summary.cwd,
         "model": summary.model,
         "pending": list(summary.pending),
         **summary.spent(),
     }
-    if going_on := await engine.going_on_in(listed):
-        row["running"] = going_on.shown()
+    if standing.going_on:
+        row["running"] = standing.going_on.shown()
     return row
 
 

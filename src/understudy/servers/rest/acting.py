@@ -14,7 +14,7 @@ from understudy.protocol.ops import Decide, Delete
 from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms
 from understudy.servers.mcp.arguments import table
 from understudy.servers.rest.failures import Conflict, NotThere
-from understudy.servers.rest.reading import told_of
+from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Accepted, Decided, Stopped
 from understudy.servers.rest.times import rfc3339
 from understudy.servers.rest.visits import Answer, Visit
@@ -98,7 +98,7 @@ async def create(visit: Visit, new: NewConversation) -> Answer:
             raise
     await handle.kept()
     location = f"/v1/conversations/{handle.id}"
-    return Answer(await told_of(visit, handle), 201, ((b"location", location.encode()),))
+    return Answer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
 
 
 async def send_message(visit: Visit, new: NewMessage) -> Answer:

@@ -122,8 +122,9 @@ class Changes:
             for _ in range(MOST_PAGES):
                 page = await self._engine.list(LOCAL, ROWS, cursor, archived=archived)
                 for listed in page.rows:
-                    status = await self._engine.status_of(listed)
-                    found[listed.conversation_id] = _Seen(listed, status, self._engine.viewers_of(listed.conversation_id))
+                    standing = await self._engine.standing_of(listed)
+                    viewers = self._engine.viewers_of(listed.conversation_id)
+                    found[listed.conversation_id] = _Seen(listed, standing.status, viewers)
                 cursor = page.next_cursor
                 known = any(self._is_known(listed) for listed in page.rows)
                 if cursor is None or known or not self._seen:

@@ -8,7 +8,7 @@ from understudy.errors import InvalidArguments
 from understudy.protocol.ops import Archive, Delete
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.rest.failures import Conflict
-from understudy.servers.rest.reading import told_of
+from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Done, Renamed, Undone
 from understudy.servers.rest.visits import Answer, Visit
 
@@ -68,7 +68,7 @@ async def fork(visit: Visit, wanted: ForkWanted) -> Answer:
     await visit.check_fork(source)
     handle = await visit.engine.fork(visit.caller, source.id, message_id=message, turn=wanted.turn)
     location = f"/v1/conversations/{handle.id}"
-    return Answer(await told_of(visit, handle), 201, ((b"location", location.encode()),))
+    return Answer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
 
 
 async def rename(visit: Visit, wanted: RenameWanted) -> Renamed:

@@ -10,7 +10,7 @@ from understudy.config.tokens import MODES, RIGHTS
 from understudy.engine.broadcast import LiveEntry
 from understudy.engine.following import is_reasoning
 from understudy.engine.handle import Handle
-from understudy.errors import AgentError, UnknownConversation
+from understudy.errors import AgentError
 from understudy.protocol.choices import ApprovalPolicy
 from understudy.protocol.records import Overrides
 from understudy.servers.http.answers import Refusal
@@ -20,7 +20,7 @@ from understudy.servers.presentation import presentation_of
 from understudy.servers.rest.event_stream import EventStream, codec_at
 from understudy.servers.rest.listing import Wanted, list_rows
 from understudy.servers.rest.positions import Position, read_position
-from understudy.servers.rest.rows import conversation_of, row_of
+from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Conversation, Me, Rows
 from understudy.servers.rest.visits import Answer, Visit
 
@@ -68,14 +68,7 @@ async def conversations(visit: Visit, wanted: Wanted) -> Rows:
 
 
 async def conversation(visit: Visit) -> Conversation:
-    return await told_of(visit, await visit.find())
-
-
-async def told_of(visit: Visit, handle: Handle) -> Conversation:
-    listed = await visit.engine.listed(handle.id)
-    if listed is None:
-        raise UnknownConversation("deleted meanwhile")
-    return conversation_of(handle, await row_of(visit.engine, visit.caller, listed))
+    return await conversation_of(visit.engine, await visit.find())
 
 
 async def events(visit: Visit, wanted: EventsWanted) -> Answer | EventStream:

@@ -1,10 +1,16 @@
-"""Rows of the list of conversations: what waits for a person first, then the last active ones."""
+"""Rows of the list of conversations: what waits for a person first, then the last active ones.
+
+A row is put together from what the store has and from what this process knows, and something may happen in between: it is made anew
+until both tell of the same record.
+"""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
-from understudy.errors import UnknownConversation
+from understudy.engine.listing import Standing
+from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.records import TurnEnded
 from understudy.servers.rest.questions import open_questions
@@ -13,32 +19,67 @@ from understudy.servers.rest.times import rfc3339
 from understudy.store.log import Listed
 
 LOOKED_BACK = 4  # records, in search of how the last turn ended: a title or an undo may have come after it
+MOST_LOOKS = 10  # at a conversation in which something happens all the time
 
 
 async def rows_of(engine: Engine, caller: Caller, listed: Sequence[Listed]) -> list[Row]:
-    positions = await engine.log.positions([each.conversation_id for each in listed])
-    ends = {conversation_id: position.last_seq for conversation_id, position in positions.items()}
-    return [await _row(engine, caller, each, ends.get(each.conversation_id, 0)) for each in listed]
+    return [await _row_of(engine, caller, each) for each in listed]
 
 
-async def row_of(engine: Engine, caller: Caller, listed: Listed) -> Row:
-    return (await rows_of(engine, caller, [listed]))[0]
-
-
-async def _row(engine: Engine, caller: Caller, listed: Listed, last_seq: int) -> Row:
-    summary = listed.summary
-    questions: tuple[OpenQuestion, ...] = ()
-    if summary.pending:
+async def _row_of(engine: Engine, caller: Caller, listed: Listed) -> Row:
+    standing = await engine.standing_of(listed)
+    if standing.listed.summary.pending:
         try:
-            questions = open_questions(await engine.find(caller, listed.conversation_id))
+            handle = await engine.find(caller, listed.conversation_id)
+            standing = await _agreed_standing(engine, handle)
+            return await _row(engine, standing, open_questions(handle))
         except UnknownConversation:  # deleted meanwhile
             pass
+    return await _row(engine, standing)
+
+
+async def conversation_of(engine: Engine, handle: Handle) -> Conversation:
+    """Raises `UnknownConversation` for one that was deleted meanwhile."""
+    standing = await _agreed_standing(engine, handle)
+    facts, questions = handle.facts, open_questions(handle)
+    queued = handle.queued_turns
+    row = await _row(engine, standing, questions)
+    return Conversation(
+        **{name: getattr(row, name) for name in Row.__struct_fields__},
+        questions=questions,
+        turn=facts.turn,
+        approval_policy=facts.approval_policy,
+        sandbox=facts.sandbox,
+        last_seq=facts.last_seq,
+        queued=queued,
+        may=tuple(right for right in ("run", "approve", "read") if handle.caller.may(right, facts.owner)),
+    )
+
+
+async def _agreed_standing(engine: Engine, handle: Handle) -> Standing:
+    """The row in the state that the handle's facts have too. What is not on disk yet is waited for: nobody is shown it sooner."""
+    looks = 0
+    while True:
+        with suppress(AgentError):  # where the log cannot be written, what it has is told
+            await handle.settled()
+        listed = await engine.listed(handle.id)
+        if listed is None:
+            raise UnknownConversation("deleted meanwhile")
+        standing = await engine.standing_of(listed)
+        looks += 1
+        if standing.listed.last_seq == handle.facts.last_seq or looks == MOST_LOOKS:
+            return standing
+        await engine.find(handle.caller, handle.id)  # takes in what another process has written
+
+
+async def _row(engine: Engine, standing: Standing, questions: tuple[OpenQuestion, ...] = ()) -> Row:
+    listed, summary = standing.listed, standing.listed.summary
     return Row(
         id=listed.conversation_id,
         title=summary.title,
         folder=summary.cwd,
         model=summary.model,
-        standing=await _state(engine, listed, last_seq),
+        standing=await _state(engine, standing),
         waiting=questions,
         created=rfc3339(listed.created_at),
         updated=rfc3339(listed.updated_at),
@@ -51,25 +92,10 @@ async def _row(engine: Engine, caller: Caller, listed: Listed, last_seq: int) ->
     )
 
 
-async def _state(engine: Engine, listed: Listed, last_seq: int) -> State:
-    status = await engine.status_of(listed)
-    if status != "idle":
-        return "waiting" if status == "waiting" else "working"
-    for entry in reversed(await engine.log.read(listed.conversation_id, max(0, last_seq - LOOKED_BACK))):
+async def _state(engine: Engine, standing: Standing) -> State:
+    if standing.status != "idle":
+        return "waiting" if standing.status == "waiting" else "working"
+    for entry in reversed(await engine.last_records(standing.listed, LOOKED_BACK)):
         if isinstance(entry.record, TurnEnded):
             return "idle" if entry.record.reason == "completed" else entry.record.reason
     return "idle"
-
-
-def conversation_of(handle: Handle, row: Row) -> Conversation:
-    facts = handle.facts
-    return Conversation(
-        **{name: getattr(row, name) for name in Row.__struct_fields__},
-        questions=open_questions(handle),
-        turn=facts.turn,
-        approval_policy=facts.approval_policy,
-        sandbox=facts.sandbox,
-        last_seq=facts.last_seq,
-        queued=handle.queued_turns,
-        may=tuple(right for right in ("run", "approve", "read") if handle.caller.may(right, facts.owner)),
-    )

@@ -57,7 +57,7 @@ class Sweep:
 
     async def _note(self, listed: Listed) -> bool:
         name = listed.conversation_id
-        digest = hash((listed, await self._engine.status_of(listed), self._engine.viewers_of(name)))
+        digest = hash((listed, (await self._engine.standing_of(listed)).status, self._engine.viewers_of(name)))
         before, self._known[name] = self._known.get(name), _Known(listed.owner, digest)
         self._met.add(name)
         return before is not None and before.digest != digest
