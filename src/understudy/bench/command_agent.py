@@ -20,6 +20,7 @@ from understudy.bench.processes import end_group
 from understudy.bench.tasks import Task
 from understudy.bench.usage_lines import read_usage
 from understudy.errors import BadRequest
+from understudy.sandbox.starting import start_process
 
 LONGEST_ANSWER = 2000
 
@@ -40,14 +41,13 @@ class CommandAgent:
         by_argument = any("{prompt}" in word for word in self._words)
         began = time.monotonic()
         with (aside / "stdout.log").open("wb") as out, (aside / "stderr.log").open("wb") as err:
-            process = await asyncio.create_subprocess_exec(
+            process = await start_process(
                 *argv,
                 cwd=work,
                 env={**self._env, "PWD": str(work)},
                 stdin=asyncio.subprocess.DEVNULL if by_argument else asyncio.subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                start_new_session=True,
             )
             timed_out = False
             try:

@@ -12,6 +12,7 @@ from understudy.bench.our_agent import OUR_PROGRAM
 from understudy.bench.processes import end_group
 from understudy.bench.tasks import Task
 from understudy.errors import BadRequest
+from understudy.sandbox.starting import start_process
 
 MOST_OUTPUT = 4000  # characters that are kept, the last ones
 SPARE_SECONDS = 30.0  # to set up the sandbox, and to take it down after the time limit
@@ -56,14 +57,13 @@ class Judge:
     async def _run(self, argv: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:
         flags = [word for flag in self._flags for word in ("-c", flag)]
         command = [*OUR_PROGRAM, "sandbox", "--cwd", str(folder), "--timeout", f"{seconds:g}", *flags, "--", *argv]
-        process = await asyncio.create_subprocess_exec(
+        process = await start_process(
             *command,
             cwd=self._cwd,
             env=dict(self._env),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
         )
         kept = bytearray()
         try:

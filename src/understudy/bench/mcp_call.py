@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from understudy import __version__
 from understudy.bench.processes import end_group
 from understudy.errors import AgentError
+from understudy.sandbox.starting import start_process
 
 PROTOCOL = "2025-11-25"
 LARGEST_LINE = 256 * 2**20
@@ -32,7 +33,7 @@ class McpServer:
         self._next_id = 0
 
     async def __aenter__(self) -> "McpServer":
-        self._process = await asyncio.create_subprocess_exec(
+        self._process = await start_process(  # in a session of its own: Ctrl-C is for us, who end the server ourselves
             *self._command,
             cwd=self._cwd,
             env=dict(self._env),
@@ -40,7 +41,6 @@ class McpServer:
             stdout=asyncio.subprocess.PIPE,
             stderr=self._stderr,
             limit=LARGEST_LINE,
-            start_new_session=True,  # Ctrl-C is for us, who end the server ourselves
         )
         try:
             info = {"name": "understudy-bench-agent", "version": __version__}

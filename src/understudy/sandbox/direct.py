@@ -17,6 +17,7 @@ from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell.plan import GRACE_SECONDS
 from understudy.sandbox.control import Control
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult
+from understudy.sandbox.starting import signal_group, start_process
 from understudy.sandbox.taking import at_head_of_session
 
 _CHUNK = 65536
@@ -118,9 +119,7 @@ async def _run(
     out, err = pipes[0].writer, pipes[-1].writer
     given = out if len(pipes) == 1 else asyncio.subprocess.DEVNULL if source is None else source
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True
-        )
+        process = await start_process(*argv, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err)
     except OSError as error:
         code = NOT_RUN if error.filename == cwd else NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
         return CommandResult(code, time.monotonic() - began, spawn_error=f"{error.strerror} (os error {error.errno})")
@@ -128,13 +127,13 @@ async def _run(
         for descriptor in {out, err}:
             os.close(descriptor)
     for pipe in pipes:
-        pipe.end_by(partial(_signal_group, process.pid, signal.SIGKILL))
+        pipe.end_by(partial(signal_group, process.pid, signal.SIGKILL))
     timed_out = False
     ends: list[asyncio.TimerHandle] = []
 
     def stop() -> None:
-        _signal_group(process.pid, signal.SIGTERM)
-        ends.append(asyncio.get_running_loop().call_later(GRACE_SECONDS, _signal_group, process.pid, signal.SIGKILL))
+        signal_group(process.pid, signal.SIGTERM)
+        ends.append(asyncio.get_running_loop().call_later(GRACE_SECONDS, signal_group, process.pid, signal.SIGKILL))
 
     if control is not None:
         control.begin(stop)
@@ -143,7 +142,7 @@ async def _run(
             await process.wait()
     except TimeoutError:
         timed_out = True
-        _signal_group(process.pid, signal.SIGTERM)
+        signal_group(process.pid, signal.SIGTERM)
         try:
             await asyncio.wait_for(process.wait(), GRACE_SECONDS)
         except TimeoutError:
@@ -151,17 +150,10 @@ async def _run(
     finally:
         for end in ends:
             end.cancel()  # another group may have the number by then
-        _signal_group(process.pid, signal.SIGKILL)
+        signal_group(process.pid, signal.SIGKILL)
         code = await process.wait()
     number = -code if code < 0 else None
     duration = time.monotonic() - began
     if timed_out:
         return CommandResult(TIMED_OUT, duration, timed_out=True, signal=number)
     return CommandResult(128 + number if number else code, duration, signal=number)
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        pass

@@ -8,6 +8,8 @@ import sys
 
 import msgspec
 
+from understudy.sandbox.starting import start_process
+
 
 class Finished(msgspec.Struct, frozen=True):
     code: int  # negative: the signal that ended it
@@ -17,14 +19,13 @@ class Finished(msgspec.Struct, frozen=True):
 
 async def run_worker(module: str, job: bytes, seconds: float) -> Finished | None:
     """None where it had to be killed, because its time was over."""
-    worker = await asyncio.create_subprocess_exec(
+    worker = await start_process(  # in a session of its own: a Ctrl-C at the terminal is for us
         *(sys.executable, "-I", "-X", "utf8", "-m", module),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={},
         cwd="/",
-        start_new_session=True,  # a Ctrl-C at the terminal is for us
     )
     try:
         async with asyncio.timeout(seconds):
