@@ -17,6 +17,7 @@ from understudy.config.sandbox import places_of
 from understudy.config.schema import Tree
 from understudy.config.slips import unknown_keys
 from understudy.errors import BadRequest, ConfigError
+from understudy.places.placeholders import begins_repository
 from understudy.places.places import Places
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.records import Overrides
@@ -152,7 +153,7 @@ def check_repository(request: Request, config: Config) -> None:
 def _in_repository(folder: str) -> bool:
     folder = os.path.realpath(folder)
     while True:
-        if os.path.lexists(os.path.join(folder, ".git")):
+        if begins_repository(folder):
             return True
         above = os.path.dirname(folder)
         if above == folder:

@@ -19,6 +19,7 @@ from understudy.config.overrides import apply_key, merge
 from understudy.config.schema import Tree
 from understudy.config.slips import find_slips
 from understudy.errors import ConfigError
+from understudy.places.placeholders import begins_repository
 
 PROJECT_FILE = ".codex/config.toml"
 SERVERS_FILE = ".mcp.json"
@@ -41,7 +42,7 @@ def project_folders(cwd: str) -> list[str]:
     In plain text: this is done for every conversation.
     """
     folders = [cwd]
-    while not is_there(f"{folders[-1]}/.git"):
+    while not (is_there(f"{folders[-1]}/.git") and begins_repository(folders[-1])):
         above = os.path.dirname(folders[-1])
         if above == folders[-1]:
             return [cwd]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from understudy.places.ignoring import FILES, MOST_BYTES, Ignoring
 from understudy.places.masks import Identity
+from understudy.places.placeholders import begins_repository, is_placeholder
 from understudy.places.reading import READ, JudgedWalk, Limits, NotForModels, open_for_model
 from understudy.places.walking import ANYTHING
 
@@ -113,7 +114,8 @@ class Tree:
                 if self.entries > MOST_ENTRIES:
                     self.cut = True
                     break
-                entries.append(entry)
+                if not _stands_in(entry, folder):
+                    entries.append(entry)
         entries.sort(key=lambda entry: os.fsencode(entry.name))
         names = frozenset([entry.name for entry in entries])
         rules = above
@@ -193,16 +195,22 @@ class Tree:
         while folder != "/":
             folder = os.path.dirname(folder)
             folders.append(folder)
-            if os.path.lexists(os.path.join(folder, ".git")):
+            if begins_repository(folder):
                 break
         else:
             return None
         rules: Ignoring | None = None
         for each in reversed(folders):
-            names = frozenset(name for name in (*FILES, ".git") if os.path.lexists(os.path.join(each, name)))
+            names = frozenset(name for name in FILES if os.path.lexists(os.path.join(each, name)))
+            names |= {".git"} if begins_repository(each) else frozenset()
             offset = os.path.relpath(start, each)
             rules = Ignoring("", rules, names, _reader(each, self._limits), below=f"{offset}/")
         return rules
+
+
+def _stands_in(entry: "os.DirEntry[str]", folder: int) -> bool:
+    """Whether it is only the sandbox's, while a command runs, for a protected name that is not there; each of these has a dot."""
+    return entry.name[0] == "." and entry.is_dir(follow_symlinks=False) and is_placeholder(entry.name, folder)
 
 
 def _reader(folder: str, limits: Limits) -> Callable[[str], bytes | None]:

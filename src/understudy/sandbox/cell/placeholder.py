@@ -10,15 +10,12 @@ import os
 import time
 from collections.abc import Callable
 
+from understudy.places.placeholders import AS_FOLDER, MODE, TIME, is_marked
 from understudy.places.walking import open_plain
 
-_MODE = 0o1700  # given by mkdir itself, so there is no moment without it; nobody sets the sticky bit on a private folder
-_INHERITED = 0o2000  # the parent folder may hand down its group bit
-_TIME = 1_000_000_007  # for file systems that keep no modes: the folder is said to be of 2001
 _OWNERS = 0o300  # may write and pass
 _LOOKS, _LOOKS_AGAIN = 100, 0.005  # seconds
 _EAGAIN = 11
-_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def hold(name: bytes, folder: int | None = None) -> int | None:
@@ -28,12 +25,12 @@ def hold(name: bytes, folder: int | None = None) -> int | None:
     """
     for _ in range(100):
         try:
-            _with_leave(folder, lambda: os.mkdir(name, _MODE, dir_fd=folder))
+            _with_leave(folder, lambda: os.mkdir(name, MODE, dir_fd=folder))
             created = True
         except FileExistsError:
             created = False
         try:
-            descriptor = os.open(name, _FLAGS, dir_fd=folder)
+            descriptor = os.open(name, AS_FOLDER, dir_fd=folder)
         except FileNotFoundError:
             continue  # removed in between
         except OSError:
@@ -44,10 +41,10 @@ def hold(name: bytes, folder: int | None = None) -> int | None:
         entry = os.fstat(descriptor)
         if not _is_at(entry, name, folder):
             os.close(descriptor)  # removed while we waited for the lock
-        elif _is_marked(entry) and (created or not os.listdir(descriptor)):
+        elif is_marked(entry) and (created or not os.listdir(descriptor)):
             return descriptor
         elif created:
-            os.utime(descriptor, (_TIME, _TIME))
+            os.utime(descriptor, (TIME, TIME))
             return descriptor
         else:
             os.close(descriptor)
@@ -89,24 +86,6 @@ def _lock(descriptor: int, kind: int) -> bool:
     return False
 
 
-def is_placeholder(folder: int, name: bytes) -> bool:
-    try:
-        descriptor = os.open(name, _FLAGS, dir_fd=folder)
-    except OSError:
-        return False
-    try:
-        return _is_marked(os.fstat(descriptor)) and not os.listdir(descriptor)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-
-
-def _is_marked(entry: os.stat_result) -> bool:
-    mode = entry.st_mode & ~_INHERITED
-    return mode == 0o040000 | _MODE or (mode & 0o170000 == 0o040000 and entry.st_mtime_ns == _TIME * 1_000_000_000)
-
-
 def _is_at(entry: os.stat_result, name: bytes, folder: int | None) -> bool:
     try:
         return os.path.samestat(entry, os.stat(name, dir_fd=folder, follow_symlinks=False))
@@ -144,7 +123,7 @@ def remove_each(paths: "list[bytes]") -> None:
 def remove(path: bytes) -> None:
     """Remove the placeholder at `path`, if it is one, is empty and nobody holds it."""
     try:
-        if _is_marked(os.lstat(path)):
+        if is_marked(os.lstat(path)):
             remove_each([path])
     except OSError:
         pass
@@ -152,12 +131,12 @@ def remove(path: bytes) -> None:
 
 def _remove_in(folder: int, name: bytes) -> None:
     try:
-        descriptor = os.open(name, _FLAGS, dir_fd=folder)
+        descriptor = os.open(name, AS_FOLDER, dir_fd=folder)
     except OSError:
         return
     try:
         entry = os.fstat(descriptor)
-        if not _is_marked(entry):
+        if not is_marked(entry):
             return
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_at(entry, name, folder):

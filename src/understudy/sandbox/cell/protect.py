@@ -4,10 +4,11 @@ ways to both. Walks from the mounted roots by descriptor, so that nobody who ren
 import os
 from collections.abc import Callable
 
+from understudy.places.placeholders import is_placeholder
 from understudy.places.walking import ANYTHING, beneath
 
 from . import kernel
-from .placeholder import hold, is_placeholder
+from .placeholder import hold
 
 _KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
 _EROFS = 30
@@ -100,7 +101,7 @@ class Protector:
                     os.close(found)
                     return  # a file has no names in it
                 folder = self._pin(found, at)
-            elif is_placeholder(folder, name):
+            elif is_placeholder(name, folder):
                 self._cover(folder, name, at)
             else:
                 self._freeze(found, at)
@@ -138,7 +139,7 @@ class Protector:
                 return
             kind = os.fstat(found).st_mode & _KIND
             if index == len(names) - 1:
-                if is_placeholder(folder, name):
+                if is_placeholder(name, folder):
                     self._cover(folder, name, at)
                 elif kind == _LINK:
                     self._pin(found, at)

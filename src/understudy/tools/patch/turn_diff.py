@@ -9,6 +9,7 @@ import stat
 
 import msgspec
 
+from understudy.places.placeholders import begins_repository
 from understudy.places.places import Places
 
 from .door import Door, NotPlain
@@ -99,7 +100,7 @@ def _label(spot: Spot) -> str:
     """Relative to the repository it lies in; elsewhere absolute."""
     directory = spot.real.rpartition("/")[0]
     while directory:
-        if os.path.lexists(f"{directory}/.git"):
+        if begins_repository(directory):
             return spot.real[len(directory) + 1 :]
         directory = directory.rpartition("/")[0]
     return spot.shown
