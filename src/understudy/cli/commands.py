@@ -26,7 +26,9 @@ from understudy.errors import AgentError
 TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # what stands after `--` is another program's
 
 DESCRIPTION = "A coding agent that other programs call over MCP."
-EPILOG = "Ids of conversations may be shortened as long as they are unique. `understudy COMMAND --help` says more."
+EPILOG = (
+    "Ids of conversations may be shortened as long as they are unique. `understudy COMMAND --help` lists the options of a command."
+)
 
 
 def run(words: Sequence[str]) -> int:
@@ -138,7 +140,7 @@ def _add_exec(commands: Commands) -> None:
     """For the list of commands and for completion; `exec_options` reads the words."""
     exec_ = commands.add_parser("exec", help="give the agent one task, and get its answer", description="", aliases=["e"])
     _add_exec_options(exec_, OPTIONS)
-    exec_.add_argument("words", nargs="*", choices=[*ACTIONS, "PROMPT"], help="what to do, or which conversation to go on with")
+    exec_.add_argument("words", nargs="*", choices=[*ACTIONS, "PROMPT"], help="what to do, or which conversation to continue")
     exec_.set_defaults(act=None, help_of=exec_)
     review = commands.add_parser("review", help="have a model look at changes, and report what is wrong with them", description="")
     _add_exec_options(review, options_of("review"))
@@ -169,14 +171,14 @@ def _add_serving(commands: Commands) -> None:
     add_overrides(server)
     demo = add(commands, "demo", "demo.command", "show the whole thing with no key and no network")
     demo.add_argument("--ask", action="store_true", help="answer the approval questions yourself")
-    demo.add_argument("--wire", action="store_true", help="also show what goes over the wire, a line per message")
+    demo.add_argument("--wire", action="store_true", help="also show what goes over the wire, one line per message")
 
 
 def _add_state(commands: Commands) -> None:
     doctor = add(commands, "doctor", "doctor", "say what works here and what does not", more="Exit code 1 if something is broken.")
     add_json(doctor)
-    doctor.add_argument("--online", action="store_true", help="ask the model for one word, with the key")
-    doctor.add_argument("--full", action="store_true", help="read every record of the store, however many there are")
+    doctor.add_argument("--online", action="store_true", help="also ask the model for one word, with the key")
+    doctor.add_argument("--full", action="store_true", help="read every record of the store, even if there are very many")
     add_overrides(doctor)
     backup = add(commands, "backup", "backup", "copy the store of conversations, even while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy, which must not exist yet; - for standard output")

@@ -66,7 +66,7 @@ REVIEW_OPTIONS = tuple(
             "--fail-on",
             "fail_on",
             "SEVERITY",
-            "exit with 3 where a finding is as bad or worse: critical, high, medium, low or info",
+            "exit with 3 if a finding is this bad or worse: critical, high, medium, low or info",
             choices=("critical", "high", "medium", "low", "info"),
         ),
         _value("--title", "title", "TEXT", "has no effect", hidden=True),
@@ -94,22 +94,22 @@ OPTIONS = (
     _flag(
         "--dangerously-bypass-approvals-and-sandbox --yolo",
         "bypass",
-        "no sandbox and no questions: only where the whole machine may be lost",
+        "no sandbox and no questions: only on a machine that you can afford to lose",
     ),
     _value("-C --cd", "cwd", "DIR", "work in this folder", only_before=True),
     _list("--add-dir", "add_dir", "DIR", "another folder that may be written to; may be given again", only_before=True),
-    _flag("--skip-git-repo-check", "skip_git_check", "also work where there is no git repository to go back to"),
+    _flag("--skip-git-repo-check", "skip_git_check", "also work without a git repository to go back to"),
     _list("-i --image", "images", "FILE", "an image that goes with the prompt; may be given again"),
     _value("--output-schema", "output_schema", "FILE", "a JSON schema that the final answer has to fit"),
     _value("-o --output-last-message", "last_message", "FILE", "write the final answer to this file"),
     _list("--budget", "budget", "LIMIT=N", "stop before this turn uses more: tokens, cost_usd, seconds or requests"),
-    _flag("--ephemeral", "ephemeral", "keep nothing of it on disk"),
+    _flag("--ephemeral", "ephemeral", "keep nothing on disk"),
     _list("-c --config", "config", "KEY=VALUE", "set a key of config.toml; dotted keys reach into tables, values are TOML"),
     _value("-p --profile", "profile", "NAME", "use this profile of the configuration", only_before=True),
-    _flag("--oss", "oss", "use the model that is served on this machine"),
+    _flag("--oss", "oss", "use a model that is served on this machine"),
     _flag("--strict-config", "strict_config", "an unknown key of the configuration is an error"),
     _flag("--ignore-user-config", "ignore_user_config", "do not read config.toml"),
-    _flag("--ignore-rules", "ignore_rules", "leave out the rules of the configuration (policy.rules)"),
+    _flag("--ignore-rules", "ignore_rules", "ignore the rules in the configuration (policy.rules)"),
     _value(
         "--color",
         "color",
@@ -342,7 +342,7 @@ without the programs that a repository could configure. The review goes to stand
 
 {options}
 
-exit code: 0; 1 where the review failed; 2 for wrong usage; 3 where findings are as bad as --fail-on says
+exit code: 0; 1 if the review failed; 2 for wrong usage; 3 if a finding is as bad as --fail-on or worse
 
 examples:
   understudy review

@@ -9,6 +9,6 @@ def add_acp(commands: Commands) -> None:
         "acp",
         "acp",
         "serve the Agent Client Protocol of editors on standard input and output",
-        more="Editors start it; docs/clients.md has what to write into their settings.",
+        more="Editors start it; docs/clients.md says what to put into their settings.",
     )
     add_overrides(server)

@@ -42,7 +42,7 @@ def add_overrides(parser: argparse.ArgumentParser, about: str = "set a key of co
 
 
 def add_command(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD …")
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD …", help="the command and its arguments")
 
 
 def count(text: str) -> int:

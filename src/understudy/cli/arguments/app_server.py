@@ -9,7 +9,7 @@ def add_app_server(commands: Commands) -> None:
         "app-server",
         "app_server",
         "serve the protocol of editors and the Codex SDKs on standard input and output",
-        more="Programs start it; docs/app-server.md has the protocol.",
+        more="Programs start it; docs/app-server.md describes the protocol.",
     )
     server.add_argument("--listen", metavar="URL", default="stdio://", help="stdio:// (the default), and nothing else")
     add_overrides(server)
@@ -17,7 +17,7 @@ def add_app_server(commands: Commands) -> None:
         commands,
         "proto",
         "proto",
-        "take submissions and print events, a line of JSON each",
-        more="For programs that speak codex's own protocol; docs/app-server.md#proto has it.",
+        "read submissions and print events, one JSON object per line",
+        more="For programs that speak codex's oldest protocol; docs/app-server.md#proto describes it.",
     )
     add_overrides(proto)

@@ -10,10 +10,10 @@ def add_chat(commands: Commands) -> None:
         "chat",
         "chat.command",
         "talk with the agent in this terminal",
-        more="Without an ID a new conversation begins here; with one it is taken up, also while another process works in it.",
+        more="Without an ID a new conversation begins here; with one it continues, even while another process works in it.",
     )
     chat.add_argument("id", nargs="?", metavar="ID", help=ID)
-    chat.add_argument("--last", action="store_true", help="go on with the newest conversation of this folder")
+    chat.add_argument("--last", action="store_true", help="continue the newest conversation of this folder")
     chat.add_argument("-m", "--model", metavar="MODEL", help="the model to ask")
     chat.add_argument("-C", "--cd", dest="cwd", metavar="DIR", help="work in this folder")
     chat.add_argument("-s", "--sandbox", choices=SANDBOX_MODES, help="what commands may write")
@@ -22,7 +22,7 @@ def add_chat(commands: Commands) -> None:
         "--ask-for-approval",
         dest="approval_policy",
         choices=APPROVAL_POLICIES,
-        help="when you are asked first",
+        help="when to ask you first",
     )
     chat.add_argument("-p", "--profile", metavar="NAME", help="use this profile of the configuration")
     chat.add_argument(

@@ -4,7 +4,9 @@ from understudy.cli.arguments.adding import Commands, add, add_json
 
 
 def add_config(commands: Commands) -> None:
-    config = commands.add_parser("config", help="look at config.toml, change it, check it", description="Look at config.toml.")
+    config = commands.add_parser(
+        "config", help="look at config.toml, change it, check it", description="Look at config.toml, change it, check it."
+    )
     config.set_defaults(act=None, help_of=config)
     actions: Commands = config.add_subparsers(metavar="ACTION", title="actions")
     get = add(
@@ -18,19 +20,19 @@ def add_config(commands: Commands) -> None:
         "set",
         "config",
         "change one value of config.toml",
-        more="Comments stay. A key that nobody knows and a value that does not fit are refused, and nothing is written.",
+        more="Comments are kept. If the key is unknown or the value is not valid, nothing is written.",
     )
     set_.set_defaults(action="set")
     set_.add_argument("key", metavar="KEY", help="a dotted key, such as understudy.budget.tokens")
     set_.add_argument("value", nargs="?", metavar="VALUE", help="a TOML value, or plain text; - reads it from standard input")
-    set_.add_argument("--unset", action="store_true", help="take the key out, so that its default holds")
+    set_.add_argument("--unset", action="store_true", help="remove the key, so that its default applies")
     check = add(
         actions,
         "check",
         "config",
         "say what is wrong with config.toml, line by line",
-        more="Exit code 1 if a key is misspelt or a value does not fit.",
+        more="Exit code 1 if a key is misspelt or a value is not valid.",
     )
     check.set_defaults(action="check")
-    check.add_argument("file", nargs="?", metavar="FILE", help="another file")
+    check.add_argument("file", nargs="?", metavar="FILE", help="check this file instead")
     add_json(check)

@@ -23,8 +23,8 @@ def add_conversations(commands: Commands) -> None:
 
     show = add(commands, "show", "show", "print a conversation for reading")
     show.add_argument("id", metavar="ID", help=ID)
-    add_json(show, "every event on a line, with its sequence number")
-    show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first")
+    add_json(show, "one event per line, with its sequence number")
+    show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first ones")
 
     resume = add(commands, "resume", "resume", "continue a conversation in this terminal", more="Ctrl-C interrupts the turn.")
     resume.add_argument("id", metavar="ID", help=ID)
@@ -32,16 +32,16 @@ def add_conversations(commands: Commands) -> None:
         "prompt",
         nargs="?",
         metavar="PROMPT",
-        help="what to say; - reads it from standard input; without one, a turn that waits for an answer goes on",
+        help="what to say; - reads it from standard input; without a prompt, a turn that waits for an answer continues",
     )
     resume.add_argument("-m", "--model", help="continue with this model")
-    add_json(resume, "every event on a line as it comes")
+    add_json(resume, "one event per line, as it comes")
     add_overrides(resume, "set a key of config.toml for this conversation, from here on")
 
-    compact = add(commands, "compact", "resume", "have the model sum up a conversation, to make room in its context")
+    compact = add(commands, "compact", "resume", "have the model summarise a conversation, to make room in its context")
     compact.set_defaults(prompt="/compact", overrides=[], model=None)
     compact.add_argument("id", metavar="ID", help=ID)
-    add_json(compact, "every event on a line as it comes")
+    add_json(compact, "one event per line, as it comes")
 
     rename = add(commands, "rename", "rename", "give a conversation a title")
     rename.add_argument("id", metavar="ID", help=ID)
@@ -52,10 +52,10 @@ def add_conversations(commands: Commands) -> None:
         "undo",
         "undo",
         "take back the patches of a turn",
-        more="A file that was changed since is left alone. The exit code is 0 if all of the turn was taken back.",
+        more="Files that were changed since are left alone. The exit code is 0 if all of the turn was taken back.",
     )
     undo.add_argument("id", metavar="ID", help=ID)
-    undo.add_argument("turn", nargs="?", metavar="TURN", help="its number (default: the last turn that changed files)")
+    undo.add_argument("turn", nargs="?", metavar="TURN", help="the number of the turn (default: the last turn that changed files)")
 
 
 def add_transfer(commands: Commands) -> None:
@@ -69,15 +69,17 @@ def add_transfer(commands: Commands) -> None:
         "import",
         "transfer",
         "import conversations from files",
-        more="Takes files of `understudy export` and session files (rollout-….jsonl) of codex, old and new.",
+        more="Reads files of `understudy export` and session files of codex (rollout-….jsonl), old and new.",
     )
     import_.set_defaults(action="import")
     import_.add_argument("files", nargs="+", metavar="FILE", help="one file for each conversation; - for standard input")
-    import_.add_argument("--new-id", action="store_true", help="import under a new id, beside the one that is there")
-    import_.add_argument("--cwd", metavar="DIR", help="the folder it belongs to, if the file names none or that one is gone")
+    import_.add_argument("--new-id", action="store_true", help="import under a new id, even if the old one is free")
+    import_.add_argument(
+        "--cwd", metavar="DIR", help="the folder it belongs to, if the file names none or that one does not exist here"
+    )
     import_.add_argument(
         "--keep-settings",
         action="store_true",
-        help="keep its sandbox, approval policy, config keys, session approvals and what an undo needs; only for files of your own",
+        help="keep its sandbox, approval policy, config keys, session approvals and what an undo needs; only for your own files",
     )
     add_json(import_, "each new conversation as a JSON object")

@@ -27,7 +27,7 @@ def add_mcp(commands: Commands) -> None:
         "add",
         "mcp_servers",
         "put a server into config.toml",
-        more="A server is a program, named after `--`, or an address (--url). What config.toml says otherwise stays as it is.",
+        more="A server is a program, given after `--`, or an address (--url). The rest of config.toml stays as it is.",
     )
     adding.set_defaults(action="add")
     adding.add_argument("name", metavar="NAME", help=NAME)
@@ -42,17 +42,21 @@ def add_mcp(commands: Commands) -> None:
     )
     adding.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; may be given again")
     adding.add_argument(
-        "--env-var", action="append", default=[], metavar="NAME", help="a variable of your own that it is given; may be given again"
+        "--env-var",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of yours that is passed on to it; may be given again",
     )
     adding.add_argument("--cwd", metavar="DIR", help="where it runs (default: in the working directory of each conversation)")
     adding.add_argument("--required", action="store_true", help="a turn fails if it does not start")
     adding.add_argument("--sandboxed", action="store_true", help="its program runs in the sandbox")
     adding.add_argument("--startup-timeout", type=seconds, metavar="SECONDS", help="how long it may take to start (default: 30)")
     adding.add_argument("--tool-timeout", type=seconds, metavar="SECONDS", help="how long one call may take (default: 300)")
-    adding.add_argument("--replace", action="store_true", help="in place of the one of this name that is there")
+    adding.add_argument("--replace", action="store_true", help="replace an existing server of this name")
     adding.add_argument("argv", nargs="*", metavar="-- CMD …", help="the program and its arguments")
 
-    removing = add(actions, "remove", "mcp_servers", "take servers out of config.toml")
+    removing = add(actions, "remove", "mcp_servers", "remove servers from config.toml")
     removing.set_defaults(action="remove")
     removing.add_argument("names", nargs="+", metavar="NAME", help=NAME)
 
@@ -61,7 +65,7 @@ def add_mcp(commands: Commands) -> None:
         "test",
         "mcp_test",
         "start servers as a conversation here would, and list their tools",
-        more="Without names, all that are enabled. Exit code 1 if one does not work.",
+        more="Without names, all enabled servers are started. Exit code 1 if one does not work.",
     )
     testing.add_argument("names", nargs="*", metavar="NAME", help=NAME)
     add_json(testing)

@@ -13,12 +13,12 @@ def add_models(commands: Commands) -> None:
         actions,
         "list",
         "model_list",
-        "list a provider's models and what is known of each",
-        more="The provider is asked; where it cannot be, the models that understudy knows of itself are listed.",
+        "list a provider's models and what is known about each",
+        more="The provider is asked; if it cannot be, the models that understudy itself knows are listed.",
     )
-    listing.add_argument("--provider", metavar="NAME", help="of this provider (default: the one that is configured)")
+    listing.add_argument("--provider", metavar="NAME", help="list the models of this provider (default: the configured one)")
     listing.add_argument("--offline", action="store_true", help="do not ask the provider")
-    listing.add_argument("--all", action="store_true", help="also models that are not for conversations")
+    listing.add_argument("--all", action="store_true", help="also list models that are not for conversations")
     add_json(listing)
     add_overrides(listing)
 
@@ -32,7 +32,7 @@ def add_bench(commands: Commands) -> None:
         more="Asks the configured model, which may cost money; docs/bench-agent.md has the format of a task.",
     )
     bench.add_argument("-m", "--model", help="the model to ask (default: as configured)")
-    bench.add_argument("--tasks", metavar="DIR", help="the folder of tasks (default: those that understudy brings)")
+    bench.add_argument("--tasks", metavar="DIR", help="the folder of tasks (default: those that come with understudy)")
     bench.add_argument("--only", action="append", default=[], metavar="NAME", help="tasks of this name (may have * and ?) or tag")
     bench.add_argument("--list", action="store_true", help="list the tasks")
     bench.add_argument(
@@ -44,9 +44,9 @@ def add_bench(commands: Commands) -> None:
     )
     bench.add_argument("--without-ours", action="store_true", help="run only the agents of --agent")
     bench.add_argument("--repetitions", type=positive, default=1, metavar="N", help="try each task N times (default: 1)")
-    bench.add_argument("--jobs", type=positive, default=1, metavar="N", help="run N at once (default: 1)")
+    bench.add_argument("--jobs", type=positive, default=1, metavar="N", help="run N tasks at once (default: 1)")
     bench.add_argument("--json", metavar="FILE", help="write results to FILE; what is in it already is not run again")
-    bench.add_argument("--keep", metavar="DIR", help="keep the folder of each run here")
+    bench.add_argument("--keep", metavar="DIR", help="keep the folder of each run in DIR")
     add_overrides(bench)
 
 
@@ -55,17 +55,19 @@ def add_keys(commands: Commands) -> None:
         commands,
         "login",
         "login",
-        "keep an API key for a provider",
-        more="It is asked for, or read from standard input. A key in the environment comes first.",
+        "store an API key for a provider",
+        more="You are asked for it, or it is read from standard input. A key in the environment takes precedence.",
     )
     login.set_defaults(action="login")
     login.add_argument("--provider", metavar="NAME", help="whose key it is (default: the provider that is configured)")
-    login.add_argument("--with-api-key", action="store_true", help="read the key from standard input, at a terminal too")
+    login.add_argument("--with-api-key", action="store_true", help="read the key from standard input, even at a terminal")
     login.add_argument("--api-key", metavar="KEY", help=argparse.SUPPRESS)  # upstream's old way; refused with the reason
     actions: Commands = login.add_subparsers(metavar="ACTION", title="actions")
-    status = add(actions, "status", "login", "say which providers have a key, and from where", more="Exit code 1 if none has.")
+    status = add(
+        actions, "status", "login", "say which providers have a key, and where it comes from", more="Exit code 1 if there is none."
+    )
     status.set_defaults(action="status")
-    logout = add(commands, "logout", "login", "forget a key that login keeps")
+    logout = add(commands, "logout", "login", "remove a key that login stored")
     logout.set_defaults(action="logout")
     logout.add_argument("--provider", metavar="NAME", help="whose key (default: the only one)")
     logout.add_argument("--all", action="store_true", help="every key")

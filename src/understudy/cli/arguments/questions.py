@@ -11,22 +11,22 @@ def add_questions(commands: Commands) -> None:
         "approvals",
         "approvals",
         "list the questions that wait for an answer, and answer them",
-        more="Of all conversations, whichever program has asked. In a terminal each is put to you; Enter leaves it open.",
+        more="Of all conversations, whichever program asked. In a terminal you can answer each one; Enter leaves it open.",
     )
     approvals.set_defaults(action="list")
     add_json(approvals)
-    approvals.add_argument("--list", action="store_true", dest="only_list", help="only list them, in a terminal too")
+    approvals.add_argument("--list", action="store_true", dest="only_list", help="only list them, even in a terminal")
     actions: Commands = approvals.add_subparsers(metavar="ACTION", title="actions")
     answer = add(
         actions,
         "answer",
         "approvals",
         "answer one question",
-        more="If the program that asked is gone, its turn goes on here. Exit code 1 if the answer does not count.",
+        more="If the program that asked is gone, its turn continues here. Exit code 1 if the answer does not count.",
     )
     answer.set_defaults(action="answer")
     answer.add_argument("call", metavar="CALL", help="the question's call id or its first characters, or a conversation's id")
     answer.add_argument("answer", metavar="ANSWER", choices=ANSWERS, help="yes, session (yes for the session), no, or abort")
-    answer.add_argument("--conversation", metavar="ID", help=f"{ID}, where several have a question of this call id")
-    answer.add_argument("--word", metavar="TEXT", help="what the model is told with a no")
+    answer.add_argument("--conversation", metavar="ID", help=f"{ID}; needed if several have a question with this call id")
+    answer.add_argument("--word", metavar="TEXT", help="a reason for the model, with a no")
     add_json(answer)

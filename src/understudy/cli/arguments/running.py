@@ -20,7 +20,7 @@ def add_running(commands: Commands) -> None:
 
 
 def add_policy(commands: Commands) -> None:
-    policy = commands.add_parser("policy", help="ask what the rules say", description="Ask what the rules say.")
+    policy = commands.add_parser("policy", help="say what your rules decide", description="Say what your rules decide.")
     policy.set_defaults(act=None, help_of=policy)
     actions: Commands = policy.add_subparsers(metavar="ACTION", title="actions")
     check = add(actions, "check", "policy", "say what would be decided about a command, and by which rule")
@@ -30,12 +30,12 @@ def add_policy(commands: Commands) -> None:
     add_json(check)
     add_overrides(check)
     add_command(check)
-    test = add(actions, "test", "policy", "try the cases of a file against the rules", more="Exit code 1 if one does not hold.")
+    test = add(actions, "test", "policy", "try the cases of a file against the rules", more="Exit code 1 if one fails.")
     test.set_defaults(action="test")
     test.add_argument("file", metavar="FILE", help="TOML with cases; docs/policy.md shows one")
     add_overrides(test)
 
-    trust = add(commands, "trust", "trust", "let a folder's own .codex/config.toml count, as it is now")
+    trust = add(commands, "trust", "trust", "let a folder's own .codex/config.toml, .mcp.json and skills count, as they are now")
     trust.add_argument("folder", nargs="?", metavar="DIR", help="the folder to trust")
     trust.add_argument("--list", action="store_true", help="list the trusted folders")
     trust.add_argument("--remove", action="store_true", help="stop trusting DIR")

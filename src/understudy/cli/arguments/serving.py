@@ -7,16 +7,18 @@ from understudy.cli.arguments.adding import Commands, add, add_json, add_overrid
 
 def add_http(commands: Commands) -> None:
     serve = add(commands, "serve", "serve", "serve MCP, REST and a page over HTTP", more="docs/serve.md says how to use it.")
-    serve.add_argument("--host", help="the address to listen to (default: 127.0.0.1, which only this machine reaches)")
-    serve.add_argument("--port", type=_port, help="the port to listen to (default: 8722; 0: any)")
+    serve.add_argument("--host", help="the address to listen on (default: 127.0.0.1, which only this machine can reach)")
+    serve.add_argument("--port", type=_port, help="the port to listen on (default: 8722; 0: any that is free)")
     serve.add_argument("--token-file", metavar="FILE", help="where the first token is (default: understudy/token in CODEX_HOME)")
-    serve.add_argument("--tls-cert", metavar="FILE", help="a certificate in PEM, with those that lead to its root")
+    serve.add_argument("--tls-cert", metavar="FILE", help="a certificate in PEM, followed by its intermediate certificates")
     serve.add_argument("--tls-key", metavar="FILE", help="the key of the certificate")
-    serve.add_argument("--public-url", metavar="URL", help="by which clients reach the server, if a proxy stands before it")
-    serve.add_argument("--allow-host", action="append", metavar="NAME", help="another Host to answer to; may be given again")
-    serve.add_argument("--allow-origin", action="append", metavar="URL", help="pages that may call the server; may be given again")
-    serve.add_argument("--no-auth", action="store_true", help="ask for no token: any program on this machine may call")
-    serve.add_argument("--log-format", metavar="FORMAT", help="lines of the log: text or json (default: text)")
+    serve.add_argument("--public-url", metavar="URL", help="the address by which clients reach the server behind a proxy")
+    serve.add_argument("--allow-host", action="append", metavar="NAME", help="another host name to answer to; may be given again")
+    serve.add_argument(
+        "--allow-origin", action="append", metavar="URL", help="origin of web pages that may call the server; may be given again"
+    )
+    serve.add_argument("--no-auth", action="store_true", help="need no token: any program on this machine may call")
+    serve.add_argument("--log-format", metavar="FORMAT", help="form of the log: text or json (default: text)")
     serve.add_argument("--open", action="store_true", help="open the page in a browser, logged in")
     add_overrides(serve)
 
@@ -26,23 +28,27 @@ def add_http(commands: Commands) -> None:
     page.add_argument("id", metavar="ID", nargs="?", help="the conversation to show (default: the list of them)")
     page.add_argument("--print", action="store_true", help="print the link, which works once, instead of opening a browser")
 
-    token = commands.add_parser("token", help="say who may call a server", description="Say who may call a server over HTTP.")
+    token = commands.add_parser(
+        "token", help="decide who may call a server over HTTP", description="Decide who may call a server over HTTP."
+    )
     token.set_defaults(act=None, help_of=token)
     actions: Commands = token.add_subparsers(metavar="ACTION", title="actions")
     new = add(actions, "add", "token", "make a token, and print it once")
     new.set_defaults(action="add")
-    new.add_argument("name", metavar="NAME", help="whose it is: conversations and approvals bear that name")
-    new.add_argument("--rights", metavar="LIST", help="on their own conversations: run, approve, read (default: all of them)")
-    new.add_argument("--others", metavar="LIST", help="on those of everybody else (default: none)")
+    new.add_argument("name", metavar="NAME", help="who it is for: conversations and approvals bear this name")
+    new.add_argument(
+        "--rights", metavar="LIST", help="what they may do with their own conversations: run, approve, read (default: all of them)"
+    )
+    new.add_argument("--others", metavar="LIST", help="what they may do with everybody else's (default: nothing)")
     new.add_argument(
         "--root", action="append", metavar="DIR", help="work only in this folder; may be given again (default: anywhere)"
     )
-    new.add_argument("--sandbox", metavar="LIST", help="modes they may choose (default: read-only,workspace-write)")
+    new.add_argument("--sandbox", metavar="LIST", help="sandbox modes they may choose (default: read-only,workspace-write)")
     new.add_argument("--expires", metavar="DATE", help="the last day on which it is valid (default: it does not expire)")
-    listing = add(actions, "list", "token", "list those who have a token")
+    listing = add(actions, "list", "token", "list who has a token")
     listing.set_defaults(action="list")
     add_json(listing)
-    gone = add(actions, "revoke", "token", "let a token be valid no more")
+    gone = add(actions, "revoke", "token", "make a token invalid")
     gone.set_defaults(action="revoke")
     gone.add_argument("name", metavar="NAME", help="whose token")
 

@@ -13,12 +13,14 @@ def add_verify(commands: Commands) -> None:
         "verify",
         "verify",
         "check that conversations are what was written, by their digests and seals",
-        more="The exit code is 0 if they are, 1 if something is broken, 2 for an id that is not there.",
+        more="The exit code is 0 if they are, 1 if something is broken, 2 for an unknown id.",
     )
     verify.add_argument("id", nargs="?", metavar="ID", help=f"{ID} (default: all)")
     verify.add_argument("--head", type=_digest, metavar="DIGEST", help="a digest noted earlier: one of its records must have it")
     verify.add_argument(
-        "--seal", action="store_true", help="seal what is whole and has no seal of this machine's key, as after moving a store"
+        "--seal",
+        action="store_true",
+        help="seal what is whole but not sealed with this machine's key, for example after moving a store",
     )
     add_json(verify, "each conversation as a JSON object")
 
