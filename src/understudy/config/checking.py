@@ -12,7 +12,7 @@ from understudy.config.file import parse_toml
 from understudy.config.lines import line_of, split_key
 from understudy.config.load import build_config
 from understudy.config.overrides import merge
-from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.config.slips import find_slips, unknown_keys
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
@@ -74,7 +74,7 @@ def _mismatches(home: Path, tree: Tree, prefix: str, cwd: Path, env: Mapping[str
     rest = copy.deepcopy(dict(tree))
     for _ in range(MOST):
         try:
-            build_config(home, Reader(rest), Overrides(model=ANY_MODEL), cwd, env, ())
+            build_config(home, TreeReader(rest), Overrides(model=ANY_MODEL), cwd, env, ())
         except Mismatch as slip:
             yield Problem(f"`{prefix}{slip.key}`: {slip.complaint}; it should be {slip.wanted}", prefix + slip.key)
             if not _leave_out(rest, slip.key):

@@ -80,7 +80,7 @@ def one_of(names: Sequence[str]) -> str:
 def explain(text: str, wanted: type[Any], struct_name: str) -> str:
     """Why `text` is not a `wanted`: the reason, then line and column."""
     try:
-        reader = _Reader(text)
+        reader = _JsonReader(text)
         _check(reader.document(), wanted, struct_name)
     except Mismatch as mismatch:
         at = len(text) if mismatch.at is None else mismatch.at
@@ -90,7 +90,7 @@ def explain(text: str, wanted: type[Any], struct_name: str) -> str:
     return "arguments do not fit the tool's schema"
 
 
-class _Reader:
+class _JsonReader:
     """JSON with positions. Not fast: it reads only what was refused."""
 
     def __init__(self, text: str) -> None:

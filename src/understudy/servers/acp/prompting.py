@@ -5,8 +5,8 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
 from understudy.servers.acp import params
-from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json, pointed_at, read_prompt
+from understudy.servers.acp.editor_peer import EditorPeer
 from understudy.servers.acp.prompt import Prompt
 from understudy.servers.acp.session import Session
 from understudy.servers.acp.sessions import opened
@@ -15,7 +15,7 @@ from understudy.servers.failures import ProtocolError
 CANCELLED: Json = {"stopReason": "cancelled"}
 
 
-async def prompt(client: Client, request: Request) -> Json:
+async def prompt(client: EditorPeer, request: Request) -> Json:
     """One that comes while a turn runs joins it, and is answered at its end, too."""
     asked = params.read(params.Prompt, request.params)
     session = await opened(client, asked.session_id)
@@ -61,14 +61,14 @@ async def _send(session: Session, waiting: Prompt, message: Message) -> None:
         raise
 
 
-def cancel(client: Client, session_id: str) -> None:
+def cancel(client: EditorPeer, session_id: str) -> None:
     """A notification: for a session that is not open here there is nothing to be done."""
     session = client.sessions.get(ConversationId(session_id))
     if session is not None:
         session.handle.tasks.run(session.cancel())
 
 
-def cancel_request(client: Client, request_id: int | str) -> None:
+def cancel_request(client: EditorPeer, request_id: int | str) -> None:
     """Of prompts: others are answered soon."""
     for session in client.sessions.values():
         if any(waiting.request_id == request_id for waiting in session.prompts):

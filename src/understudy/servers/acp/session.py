@@ -12,8 +12,8 @@ from understudy.errors import AgentError, ConfigError, UnknownConversation, repo
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import OutputDelta, Overrides, Question, TurnEnded, UserMessage
-from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json
+from understudy.servers.acp.editor_peer import EditorPeer
 from understudy.servers.acp.editor_texts import EditorTexts
 from understudy.servers.acp.permissions import options, read_answer
 from understudy.servers.acp.projection import Projection
@@ -34,7 +34,7 @@ def update_line(session_id: str, update: Json) -> bytes:
 class Session:
     """`entry`, `delta` and so on are called by the following, in order."""
 
-    def __init__(self, client: Client, handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
+    def __init__(self, client: EditorPeer, handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
         self.handle = handle
         self.projection = projection
         self.chosen: Overrides | None = None  # by the client, for the next prompt

@@ -14,8 +14,8 @@ from understudy.protocol.jsonrpc import Request
 from understudy.protocol.ops import Delete, Resume
 from understudy.protocol.records import Entry, Overrides
 from understudy.servers.acp import params
-from understudy.servers.acp.client import Client, read_session_id
 from understudy.servers.acp.content import Json
+from understudy.servers.acp.editor_peer import EditorPeer, read_session_id
 from understudy.servers.acp.mcp_servers import server_overrides
 from understudy.servers.acp.projection import Projection
 from understudy.servers.acp.session import Session, update_line
@@ -28,7 +28,7 @@ PAGE = 50
 READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
 
 
-async def new(client: Client, request: Request) -> Answer:
+async def new(client: EditorPeer, request: Request) -> Answer:
     overrides = _overrides(params.read(params.NewSession, request.params))
     try:
         handle = await client.engine.create(client.caller, overrides)
@@ -39,17 +39,17 @@ async def new(client: Client, request: Request) -> Answer:
     return Answer({"sessionId": handle.id, **_settings(session)}, session.release)
 
 
-async def load(client: Client, request: Request) -> Answer:
+async def load(client: EditorPeer, request: Request) -> Answer:
     """The whole conversation again, and then the answer."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=True)
 
 
-async def resume(client: Client, request: Request) -> Answer:
+async def resume(client: EditorPeer, request: Request) -> Answer:
     """Like `load`, for an editor that has the conversation still."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=False)
 
 
-async def _open_again(client: Client, asked: params.LoadSession, *, replays: bool) -> Answer:
+async def _open_again(client: EditorPeer, asked: params.LoadSession, *, replays: bool) -> Answer:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     overrides = _overrides(asked)
     handle = await client.find(asked.session_id)
@@ -80,7 +80,7 @@ def _overrides(asked: params.NewSession) -> Overrides:
     return Overrides(cwd=os.path.normpath(asked.cwd), config=server_overrides(asked.mcp_servers or ()) or None)
 
 
-async def _open(client: Client, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> Session:
+async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> Session:
     """Follow it from here on. What happens while the log is read is shown behind the answer."""
     hides_reasoning = presentation_of(handle).hides_reasoning
     entries = await _read(handle)
@@ -104,7 +104,7 @@ async def _open(client: Client, handle: Handle, chosen: Overrides | None = None,
     return session
 
 
-async def opened(client: Client, session_id: str) -> Session:
+async def opened(client: EditorPeer, session_id: str) -> Session:
     """One that was made or loaded here. Where a failed write has ended it, it is opened again. Raises `ProtocolError`."""
     conversation_id = read_session_id(session_id)
     if conversation_id in client.lost:
@@ -132,7 +132,7 @@ def _settings(session: Session) -> Json:
     return {"modes": modes(config), "configOptions": config_options(config)}
 
 
-async def list_sessions(client: Client, request: Request) -> Json:
+async def list_sessions(client: EditorPeer, request: Request) -> Json:
     asked = params.read(params.ListSessions, request.params)
     folder = _plain_path(asked.cwd)
     rows: list[Json] = []
@@ -154,7 +154,7 @@ def _plain_path(path: str | None) -> str | None:
     return None if path is None else os.path.normpath(path)
 
 
-async def close(client: Client, request: Request) -> Json:
+async def close(client: EditorPeer, request: Request) -> Json:
     """Ends what runs, and shows nothing more of it. The conversation stays in the log."""
     session = await opened(client, params.read(params.OneSession, request.params).session_id)
     await session.cancel()
@@ -164,7 +164,7 @@ async def close(client: Client, request: Request) -> Json:
     return {}
 
 
-async def delete(client: Client, request: Request) -> Json:
+async def delete(client: EditorPeer, request: Request) -> Json:
     """For good."""
     session_id = params.read(params.OneSession, request.params).session_id
     handle = await client.find(session_id)
@@ -180,7 +180,7 @@ async def delete(client: Client, request: Request) -> Json:
 # -- how it works
 
 
-async def set_mode(client: Client, request: Request) -> Json:
+async def set_mode(client: EditorPeer, request: Request) -> Json:
     """From the next prompt on."""
     asked = params.read(params.SetMode, request.params)
     session = await opened(client, asked.session_id)
@@ -189,7 +189,7 @@ async def set_mode(client: Client, request: Request) -> Json:
     return {}
 
 
-async def set_config_option(client: Client, request: Request) -> Json:
+async def set_config_option(client: EditorPeer, request: Request) -> Json:
     """From the next prompt on. The answer has all options."""
     asked = params.read(params.SetConfigOption, request.params)
     session = await opened(client, asked.session_id)

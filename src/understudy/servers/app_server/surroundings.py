@@ -18,7 +18,7 @@ from understudy.models.providers import Provider, find_provider
 from understudy.policy.secrets import without_secrets
 from understudy.protocol.records import Overrides
 from understudy.servers.app_server import params
-from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.settings import PROFILES
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
@@ -40,7 +40,7 @@ _DESCRIBED = {
 # -- models
 
 
-async def list_models(client: Client, given: Raw | None) -> Json:
+async def list_models(client: AppPeer, given: Raw | None) -> Json:
     """The configured model first, then those that are known of its provider. Nobody is asked: an editor waits for this."""
     asked = params.read(params.ListPage, given)
     config = client.engine.configure(Overrides())
@@ -89,7 +89,7 @@ def _model(name: str, *, is_default: bool) -> Json:
 # -- configuration
 
 
-async def read_config(client: Client, given: Raw | None) -> Json:
+async def read_config(client: AppPeer, given: Raw | None) -> Json:
     """What the file says and what holds in the end; never a secret."""
     asked = params.read(params.ReadConfig, given)
     config = client.engine.configure(Overrides(cwd=asked.cwd))
@@ -119,18 +119,18 @@ def _plain(tree: Json) -> Json:
     return cast(Json, msgspec.to_builtins(tree, enc_hook=str))
 
 
-async def list_profiles(client: Client, given: Raw | None) -> Json:
+async def list_profiles(client: AppPeer, given: Raw | None) -> Json:
     params.read(params.ListPage, given)
     return {"data": [{"id": name, "description": None, "allowed": True} for name in PROFILES], "nextCursor": None}
 
 
-async def list_skills(client: Client, given: Raw | None) -> Json:
+async def list_skills(client: AppPeer, given: Raw | None) -> Json:
     """Those that the model is told of in each folder."""
     asked = params.read(params.ListSkills, given)
     return {"data": [_skills_in(client, cwd) for cwd in asked.cwds or [os.getcwd()]]}
 
 
-def _skills_in(client: Client, cwd: str) -> Json:
+def _skills_in(client: AppPeer, cwd: str) -> Json:
     from understudy.config.sandbox import places_of
     from understudy.engine.skills import find_skills
 
@@ -156,14 +156,14 @@ def _skills_in(client: Client, cwd: str) -> Json:
 # -- the account
 
 
-async def read_account(client: Client, given: Raw | None) -> Json:
+async def read_account(client: AppPeer, given: Raw | None) -> Json:
     params.read(params.Nothing, given)
     config, provider = _provider(client)
     account = {"type": "apiKey"} if _has_key(config, provider) else None
     return {"account": account, "requiresOpenaiAuth": provider.requires_openai_auth, "workspaceRouting": None}
 
 
-async def auth_status(client: Client, given: Raw | None) -> Json:
+async def auth_status(client: AppPeer, given: Raw | None) -> Json:
     """The token itself is never told."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
@@ -171,7 +171,7 @@ async def auth_status(client: Client, given: Raw | None) -> Json:
     return {"authMethod": method, "authToken": None, "requiresOpenaiAuth": provider.requires_openai_auth}
 
 
-async def log_in(client: Client, given: Raw | None) -> Answer:
+async def log_in(client: AppPeer, given: Raw | None) -> Answer:
     asked = params.read(params.Login, given)
     if asked.type != "apiKey":
         raise InvalidRequest(f"login of type {asked.type[:100]!r} is not offered; log in with an API key: type `apiKey`")
@@ -192,7 +192,7 @@ async def log_in(client: Client, given: Raw | None) -> Answer:
     return Answer({"type": "apiKey"}, then)
 
 
-async def log_out(client: Client, given: Raw | None) -> Answer:
+async def log_out(client: AppPeer, given: Raw | None) -> Answer:
     """Forgets what `account/login/start` has kept; a key in the environment stays."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
@@ -204,7 +204,7 @@ async def log_out(client: Client, given: Raw | None) -> Answer:
     return Answer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
 
 
-def _provider(client: Client) -> tuple[Config, Provider]:
+def _provider(client: AppPeer) -> tuple[Config, Provider]:
     config = client.engine.configure(Overrides())
     env: dict[str, Any] = dict(os.environ)
     if config.openai_base_url:

@@ -12,7 +12,7 @@ from understudy.protocol.items import ContentPart, InputImage, InputText, Messag
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import Terms
 from understudy.servers.app_server import params
-from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.settings import config_of, thread_settings, turn_overrides
 from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadViewer
 from understudy.servers.app_server.turn_shape import turn_object
@@ -23,7 +23,7 @@ from understudy.servers.line_dispatcher import Answer
 KINDS = ("text", "image", "localImage", "skill", "mention")
 
 
-async def start(client: Client, given: Raw | None) -> Answer:
+async def start(client: AppPeer, given: Raw | None) -> Answer:
     """A turn of its own: while another runs, it waits for the end of that."""
     asked = params.read(params.StartTurn, given)
     viewer = await client.loaded(asked.thread_id)
@@ -67,7 +67,7 @@ def _settings_updated(viewer: ThreadViewer, config: Any) -> tuple[str, Json]:
     return "thread/settings/updated", {"threadId": viewer.handle.id, "threadSettings": thread_settings(config)}
 
 
-async def update_settings(client: Client, given: Raw | None) -> Answer:
+async def update_settings(client: AppPeer, given: Raw | None) -> Answer:
     """What is chosen holds from the next turn on."""
     asked = params.read(params.TurnSettings, given)
     viewer = await client.loaded(asked.thread_id)
@@ -82,7 +82,7 @@ async def update_settings(client: Client, given: Raw | None) -> Answer:
     return Answer({}, lambda: viewer.tell([_settings_updated(viewer, config)]))
 
 
-async def steer(client: Client, given: Raw | None) -> Json:
+async def steer(client: AppPeer, given: Raw | None) -> Json:
     asked = params.read(params.Steer, given)
     viewer = await client.loaded(asked.thread_id)
     message = Message("user", await read_input(asked.input, viewer.handle.facts.cwd, viewer.handle))
@@ -98,7 +98,7 @@ async def steer(client: Client, given: Raw | None) -> Json:
     return {"turnId": running if accepted.joined else viewer.id_of_turn(accepted, op.message.message_id)}
 
 
-async def interrupt(client: Client, given: Raw | None) -> Json:
+async def interrupt(client: AppPeer, given: Raw | None) -> Json:
     """Answered once the turn is over. One that was over before is left alone."""
     asked = params.read(params.Interrupt, given)
     viewer = await client.loaded(asked.thread_id)

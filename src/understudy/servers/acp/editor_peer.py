@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 NOT_FOUND = -32002
 
 
-class Client:
+class EditorPeer:
     def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
         self.engine = engine
         self.caller = caller  # in whose name it speaks
