@@ -84,7 +84,7 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
             viewer.give_up()
             return FAILED
         await viewer.send(task.message(), overrides, terms)
-        handle.kept()  # the first line waits for the disk: nothing is held back to share a commit
+        handle.durable()  # the first line waits for the disk: nothing is held back to share a commit
         await asyncio.sleep(0)  # handed over, and committed while we go on
         _hide_memory()
         code = await viewer.exit_code

@@ -1,6 +1,6 @@
 """`session/prompt` and `session/cancel`: a request is answered at the end of the turn that reads it."""
 
-from understudy.engine.kept import Kept
+from understudy.engine.durable import Durable
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
@@ -49,12 +49,12 @@ async def _send(session: Session, waiting: Prompt, message: Message) -> None:
     op = handle.message(message, before)
     waiting.message_id = op.message.message_id
     session.projection.own.add(waiting.message_id)
-    kept = Kept()
+    durable = Durable()
     following = handle.follow(waiting, only_its_turn=True)
     try:
-        await handle.submit(op, following, kept)
+        await handle.submit(op, following, durable)
         waiting.sent = True
-        await kept
+        await durable
     except BaseException:
         following.stop()
         session.chosen = session.chosen or before

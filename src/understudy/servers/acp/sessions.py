@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from understudy.config.model import Config
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.engine.log_path import path_to
 from understudy.errors import ConfigError, ConversationBusy
 from understudy.protocol.jsonrpc import Request
@@ -34,7 +34,7 @@ async def new(client: EditorPeer, request: Request) -> Answer:
         handle = await client.engine.create(client.caller, overrides)
     except ConfigError as error:
         raise InvalidParams(str(error)) from None
-    await handle.kept()
+    await handle.durable()
     session = await _open(client, handle)
     return Answer({"sessionId": handle.id, **_settings(session)}, session.release)
 
@@ -53,10 +53,10 @@ async def _open_again(client: EditorPeer, asked: params.LoadSession, *, replays:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     overrides = _overrides(asked)
     handle = await client.find(asked.session_id)
-    kept = Kept()
+    durable = Durable()
     try:
-        await handle.submit(Resume(), kept=kept)
-        await kept  # so that what was cut off is shown as such
+        await handle.submit(Resume(), durable=durable)
+        await durable  # so that what was cut off is shown as such
     except ConversationBusy:
         pass  # another process runs its turn, which is watched from here
     chosen = Overrides(cwd=None if overrides.cwd == handle.facts.cwd else overrides.cwd, config=overrides.config)

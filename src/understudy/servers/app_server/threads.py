@@ -3,8 +3,8 @@
 from msgspec import Raw
 
 from understudy.config.model import Config
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import BadRequest, ConfigError, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Archive, Delete, Resume
@@ -28,7 +28,7 @@ READ_AT_ONCE = 100  # rows, in search of those that a filter lets through
 async def start(client: AppPeer, given: Raw | None) -> Answer:
     asked = params.read(params.StartThread, given)
     handle = await client.engine.create(client.caller, thread_overrides(asked, ephemeral=asked.ephemeral))
-    await handle.kept()
+    await handle.durable()
     return _loaded(client, handle, await read_log(handle), with_turns=False)
 
 
@@ -36,10 +36,10 @@ async def resume(client: AppPeer, given: Raw | None) -> Answer:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     asked = params.read(params.ResumeThread, given)
     handle = await client.find(asked.thread_id)
-    kept = Kept()
+    durable = Durable()
     try:
-        await handle.submit(Resume(), kept=kept)
-        await kept  # so that what was cut off is told as such
+        await handle.submit(Resume(), durable=durable)
+        await durable  # so that what was cut off is told as such
     except ConversationBusy:
         pass  # another process runs its turn, which is watched from here
     async with client.histories:

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec import Raw
 
+from understudy.engine.durable import Durable
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.ops import Cancel
@@ -41,9 +41,9 @@ async def start(client: AppPeer, given: Raw | None) -> Answer:
     viewer.hold()
     viewer.promise(op.message.message_id)
     try:
-        kept = Kept()
-        accepted = await handle.submit(op, kept=kept)
-        await kept
+        durable = Durable()
+        accepted = await handle.submit(op, durable=durable)
+        await durable
     except BaseException:
         viewer.chosen = viewer.chosen or before
         viewer.release()
@@ -91,10 +91,10 @@ async def steer(client: AppPeer, given: Raw | None) -> Json:
         raise InvalidRequest("no active turn to steer")
     if running != asked.expected_turn_id:
         raise InvalidRequest(f"expected active turn id `{asked.expected_turn_id}` but found `{running}`")
-    kept = Kept()
+    durable = Durable()
     op = viewer.handle.message(message)
-    accepted = await viewer.handle.submit(op, kept=kept)
-    await kept
+    accepted = await viewer.handle.submit(op, durable=durable)
+    await durable
     return {"turnId": running if accepted.joined else viewer.id_of_turn(accepted, op.message.message_id)}
 
 
@@ -103,9 +103,9 @@ async def interrupt(client: AppPeer, given: Raw | None) -> Json:
     asked = params.read(params.Interrupt, given)
     viewer = await client.loaded(asked.thread_id)
     if asked.turn_id in viewer.promised:  # it has not begun
-        kept = Kept()
-        await viewer.handle.submit(Cancel(asked.turn_id), kept=kept)
-        await kept
+        durable = Durable()
+        await viewer.handle.submit(Cancel(asked.turn_id), durable=durable)
+        await durable
         return {}
     running = viewer.running_turn
     if running == asked.turn_id:
@@ -114,7 +114,7 @@ async def interrupt(client: AppPeer, given: Raw | None) -> Json:
             holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
             raise InvalidRequest(f"the turn runs in {holder}, which was told to end it and has not done so yet")
         return {}
-    await viewer.handle.settled()  # it may be over in this very moment, which clients are told first
+    await viewer.handle.committed()  # it may be over in this very moment, which clients are told first
     if asked.turn_id in viewer.projection.turn_ids.values():
         return {}
     if running is None:

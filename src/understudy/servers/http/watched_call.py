@@ -68,7 +68,7 @@ class WatchedCall(CallViewer):
         if known_here or self.call.answered:
             return
         with suppress(AgentError):  # then the call has been answered with it
-            await handle.settled()  # the turn may be over in this very moment, with its end still to be shown
+            await handle.committed()  # the turn may be over in this very moment, with its end still to be shown
         if self.call.answered:
             return
         if not handle.has_message(stream.message_id):

@@ -182,7 +182,7 @@ async def _take_up(handle: Handle) -> None:
     with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
         await handle.submit(Resume())
         with suppress(AgentError):
-            await handle.kept()
+            await handle.durable()
 
 
 def _digest(task_id: str) -> str:

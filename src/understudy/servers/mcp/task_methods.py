@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.kept import Kept
+from understudy.engine.durable import Durable
 from understudy.errors import NotAllowed
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Cancel, Decide
@@ -53,9 +53,9 @@ async def update(call: Call) -> Any:
     decisions = _decisions(found, params.input_responses, call.client.peer.calls_itself)
     try:
         for decision in decisions:
-            kept = Kept()
-            await found.handle.decide(decision, kept)
-            await kept
+            durable = Durable()
+            await found.handle.decide(decision, durable)
+            await durable
     except NotAllowed as error:
         raise InvalidParams(str(error)) from None
     await found.viewer.until_closed({decision.call_id: decision.asked_at for decision in decisions}, CLOSING_SECONDS)
@@ -68,12 +68,14 @@ async def cancel(call: Call) -> Any:
     found = await _find(call, msgspec.json.decode(call.arguments or b"{}", type=_TaskParams).task_id)
     if found.viewer.outcome is not None:
         return {}
-    following, kept = found.viewer.following, Kept()
+    following, durable = found.viewer.following, Durable()
     try:
         found.handle.check_right("run")
         if found.name.sends:
-            await found.handle.submit(Cancel(found.name.message_id, (following.turn or "") if following.leads else ""), kept=kept)
-            await kept
+            await found.handle.submit(
+                Cancel(found.name.message_id, (following.turn or "") if following.leads else ""), durable=durable
+            )
+            await durable
     except NotAllowed as error:
         raise InvalidParams(str(error)) from None
     if not found.name.sends or not following.leads:

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from understudy.engine.approvals import CLIENT
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import InvalidArguments, TooManyTurns
 from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
 from understudy.protocol.items import ContentPart, InputText, Message
@@ -96,7 +96,7 @@ async def create(visit: Visit, new: NewConversation) -> Answer:
         except TooManyTurns:  # others began theirs meanwhile
             handle.submit_soon(Delete())
             raise
-    await handle.kept()
+    await handle.durable()
     location = f"/v1/conversations/{handle.id}"
     return Answer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
 
@@ -111,12 +111,12 @@ async def send_message(visit: Visit, new: NewMessage) -> Answer:
     visit.check_images(list(new.images))
     content = await _content(visit, new.text, new.images, handle)
     if new.mode == "steer" and handle.running_turn is None:
-        await handle.settled()
+        await handle.committed()
         raise Conflict("no turn is running that could be steered; `mode`: `send` begins one", "no_turn")
-    kept = Kept()
+    durable = Durable()
     op = handle.message(Message("user", content), chosen, new.parent_message_id, terms, own_turn=new.mode == "queue")
-    sent = await handle.submit(await visit.check_send(handle, op), kept=kept)
-    await kept
+    sent = await handle.submit(await visit.check_send(handle, op), durable=durable)
+    await durable
     taken = Accepted(message_id=sent.message_id, turn=sent.turn or None, joined=sent.joined, queued=sent.queued or sent.held)
     return Answer(taken, 202)
 
@@ -124,22 +124,22 @@ async def send_message(visit: Visit, new: NewMessage) -> Answer:
 async def decide(visit: Visit, new: NewDecision) -> Decided:
     handle = await visit.find()
     handle.check_right("approve")
-    kept = Kept()
+    durable = Durable()
     outcome = "closed"
     if handle.open_question(new.call_id) is not None:
         word = new.message if new.decision in ("denied", "abort") else ""
         client = (visit.asked.header(b"user-agent") or "")[:MOST_OF_NAME]
         op = Decide(new.call_id, new.decision, CLIENT, word=word, asked_at=new.mark or 0.0, client=client)
-        outcome = await handle.decide(op, kept)
+        outcome = await handle.decide(op, durable)
     if outcome == "closed":
         raise await _closed(handle, new.call_id, new.mark)
-    await kept
+    await durable
     return Decided(call_id=new.call_id, decision=new.decision, status="ok" if outcome == "counts" else "requested")
 
 
 async def _closed(handle: Handle, call_id: str, mark: float | None) -> Exception:
     """Why an answer does not count: who was first, where somebody was."""
-    await handle.settled()  # the answer that counts may have come in this very moment, and is not shown before it is on disk
+    await handle.committed()  # the answer that counts may have come in this very moment, and is not shown before it is on disk
     first = await _first_answer(handle, call_id, mark)
     if first is None:
         return NotThere(f"no question `{call_id}` is open here; open ones: {', '.join(handle.facts.questions) or 'none'}")

@@ -38,7 +38,7 @@ async def compact(visit: Visit) -> Answer:
     handle.check_right("run")
     visit.check_message(handle)
     compacting = await handle.compact()
-    await handle.kept()
+    await handle.durable()
     when = (
         "before the next request of the turn that runs, or at its end" if compacting.turn is None else "now, in a turn of its own"
     )
