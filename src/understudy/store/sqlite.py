@@ -29,10 +29,10 @@ from understudy.store.log import (
     Holder,
     Letter,
     Listed,
+    Listener,
     Page,
     Position,
     SavedText,
-    Told,
     Verified,
 )
 from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_network_file_system
@@ -193,7 +193,7 @@ class SqliteLog:
             self._generation += 1
         return self._generation
 
-    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+    def listen(self, conversation_id: ConversationId, told: Listener) -> Callable[[], None]:
         return self._hints.listen(conversation_id, told)
 
     # -- reading

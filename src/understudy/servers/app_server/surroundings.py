@@ -12,8 +12,8 @@ from understudy.config.providers import BY_ID
 from understudy.errors import ConfigError, MissingKey
 from understudy.models.auth import Credentials
 from understudy.models.families import EFFORTS, family_of
-from understudy.models.logins import Logins, key_problem
 from understudy.models.prices import models_of
+from understudy.models.provider_keys import ProviderKeys, key_problem
 from understudy.models.providers import Provider, find_provider
 from understudy.policy.secrets import without_secrets
 from understudy.protocol.records import Overrides
@@ -180,7 +180,7 @@ async def log_in(client: AppPeer, given: Raw | None) -> Answer:
         raise InvalidParams(f"Invalid params: `apiKey`: {problem}")
     config, provider = _provider(client)
     try:
-        Logins(config.state_dir).keep(provider.id, key, config.cli_auth_credentials_store)
+        ProviderKeys(config.state_dir).keep(provider.id, key, config.cli_auth_credentials_store)
     except OSError as error:
         raise InvalidRequest(f"the key cannot be kept in {config.state_dir}: {error.strerror}") from None
 
@@ -197,7 +197,7 @@ async def log_out(client: AppPeer, given: Raw | None) -> Answer:
     params.read(params.Nothing, given)
     config, provider = _provider(client)
     try:
-        Logins(config.state_dir).forget(provider.id)
+        ProviderKeys(config.state_dir).forget(provider.id)
     except OSError as error:
         raise InvalidRequest(f"the key in {config.state_dir} cannot be forgotten: {error.strerror}") from None
     mode = "apikey" if _has_key(config, provider) else None
@@ -214,7 +214,7 @@ def _provider(client: AppPeer) -> tuple[Config, Provider]:
 
 def _has_key(config: Config, provider: Provider) -> bool:
     if not provider.requires_openai_auth:
-        return provider.id in Logins(config.state_dir).kept().providers()
+        return provider.id in ProviderKeys(config.state_dir).stored().providers()
     try:
         return Credentials(os.environ, config.home).key_for(provider) is not None
     except MissingKey:
