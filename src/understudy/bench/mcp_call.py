@@ -20,7 +20,7 @@ class ServerGone(AgentError):
     kind = "server_gone"
 
 
-class McpServer:
+class McpServerProcess:
     """Started on entry, ended on exit. It declares nothing, so nobody is asked anything."""
 
     def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], stderr: BinaryIO) -> None:
@@ -31,7 +31,7 @@ class McpServer:
         self._process: asyncio.subprocess.Process | None = None
         self._next_id = 0
 
-    async def __aenter__(self) -> "McpServer":
+    async def __aenter__(self) -> "McpServerProcess":
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             cwd=self._cwd,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from understudy.places.ignoring import FILES, MOST_BYTES, Ignoring
 from understudy.places.masks import Identity
-from understudy.places.reading import READ, JudgedWalk, Limits, NotForModels, open_for_model
+from understudy.places.reading import READ, JudgedWalk, NotForModels, ReadLimits, open_for_model
 from understudy.places.walking import ANYTHING
 
 MOST_DEPTH = 200
@@ -35,7 +35,7 @@ class Found:
 class Tree:
     def __init__(
         self,
-        limits: Limits,
+        limits: ReadLimits,
         *,
         with_hidden: bool = False,
         depth: int = MOST_DEPTH,
@@ -205,7 +205,7 @@ class Tree:
         return rules
 
 
-def _reader(folder: str, limits: Limits) -> Callable[[str], bytes | None]:
+def _reader(folder: str, limits: ReadLimits) -> Callable[[str], bytes | None]:
     def read(name: str) -> bytes | None:
         try:
             with open(open_for_model(os.path.join(folder, name), limits), "rb") as file:

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.02
 
 
-class Hints:
+class WriteHints:
     """`changes` gives a number that stays the same while no other process writes, `is_held` whether another one has a claim.
 
     `check_claims` finds out whether our own claims still hold.

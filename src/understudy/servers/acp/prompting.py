@@ -7,8 +7,8 @@ from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
 from understudy.servers.acp import params
 from understudy.servers.acp.content import Json, pointed_at, read_prompt
 from understudy.servers.acp.editor_peer import EditorPeer
-from understudy.servers.acp.prompt import Prompt
-from understudy.servers.acp.session import Session
+from understudy.servers.acp.prompt import RunningPrompt
+from understudy.servers.acp.session import EditorSession
 from understudy.servers.acp.sessions import opened
 from understudy.servers.failures import ProtocolError
 
@@ -19,7 +19,7 @@ async def prompt(client: EditorPeer, request: Request) -> Json:
     """One that comes while a turn runs joins it, and is answered at its end, too."""
     asked = params.read(params.Prompt, request.params)
     session = await opened(client, asked.session_id)
-    waiting = Prompt(request.id, session.when_shown)
+    waiting = RunningPrompt(request.id, session.when_shown)
     prompts = session.prompts
     prompts.append(waiting)
     try:
@@ -43,7 +43,7 @@ async def prompt(client: EditorPeer, request: Request) -> Json:
     return {"stopReason": "end_turn"}
 
 
-async def _send(session: Session, waiting: Prompt, message: Message) -> None:
+async def _send(session: EditorSession, waiting: RunningPrompt, message: Message) -> None:
     handle = session.handle
     before, session.chosen = session.chosen, None
     op = handle.message(message, before)

@@ -7,4 +7,4 @@ from understudy.protocol.jsonrpc import Request
 from understudy.servers.acp.editor_peer import EditorPeer
 
 Handler = Callable[[EditorPeer, Request], Awaitable[Any]]
-"""Serves a request: returns its result (or an `Answer` of `line_dispatcher`), or raises what the client is to be told."""
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""

@@ -18,17 +18,17 @@ from understudy.servers.acp.content import Json
 from understudy.servers.acp.editor_peer import EditorPeer, read_session_id
 from understudy.servers.acp.mcp_servers import server_overrides
 from understudy.servers.acp.projection import Projection
-from understudy.servers.acp.session import Session, update_line
+from understudy.servers.acp.session import EditorSession, update_line
 from understudy.servers.acp.settings import config_options, mode_overrides, modes, option_overrides
 from understudy.servers.failures import InvalidParams
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 from understudy.servers.presentation import presentation_of
 
 PAGE = 50
 READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
 
 
-async def new(client: EditorPeer, request: Request) -> Answer:
+async def new(client: EditorPeer, request: Request) -> LineAnswer:
     overrides = _overrides(params.read(params.NewSession, request.params))
     try:
         handle = await client.engine.create(client.caller, overrides)
@@ -36,20 +36,20 @@ async def new(client: EditorPeer, request: Request) -> Answer:
         raise InvalidParams(str(error)) from None
     await handle.durable()
     session = await _open(client, handle)
-    return Answer({"sessionId": handle.id, **_settings(session)}, session.release)
+    return LineAnswer({"sessionId": handle.id, **_settings(session)}, session.release)
 
 
-async def load(client: EditorPeer, request: Request) -> Answer:
+async def load(client: EditorPeer, request: Request) -> LineAnswer:
     """The whole conversation again, and then the answer."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=True)
 
 
-async def resume(client: EditorPeer, request: Request) -> Answer:
+async def resume(client: EditorPeer, request: Request) -> LineAnswer:
     """Like `load`, for an editor that has the conversation still."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=False)
 
 
-async def _open_again(client: EditorPeer, asked: params.LoadSession, *, replays: bool) -> Answer:
+async def _open_again(client: EditorPeer, asked: params.LoadSession, *, replays: bool) -> LineAnswer:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     overrides = _overrides(asked)
     handle = await client.find(asked.session_id)
@@ -67,7 +67,7 @@ async def _open_again(client: EditorPeer, asked: params.LoadSession, *, replays:
             raise InvalidParams(str(error)) from None
     async with client.histories:
         session = await _open(client, handle, chosen, replays=replays)
-        return Answer(_settings(session), session.release)
+        return LineAnswer(_settings(session), session.release)
 
 
 def _overrides(asked: params.NewSession) -> Overrides:
@@ -80,7 +80,7 @@ def _overrides(asked: params.NewSession) -> Overrides:
     return Overrides(cwd=os.path.normpath(asked.cwd), config=server_overrides(asked.mcp_servers or ()) or None)
 
 
-async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> Session:
+async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> EditorSession:
     """Follow it from here on. What happens while the log is read is shown behind the answer."""
     hides_reasoning = presentation_of(handle).hides_reasoning
     entries = await _read(handle)
@@ -94,7 +94,7 @@ async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = N
             await client.histories.room()
         if number % READ_AT_ONCE == READ_AT_ONCE - 1:
             await asyncio.sleep(0)
-    session = Session(client, handle, projection, entries[-1].seq if entries else 0, hides_reasoning=hides_reasoning)
+    session = EditorSession(client, handle, projection, entries[-1].seq if entries else 0, hides_reasoning=hides_reasoning)
     before = client.sessions.get(handle.id)
     if before is not None:
         session.replaces(before)
@@ -104,7 +104,7 @@ async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = N
     return session
 
 
-async def opened(client: EditorPeer, session_id: str) -> Session:
+async def opened(client: EditorPeer, session_id: str) -> EditorSession:
     """One that was made or loaded here. Where a failed write has ended it, it is opened again. Raises `ProtocolError`."""
     conversation_id = read_session_id(session_id)
     if conversation_id in client.lost:
@@ -123,7 +123,7 @@ async def _read(handle: Handle) -> Sequence[Entry]:
     return entries
 
 
-def _settings(session: Session) -> Json:
+def _settings(session: EditorSession) -> Json:
     try:
         config = session.config()
     except ConfigError:  # its folder is gone, say: what was there can still be shown
@@ -199,7 +199,7 @@ async def set_config_option(client: EditorPeer, request: Request) -> Json:
     return {"configOptions": config_options(config)}
 
 
-def _choose(session: Session, chosen: Overrides) -> Config:
+def _choose(session: EditorSession, chosen: Overrides) -> Config:
     try:
         return session.choose(chosen)
     except ConfigError as error:

@@ -8,4 +8,4 @@ from msgspec import Raw
 from understudy.servers.app_server.app_peer import AppPeer
 
 Handler = Callable[[AppPeer, Raw | None], Awaitable[Any]]
-"""Serves a request: returns its result (or an `Answer` of `line_dispatcher`), or raises what the client is to be told."""
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""

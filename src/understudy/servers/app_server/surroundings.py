@@ -22,7 +22,7 @@ from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.settings import PROFILES
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 
 _USUAL_EFFORTS = ("low", "medium", "high")
 _DESCRIBED = {
@@ -171,7 +171,7 @@ async def auth_status(client: AppPeer, given: Raw | None) -> Json:
     return {"authMethod": method, "authToken": None, "requiresOpenaiAuth": provider.requires_openai_auth}
 
 
-async def log_in(client: AppPeer, given: Raw | None) -> Answer:
+async def log_in(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.Login, given)
     if asked.type != "apiKey":
         raise InvalidRequest(f"login of type {asked.type[:100]!r} is not offered; log in with an API key: type `apiKey`")
@@ -189,10 +189,10 @@ async def log_in(client: AppPeer, given: Raw | None) -> Answer:
         client.notify("account/login/completed", done)
         client.notify("account/updated", {"authMode": "apikey", "planType": None})
 
-    return Answer({"type": "apiKey"}, then)
+    return LineAnswer({"type": "apiKey"}, then)
 
 
-async def log_out(client: AppPeer, given: Raw | None) -> Answer:
+async def log_out(client: AppPeer, given: Raw | None) -> LineAnswer:
     """Forgets what `account/login/start` has kept; a key in the environment stays."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
@@ -201,7 +201,7 @@ async def log_out(client: AppPeer, given: Raw | None) -> Answer:
     except OSError as error:
         raise InvalidRequest(f"the key in {config.state_dir} cannot be forgotten: {error.strerror}") from None
     mode = "apikey" if _has_key(config, provider) else None
-    return Answer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
+    return LineAnswer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
 
 
 def _provider(client: AppPeer) -> tuple[Config, Provider]:

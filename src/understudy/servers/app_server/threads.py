@@ -17,7 +17,7 @@ from understudy.servers.app_server.thread_shape import NOT_LOADED, listed_thread
 from understudy.servers.app_server.thread_viewer import ThreadViewer
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100
@@ -25,14 +25,14 @@ FIRST_RECORDS = 8  # of a conversation, among which its first message is
 READ_AT_ONCE = 100  # rows, in search of those that a filter lets through
 
 
-async def start(client: AppPeer, given: Raw | None) -> Answer:
+async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.StartThread, given)
     handle = await client.engine.create(client.caller, thread_overrides(asked, ephemeral=asked.ephemeral))
     await handle.durable()
     return _loaded(client, handle, await read_log(handle), with_turns=False)
 
 
-async def resume(client: AppPeer, given: Raw | None) -> Answer:
+async def resume(client: AppPeer, given: Raw | None) -> LineAnswer:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     asked = params.read(params.ResumeThread, given)
     handle = await client.find(asked.thread_id)
@@ -46,7 +46,7 @@ async def resume(client: AppPeer, given: Raw | None) -> Answer:
         return _resumed(client, handle, await read_log(handle), asked)
 
 
-def _resumed(client: AppPeer, handle: Handle, log: Log, asked: params.ResumeThread) -> Answer:
+def _resumed(client: AppPeer, handle: Handle, log: Log, asked: params.ResumeThread) -> LineAnswer:
     chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
     before = client.threads.get(handle.id)
     if before is None or before.over:
@@ -58,7 +58,7 @@ def _resumed(client: AppPeer, handle: Handle, log: Log, asked: params.ResumeThre
     except BaseException:
         before.chosen = chosen_before  # what cannot be used is not kept for the next turn
         raise
-    return Answer({**opened, **_cursors(log)}, lambda: _tell_usage(before))
+    return LineAnswer({**opened, **_cursors(log)}, lambda: _tell_usage(before))
 
 
 def _cursors(log: Log) -> Json:
@@ -70,7 +70,7 @@ def _cursors(log: Log) -> Json:
     }
 
 
-async def fork(client: AppPeer, given: Raw | None) -> Answer:
+async def fork(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.ForkThread, given)
     source = await client.find(asked.thread_id)
     turn = None if asked.last_turn_id is None else await _number_of(client, source, asked.last_turn_id)
@@ -107,7 +107,7 @@ async def follow_again(client: AppPeer, handle: Handle) -> ThreadViewer:
 
 def _loaded(
     client: AppPeer, handle: Handle, log: Log, chosen: Overrides | None = None, *, with_turns: bool, resumed: bool = False
-) -> Answer:
+) -> LineAnswer:
     """Follow it from here on. What has happened since the log was read is told behind the answer."""
     past = log.past
     viewer = ThreadViewer(client, handle, past, past.last_seq)
@@ -127,7 +127,7 @@ def _loaded(
         viewer.release()
         _tell_usage(viewer)
 
-    return Answer(result, then)
+    return LineAnswer(result, then)
 
 
 def _tell_usage(viewer: ThreadViewer) -> None:
@@ -255,10 +255,10 @@ async def rename(client: AppPeer, given: Raw | None) -> Json:
     return {}
 
 
-async def archive(client: AppPeer, given: Raw | None) -> Answer:
+async def archive(client: AppPeer, given: Raw | None) -> LineAnswer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     await handle.submit(Archive())
-    return Answer({}, lambda: _put_away(client, handle, "thread/archived"))
+    return LineAnswer({}, lambda: _put_away(client, handle, "thread/archived"))
 
 
 def _put_away(client: AppPeer, handle: Handle, method: str, *, was_loaded: bool = False) -> None:
@@ -267,14 +267,14 @@ def _put_away(client: AppPeer, handle: Handle, method: str, *, was_loaded: bool 
     client.notify(method, {"threadId": handle.id})
 
 
-async def unarchive(client: AppPeer, given: Raw | None) -> Answer:
+async def unarchive(client: AppPeer, given: Raw | None) -> LineAnswer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     await handle.submit(Archive(archived=False))
     thread = await _stored_thread(client, handle)
-    return Answer({"thread": thread}, lambda: client.notify("thread/unarchived", {"threadId": handle.id}))
+    return LineAnswer({"thread": thread}, lambda: client.notify("thread/unarchived", {"threadId": handle.id}))
 
 
-async def delete(client: AppPeer, given: Raw | None) -> Answer:
+async def delete(client: AppPeer, given: Raw | None) -> LineAnswer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     loaded = client.threads.get(handle.id)
     if loaded is not None:
@@ -285,7 +285,7 @@ async def delete(client: AppPeer, given: Raw | None) -> Answer:
         if loaded is not None:
             loaded.is_deleted = False
         raise
-    return Answer({}, lambda: _put_away(client, handle, "thread/deleted", was_loaded=loaded is not None))
+    return LineAnswer({}, lambda: _put_away(client, handle, "thread/deleted", was_loaded=loaded is not None))
 
 
 async def unsubscribe(client: AppPeer, given: Raw | None) -> Json:
@@ -293,7 +293,7 @@ async def unsubscribe(client: AppPeer, given: Raw | None) -> Json:
     return {"status": "unsubscribed" if client.unload(thread_id) else "notLoaded"}
 
 
-async def compact(client: AppPeer, given: Raw | None) -> Answer:
+async def compact(client: AppPeer, given: Raw | None) -> LineAnswer:
     viewer = await client.loaded(params.read(params.OneThread, given).thread_id)
     viewer.hold()
     try:
@@ -304,4 +304,4 @@ async def compact(client: AppPeer, given: Raw | None) -> Answer:
     except BaseException:
         viewer.release()
         raise
-    return Answer({}, viewer.release)
+    return LineAnswer({}, viewer.release)

@@ -18,12 +18,12 @@ from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadView
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 
 KINDS = ("text", "image", "localImage", "skill", "mention")
 
 
-async def start(client: AppPeer, given: Raw | None) -> Answer:
+async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     """A turn of its own: while another runs, it waits for the end of that."""
     asked = params.read(params.StartTurn, given)
     viewer = await client.loaded(asked.thread_id)
@@ -51,7 +51,7 @@ async def start(client: AppPeer, given: Raw | None) -> Answer:
         raise
     if accepted.queued:
         viewer.following.wait()  # should the process die that runs the turn before it, that is ended here
-        return Answer({"turn": turn_object(op.message.message_id, "inProgress")}, viewer.release)
+        return LineAnswer({"turn": turn_object(op.message.message_id, "inProgress")}, viewer.release)
     turn_id = viewer.id_of_turn(accepted, op.message.message_id)
     settled = None if chosen is None else _settings_updated(viewer, config_of(client, handle))
 
@@ -60,14 +60,14 @@ async def start(client: AppPeer, given: Raw | None) -> Answer:
             viewer.tell_first([settled])
         viewer.release()
 
-    return Answer({"turn": turn_object(turn_id, "inProgress")}, then)
+    return LineAnswer({"turn": turn_object(turn_id, "inProgress")}, then)
 
 
 def _settings_updated(viewer: ThreadViewer, config: Any) -> tuple[str, Json]:
     return "thread/settings/updated", {"threadId": viewer.handle.id, "threadSettings": thread_settings(config)}
 
 
-async def update_settings(client: AppPeer, given: Raw | None) -> Answer:
+async def update_settings(client: AppPeer, given: Raw | None) -> LineAnswer:
     """What is chosen holds from the next turn on."""
     asked = params.read(params.TurnSettings, given)
     viewer = await client.loaded(asked.thread_id)
@@ -79,7 +79,7 @@ async def update_settings(client: AppPeer, given: Raw | None) -> Answer:
     except AgentError:
         viewer.chosen = before
         raise
-    return Answer({}, lambda: viewer.tell([_settings_updated(viewer, config)]))
+    return LineAnswer({}, lambda: viewer.tell([_settings_updated(viewer, config)]))
 
 
 async def steer(client: AppPeer, given: Raw | None) -> Json:

@@ -17,7 +17,7 @@ from understudy.servers.mcp.call import Call, Handler
 from understudy.servers.mcp.modern import MISSING_CAPABILITY
 from understudy.servers.mcp.question_names import read_question_name
 from understudy.servers.mcp.subscriptions import tell
-from understudy.servers.mcp.task_board import TASKS, Found, TaskBoard, declares_tasks
+from understudy.servers.mcp.task_board import TASKS, FoundTask, TaskBoard, declares_tasks
 
 CLOSING_SECONDS = 10.0  # until an answer that counts is seen to have closed its question
 NEWS_SECONDS = 0.2  # steps that come together are told together
@@ -91,11 +91,11 @@ def _board(call: Call) -> TaskBoard:
     return call.client.board
 
 
-async def _find(call: Call, task_id: str) -> Found:
+async def _find(call: Call, task_id: str) -> FoundTask:
     return await _board(call).find(call.client, task_id)
 
 
-def _decisions(found: Found, answers: dict[str, Any], client: str) -> list[Decide]:
+def _decisions(found: FoundTask, answers: dict[str, Any], client: str) -> list[Decide]:
     """Raises `InvalidParams` where one cannot be understood; none of them counts then."""
     decisions: list[Decide] = []
     handle, turn = found.handle, found.viewer.following.turn
@@ -124,7 +124,7 @@ async def accept_tasks(call: Call, wanted: object) -> tuple[list[str], Callable[
         task_ids = msgspec.convert(wanted, list[str])
     except msgspec.ValidationError as error:
         raise InvalidParams(f"Invalid `taskIds` of subscriptions/listen: {error}") from None
-    accepted: dict[str, Found] = {}
+    accepted: dict[str, FoundTask] = {}
     for task_id in task_ids:
         with suppress(InvalidParams):
             accepted[task_id] = await _find(call, task_id)
@@ -140,7 +140,7 @@ async def accept_tasks(call: Call, wanted: object) -> tuple[list[str], Callable[
 class _News:
     """Of one task, to one who listens."""
 
-    def __init__(self, call: Call, found: Found) -> None:
+    def __init__(self, call: Call, found: FoundTask) -> None:
         self._call = call
         self._found = found
         self._timer: asyncio.TimerHandle | None = None

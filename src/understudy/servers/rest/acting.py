@@ -17,7 +17,7 @@ from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Accepted, Decided, Stopped
 from understudy.servers.rest.times import rfc3339
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 
 READ_BACK = 512  # records, at once, in search of who has answered a question
 MOST_READ_BACK = 50_000
@@ -82,7 +82,7 @@ class NewDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     mark: Annotated[float, msgspec.Meta(description="of the question that was seen; see `OpenQuestion`")] | None = None
 
 
-async def create(visit: Visit, new: NewConversation) -> Answer:
+async def create(visit: Visit, new: NewConversation) -> RestAnswer:
     terms = await _terms(new)
     if (terms is not None or new.images) and not new.prompt:
         raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
@@ -98,10 +98,10 @@ async def create(visit: Visit, new: NewConversation) -> Answer:
             raise
     await handle.durable()
     location = f"/v1/conversations/{handle.id}"
-    return Answer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
+    return RestAnswer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
 
 
-async def send_message(visit: Visit, new: NewMessage) -> Answer:
+async def send_message(visit: Visit, new: NewMessage) -> RestAnswer:
     terms = await _terms(new)
     if not new.text and not new.images:
         raise InvalidArguments("a message needs a `text`, or `images`")
@@ -118,7 +118,7 @@ async def send_message(visit: Visit, new: NewMessage) -> Answer:
     sent = await handle.submit(await visit.check_send(handle, op), durable=durable)
     await durable
     taken = Accepted(message_id=sent.message_id, turn=sent.turn or None, joined=sent.joined, queued=sent.queued or sent.held)
-    return Answer(taken, 202)
+    return RestAnswer(taken, 202)
 
 
 async def decide(visit: Visit, new: NewDecision) -> Decided:
