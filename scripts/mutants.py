@@ -91,7 +91,7 @@ USUAL = (  # without any names
     "engine/conversation.py",
     "engine/following.py",
     "engine/handle.py",
-    "engine/kept_clock.py",
+    "engine/doubting_clock.py",
     "store/writing.py",
     "servers/mcp/call_viewer.py",
     "servers/http/heads.py",

@@ -96,7 +96,7 @@ NOT_BEFORE_A_REQUEST = HEAVY | {
     "understudy.engine.interrupting",
     "understudy.engine.notifying",
     "understudy.engine.other_servers",
-    "understudy.engine.runners",
+    "understudy.engine.runs_of_tests",
     "understudy.engine.stopping",
     "understudy.engine.turn_tools",
     "understudy.models.anthropic",

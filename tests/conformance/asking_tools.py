@@ -11,7 +11,7 @@ from understudy.config.home import state_dir
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.rounds import AskedAgain
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 TOOLS = Tools()
 
@@ -112,8 +112,8 @@ def accepted(answers: Mapping[str, Any], key: str, member: str) -> Any:
             return None
 
 
-def seal_of(call: Call) -> Seal:
-    return Seal(state_dir(call.client.engine.home), b"conformance")
+def seal_of(call: Call) -> IdSeal:
+    return IdSeal(state_dir(call.client.engine.home), b"conformance")
 
 
 def check_state(call: Call) -> str | None:

@@ -13,7 +13,7 @@ from tests.docs.configuration_page import PAGE, Row, rows, without_effect
 from understudy.config import Config, load_config
 from understudy.config.keys import GUARDING, PASSED_OVER, PROJECT_KEYS, TOP_KEYS, WITHOUT_EFFECT
 from understudy.config.mcp_servers import McpServer
-from understudy.config.schema import Reader
+from understudy.config.schema import TreeReader
 from understudy.config.serve import serve_settings
 from understudy.errors import ConfigError
 from understudy.models.providers import Provider
@@ -164,9 +164,9 @@ SERVE = "understudy.serve."
 
 def serve_default(name: str, config: Config) -> Any:
     if ".*." in name:  # of a caller who is not named
-        choices = serve_settings(config.home, Reader({}), {}).issued.of("mine", ())
+        choices = serve_settings(config.home, TreeReader({}), {}).issued.of("mine", ())
         return choices.roots if name.endswith(".roots") else sorted(choices.modes)
-    value = getattr(serve_settings(config.home, Reader({}), {}), name)
+    value = getattr(serve_settings(config.home, TreeReader({}), {}), name)
     match value:
         case Path():
             return value.relative_to(config.home).as_posix()

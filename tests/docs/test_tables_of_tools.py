@@ -7,7 +7,7 @@ from typing import Any, get_args
 from tests.docs.blocks import ROOT
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.servers.mcp.tool_descriptions import CODEX, CODEX_REPLY
-from understudy.tools.registry import Offer, offered
+from understudy.tools.registry import OfferConditions, offered
 
 NAME = re.compile(r"`([^`]+)`")
 
@@ -24,7 +24,7 @@ def cells(text: str) -> list[list[str]]:
 def test_tools_md_has_every_tool_with_its_arguments() -> None:
     arguments: dict[str, set[str]] = {}
     for policy, mode in product(get_args(ApprovalPolicy), get_args(SandboxMode)):
-        for tool in offered(Offer(policy, mode, with_plan=True, command_seconds=60)):
+        for tool in offered(OfferConditions(policy, mode, with_plan=True, command_seconds=60)):
             arguments.setdefault(tool.name, set()).update(tool.parameters["properties"])
     table = (ROOT / "docs" / "tools.md").read_text().partition("\n## ")[0]
     written = {NAME.findall(row[0])[0]: set(NAME.findall(row[1])) - {"on-request"} for row in cells(table)}

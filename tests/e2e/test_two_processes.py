@@ -17,7 +17,7 @@ from tests.support.pausing import go_on, pause
 from understudy.engine.stopping import PATIENCE_SECONDS
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
-from understudy.store.chain import Heads
+from understudy.store.chain import LastDigests
 from understudy.store.log import Batch
 from understudy.store.seals import Seals
 from understudy.store.sqlite import SqliteLog, number_of
@@ -76,7 +76,7 @@ async def test_what_was_written_by_a_process_that_died_before_telling_is_shown(t
             await stream.until("background_event")  # it listens
             silent.isolation_level = None
             prepare(silent)
-            write(silent, append(number_of(conversation), _noticed(log, conversation), Heads(silent, Seals(log.path.parent))))
+            write(silent, append(number_of(conversation), _noticed(log, conversation), LastDigests(silent, Seals(log.path.parent))))
             await stream.until("background_event", 2)
 
 

@@ -22,7 +22,7 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Record,
 )
-from understudy.tools.host import Answer, Question
+from understudy.tools.host import ApprovalAnswer, Question
 
 COMMAND = CommandApprovalAsked("c", ("touch", "x"), "/w", key="the key")
 
@@ -35,7 +35,7 @@ class Scene:
         self.tail.append(Opened(self.tail.conversation_id, "m", Overrides()), turn="0")
         self.approvals = Approvals(self.tail)
 
-    def ask(self, question: Question) -> asyncio.Task[Answer]:
+    def ask(self, question: Question) -> asyncio.Task[ApprovalAnswer]:
         return asyncio.ensure_future(self.approvals.ask(question, "1"))
 
     async def records(self) -> list[Record]:
@@ -50,7 +50,7 @@ async def test_the_first_answer_counts_and_the_others_are_on_record(tmp_path: Pa
     assert scene.tail.state.questions == {"c": COMMAND}
     assert scene.approvals.decide(Decide("c", "approved_for_session", CLIENT), "1") is True
     assert scene.approvals.decide(Decide("c", "denied", CLIENT), "1") is False
-    assert await asked == Answer("approved_for_session", CLIENT)
+    assert await asked == ApprovalAnswer("approved_for_session", CLIENT)
     assert await scene.records() == [
         COMMAND,
         ApprovalDecided("c", "approved_for_session", CLIENT, True, "the key"),
@@ -77,7 +77,7 @@ async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be
     scene.tail.append(COMMAND, turn="1")
     assert scene.approvals.decide(Decide("c", "approved", CLIENT), "1") is True
     asked = scene.ask(CommandApprovalAsked("c", ("touch", "x"), "/w", key="another key"))
-    assert await asked == Answer("approved", CLIENT)
+    assert await asked == ApprovalAnswer("approved", CLIENT)
     assert await scene.records() == [COMMAND, ApprovalDecided("c", "approved", CLIENT, True, "the key")]
     scene.log.close()
 
@@ -111,7 +111,7 @@ async def test_of_early_answers_the_first_counts_and_is_on_record_before_the_oth
     assert scene.approvals.decide(Decide("c", "approved", CLIENT, by="ann"), "1") is True
     assert scene.approvals.decide(Decide("c", "denied", CLIENT, by="bob"), "1") is False
     assert scene.approvals.has_early("c")
-    assert await scene.ask(COMMAND) == Answer("approved", CLIENT)
+    assert await scene.ask(COMMAND) == ApprovalAnswer("approved", CLIENT)
     assert not scene.approvals.has_early("c")
     assert await scene.records() == [
         COMMAND,

@@ -28,7 +28,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.tools.host import Answer
+from understudy.tools.host import ApprovalAnswer
 
 NONE = Budget()
 
@@ -77,11 +77,11 @@ class Turn:
     def open_budget_question(self) -> BudgetAsked | None:
         return None
 
-    async def ask(self, question: BudgetAsked) -> Answer:
+    async def ask(self, question: BudgetAsked) -> ApprovalAnswer:
         self.asked.append(question)
         self.add(question)
         self.add(ApprovalDecided(question.call_id, self.decision, "client"), after=100.0)
-        return Answer(self.decision, "client")
+        return ApprovalAnswer(self.decision, "client")
 
 
 async def test_below_the_limit_nothing_is_asked() -> None:

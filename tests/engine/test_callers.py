@@ -73,7 +73,7 @@ async def test_every_op_needs_its_right(play: Playbook) -> None:
 
 async def test_owner_and_decider_are_in_the_log(tmp_path: Path, asking: Playbook) -> None:
     theirs = await asking.engine.create(ANN, Overrides(cwd=str(tmp_path)))
-    await theirs.kept()
+    await theirs.durable()
     assert theirs.facts.owner == "ann"
     [opened] = await theirs.read(0)
     assert isinstance(opened.record, Opened)

@@ -15,7 +15,7 @@ from tests.support.losing_log import LosingLog
 from tests.support.playbook import Playbook
 from understudy.config.home import state_dir
 from understudy.engine.conversation import Conversation
-from understudy.engine.kept import Kept
+from understudy.engine.durable import Durable
 from understudy.errors import AgentError, ConversationBusy, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
@@ -61,11 +61,11 @@ async def test_a_message_for_a_turn_that_runs_elsewhere_is_kept_and_read_there(t
     async with Playbook(tmp_path, script) as here, Playbook.beside(here, []) as there:
         await here.send("first")
         await here.seen("1 … one")
-        kept = Kept()
-        assert await there.send("second", kept=kept) == "joins"
-        assert not kept.failed
+        durable = Durable()
+        assert await there.send("second", durable=durable) == "joins"
+        assert not durable.failed
         async with asyncio.timeout(WAIT_SECONDS):
-            await kept
+            await durable
         await here.seen("1 user second")
         here.model.release()
         await here.over()
@@ -169,10 +169,10 @@ async def test_a_message_with_a_turn_of_its_own_begins_when_the_running_one_is_o
     async with Playbook(tmp_path, [deltas(["one", HOLD]), say("two")]) as play:
         await play.send("first")
         await play.seen("1 … one")
-        kept = Kept()
-        assert await play.send("second", own_turn=True, kept=kept) == "queues"
+        durable = Durable()
+        assert await play.send("second", own_turn=True, durable=durable) == "queues"
         async with asyncio.timeout(WAIT_SECONDS):
-            await kept
+            await durable
         assert play.records()[-1] == "1 queues second"
         play.model.release()
         await play.over(2)
@@ -200,11 +200,11 @@ async def test_a_process_that_ends_refuses_what_waits_and_what_comes(tmp_path: P
         await play.seen("1 runs call1 sleep 60")
         stopping = asyncio.ensure_future(play.interrupt())
         await asyncio.sleep(0)
-        kept = Kept()
-        assert await play.send("instead", kept=kept) == "waits"
+        durable = Durable()
+        assert await play.send("instead", durable=durable) == "waits"
         await inside(play).stop()
         with pytest.raises(StoreError, match="is ending"):
-            await kept
+            await durable
         with pytest.raises(AgentError):
             await play.send("late")
         await stopping

@@ -18,8 +18,8 @@ from tests.support.failing_log import FailingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
 from understudy.config.home import state_dir
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
@@ -190,10 +190,10 @@ async def queue(play: Play) -> None:
         thread = str((await play.here.event("session_configured", call))["session_id"])
         handle = await play.handle(thread)
         for text in ("queued", "dropped"):
-            kept = Kept()
+            durable = Durable()
             with play.engine_failing():
-                accepted = await handle.submit(handle.message(Message("user", (InputText(text),)), own_turn=True), kept=kept)
-                await kept
+                accepted = await handle.submit(handle.message(Message("user", (InputText(text),)), own_turn=True), durable=durable)
+                await durable
                 if text == "dropped":
                     await handle.submit(Cancel(accepted.message_id))
         await play.result("conversationInterrupt", conversation_id=thread)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Facts, Handle
-from understudy.engine.kept import Kept
 from understudy.engine.viewer import QuietViewer
 from understudy.errors import AgentError, BadRequest, LacksRight, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL, Caller
@@ -48,14 +48,14 @@ async def engine(tmp_path: Path) -> AsyncGenerator[Engine]:
 @pytest.fixture
 async def handle(engine: Engine, tmp_path: Path) -> Handle:
     handle = await engine.create(LOCAL, Overrides(cwd=str(tmp_path), approval_policy="never", sandbox="read-only"))
-    await handle.kept()
+    await handle.durable()
     return handle
 
 
 async def record(handle: Handle, *records: Record, turn: str = "1") -> None:
     handle._conversation.tail.append(*records, turn=turn)  # pyright: ignore[reportPrivateUsage]
     async with asyncio.timeout(WAIT_SECONDS):
-        await handle.kept()
+        await handle.durable()
 
 
 # -- whether something is durable
@@ -63,31 +63,31 @@ async def record(handle: Handle, *records: Record, turn: str = "1") -> None:
 
 @pytest.mark.parametrize("error", [None, StoreError("no")])
 async def test_all_who_ask_are_told_before_and_after_it_is_known(error: AgentError | None) -> None:
-    kept, told = Kept(), list[tuple[int, AgentError | None]]()
+    durable, told = Durable(), list[tuple[int, AgentError | None]]()
     for number in range(3):
-        kept.when_known(lambda error, number=number: told.append((number, error)))
-    assert (told, kept.failed) == ([], False)
-    kept.tell(error)
-    kept.when_known(lambda error: told.append((3, error)))
+        durable.when_known(lambda error, number=number: told.append((number, error)))
+    assert (told, durable.failed) == ([], False)
+    durable.tell(error)
+    durable.when_known(lambda error: told.append((3, error)))
     assert told == [(number, error) for number in range(4)]
-    assert kept.failed == (error is not None)
+    assert durable.failed == (error is not None)
 
 
 async def test_it_can_be_awaited_by_several_one_of_whom_leaves() -> None:
-    kept = Kept()
+    durable = Durable()
 
     async def wait() -> None:
-        await kept
+        await durable
 
     first, second = asyncio.ensure_future(wait()), asyncio.ensure_future(wait())
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.sleep(0)
-    kept.tell(StoreError("no"))
+    durable.tell(StoreError("no"))
     with pytest.raises(StoreError):
         await second
     with pytest.raises(StoreError):
-        await kept
+        await durable
 
 
 # -- rights
@@ -215,7 +215,7 @@ async def test_a_refusal_that_nobody_waits_for_is_in_the_log(handle: Handle, cap
     handle.submit_soon(handle.message(HI, None, "no such message"))
     await asyncio.sleep(0)
     async with asyncio.timeout(WAIT_SECONDS):
-        await handle.kept()
+        await handle.durable()
     assert any(f"Send of {handle.id} was not taken" in line for line in caplog.messages), caplog.messages
 
 

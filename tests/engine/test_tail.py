@@ -148,11 +148,11 @@ async def test_an_acknowledgement_comes_once_it_is_on_disk_and_before_anyone_is_
     log = open_log(tmp_path)
     tail, onlooker = new_tail(log)
     told: list[tuple[AgentError | None, list[str]]] = []
-    tail.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
+    tail.when_durable(lambda error: told.append((error, list(onlooker.seen))))
     tail.append(Noticed("later"), turn="1")
     await until(tail)
     assert told == [(None, [])]
-    tail.when_accepted(lambda error: told.append((error, list(onlooker.seen))))
+    tail.when_durable(lambda error: told.append((error, list(onlooker.seen))))
     await asyncio.sleep(0)
     assert told[1] == (None, ["opened", "later"])
     log.close()
@@ -166,7 +166,7 @@ async def test_an_entry_that_cannot_be_written_fails_all_who_wait_and_is_never_s
     told: list[AgentError | None] = []
     back: list[bool] = []
     tail.append(Noticed("lost"), turn="1")
-    tail.when_accepted(told.append)
+    tail.when_durable(told.append)
     tail.when_committed(lambda: back.append(True))
     with pytest.raises(StoreError):
         await until(tail)
@@ -176,7 +176,7 @@ async def test_an_entry_that_cannot_be_written_fails_all_who_wait_and_is_never_s
     assert back == [True]
     assert tail.idle
     tail.append(Noticed("ignored"), turn="1")
-    tail.when_accepted(told.append)
+    tail.when_durable(told.append)
     await asyncio.sleep(0)
     assert told[1] is onlooker.error, "who comes later is told too"
     log.close()

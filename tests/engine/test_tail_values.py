@@ -231,7 +231,7 @@ async def test_each_is_told_when_what_it_waits_for_is_written_and_not_before(sce
     for word in ("a", "b"):
         tail.append(Noticed(word), turn="1")
         tail.when_committed(lambda word=word: told.append(f"{word} committed"))
-        tail.when_accepted(lambda error, word=word: told.append(f"{word} accepted {error} {scene.viewer.seen[2:]}"))
+        tail.when_durable(lambda error, word=word: told.append(f"{word} accepted {error} {scene.viewer.seen[2:]}"))
         waits.append(asyncio.create_task(tail.committed()))
         await asyncio.sleep(0)
     first, second = scene.log.outcomes[1:]
@@ -252,7 +252,7 @@ async def test_who_asks_when_all_is_written_is_told_in_the_next_step(scene: Scen
     tail, told = scene.tail, list[object]()
     scene.begin()
     tail.when_committed(lambda: told.append("committed"))
-    tail.when_accepted(told.append)
+    tail.when_durable(told.append)
     assert told == []
     await asyncio.sleep(0)
     assert told == ["committed", None]
@@ -261,7 +261,7 @@ async def test_who_asks_when_all_is_written_is_told_in_the_next_step(scene: Scen
 async def test_to_wait_for_an_acknowledgement_hands_it_over(scene: Scene) -> None:
     scene.begin()
     scene.tail.append(Noticed("a"), turn="1")
-    scene.tail.when_accepted(lambda _: None)
+    scene.tail.when_durable(lambda _: None)
     await asyncio.sleep(0)
     assert len(scene.log.batches) == 2
 
@@ -310,7 +310,7 @@ async def test_a_failure_is_told_once_to_everyone_with_its_reason(scene: Scene, 
     scene.begin("a", "b")
     tail.on_failure = lambda: told.append("on_failure")
     tail.when_committed(lambda: told.append("committed"))
-    tail.when_accepted(lambda error: told.append(f"accepted {error}"))
+    tail.when_durable(lambda error: told.append(f"accepted {error}"))
     tail.emit(TextDelta("never shown"), "1")
     waits = [asyncio.create_task(tail.committed()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -329,7 +329,7 @@ async def test_a_failure_is_told_once_to_everyone_with_its_reason(scene: Scene, 
     tail.flush()
     assert len(scene.log.batches) == 3
     tail.when_committed(lambda: told.append("committed too"))
-    tail.when_accepted(lambda error: told.append(f"accepted {error} too"))
+    tail.when_durable(lambda error: told.append(f"accepted {error} too"))
     await asyncio.sleep(0)
     assert told[3:] == ["committed too", f"accepted {words} too"]
 

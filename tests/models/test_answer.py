@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from understudy.models.http.answer import HEAD_LIMIT, Answer, Phase
+from understudy.models.http.answer import HEAD_LIMIT, ParsedAnswer, Phase
 from understudy.models.http.failures import AnswerCut
 
 Verdict = Literal["open", "whole", "cut", "bad"]
@@ -43,7 +43,7 @@ STRICTER = {
 
 
 def hear(pieces: Sequence[bytes], *, ends: bool) -> Heard:
-    answer = Answer()
+    answer = ParsedAnswer()
     for piece in pieces:
         answer.feed(piece)
     if ends:
@@ -242,6 +242,6 @@ def test_an_answer_that_is_over_is_freed_without_the_garbage_collector() -> None
     try:
         for data in ANSWERS.values():
             hear([data], ends=True)
-        assert not [thing for thing in gc.get_objects() if isinstance(thing, Answer)]
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, ParsedAnswer)]
     finally:
         gc.enable()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.models.loopback import HANG, Loopback, loopback, status
 from understudy.errors import MissingKey, ModelError
 from understudy.models.auth import Credentials
-from understudy.models.catalogue import Listed, ask_models, read_models
+from understudy.models.catalogue import ListedModel, ask_models, read_models
 from understudy.models.http import HttpClient
 from understudy.models.prices import Price
 from understudy.models.providers import Provider, WireApi
@@ -20,7 +20,7 @@ from understudy.models.providers import Provider, WireApi
 KEY = "sk-secret-12345678"
 
 
-async def asked(server: Loopback, *, wire: WireApi = "chat", seconds: float = 5.0, **fields: Any) -> list[Listed]:
+async def asked(server: Loopback, *, wire: WireApi = "chat", seconds: float = 5.0, **fields: Any) -> list[ListedModel]:
     http = HttpClient({}, connect_seconds=5.0)
     try:
         provider = Provider("mock", "Mock", server.url, wire_api=wire, env_key="MOCK_KEY", **fields)
@@ -32,21 +32,21 @@ async def asked(server: Loopback, *, wire: WireApi = "chat", seconds: float = 5.
 @pytest.mark.parametrize(
     ("body", "listed"),
     [
-        ({"object": "list", "data": [{"id": "gpt-5", "object": "model"}]}, Listed("gpt-5")),
+        ({"object": "list", "data": [{"id": "gpt-5", "object": "model"}]}, ListedModel("gpt-5")),
         (
             {"data": [{"type": "model", "id": "claude-x", "display_name": "X", "max_input_tokens": 5000, "max_tokens": 100}]},
-            Listed("claude-x", 5000, 100),
+            ListedModel("claude-x", 5000, 100),
         ),
         (
             {"data": [{"id": "a/b", "context_length": 9, "pricing": {"prompt": "0.000002", "completion": "0.00001"}}]},
-            Listed("a/b", 9, None, Price(2.0, None, 10.0, source="provider")),
+            ListedModel("a/b", 9, None, Price(2.0, None, 10.0, source="provider")),
         ),
-        ({"data": [{"id": "served", "max_model_len": 4096}]}, Listed("served", 4096)),
-        ({"models": [{"name": "models/gemini-x"}]}, Listed("gemini-x")),
-        ({"data": [{"id": "llama", "meta": {"n_ctx_train": 2048}}]}, Listed("llama", 2048)),
+        ({"data": [{"id": "served", "max_model_len": 4096}]}, ListedModel("served", 4096)),
+        ({"models": [{"name": "models/gemini-x"}]}, ListedModel("gemini-x")),
+        ({"data": [{"id": "llama", "meta": {"n_ctx_train": 2048}}]}, ListedModel("llama", 2048)),
     ],
 )
-async def test_each_providers_list_is_understood(body: Any, listed: Listed) -> None:
+async def test_each_providers_list_is_understood(body: Any, listed: ListedModel) -> None:
     async with loopback(status(200, "OK", json.dumps(body))) as server:
         assert await asked(server) == [listed]
     request = server.requests[0]

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 import pytest
 
 from tests.models.loopback import BOUND, CLOSE, HANG, LAST_CHUNK, RESET, STREAM_HEAD, Action, chunk, loopback, settle
-from understudy.models.http import AnswerCut, AnswerSilent, BadAnswer, HttpClient, HttpFailure, Response, Unreachable, parse_url
+from understudy.models.http import AnswerCut, AnswerSilent, BadAnswer, HttpClient, HttpFailure, HttpResponse, Unreachable, parse_url
 
 OK = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]
 
 
-async def post(client: HttpClient, url: str, body: bytes = b"{}", seconds: float = BOUND) -> Response:
+async def post(client: HttpClient, url: str, body: bytes = b"{}", seconds: float = BOUND) -> HttpResponse:
     async with asyncio.timeout(BOUND):
         return await client.post(parse_url(url), [("X-Test", "yes")], [body], seconds=seconds)
 
 
-async def body_of(response: Response) -> bytes:
+async def body_of(response: HttpResponse) -> bytes:
     pieces: list[bytes] = []
     async with asyncio.timeout(BOUND):
         while piece := await response.read(BOUND):

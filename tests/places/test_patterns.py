@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.places.ignoring import Rules
+from understudy.places.ignoring import IgnoreRules
 from understudy.places.patterns import BadPattern, Glob, alternatives, path_pattern
 
 NAMES = st.text("ab.", min_size=1, max_size=3).filter(lambda name: name not in (".", ".."))
@@ -139,7 +139,7 @@ LINES = st.one_of(
 def test_what_git_ignores_is_left_out(repository: Path, lines: list[str], paths: list[str]) -> None:
     """By git's word on each path alone: whether a folder above it is left out is the walk's matter."""
     (repository / ".gitignore").write_text("\n".join(lines))
-    rules = Rules("\n".join(lines))
+    rules = IgnoreRules("\n".join(lines))
     tops = sorted({path.partition("/")[0] for path in paths})
     asked = subprocess.run(
         ["git", "-c", f"core.excludesFile={os.devnull}", "check-ignore", "--no-index", "-v", "-n", "--stdin"],

@@ -10,7 +10,7 @@ from tests.tools.patch.tree import patch_text, write_files
 from understudy.config.project import project_folders
 from understudy.places.masks import Masks
 from understudy.places.placeholders import begins_repository
-from understudy.places.reading import Limits
+from understudy.places.reading import ReadLimits
 from understudy.places.tree import Tree
 from understudy.sandbox.cell.placeholder import hold
 from understudy.tools.patch.plan import apply_plan, plan_patch
@@ -32,7 +32,7 @@ def placed(tmp_path: Path) -> Generator[Path]:
 
 
 def walked(folder: Path) -> list[str]:
-    return [found.path for found in Tree(Limits(Masks(()), None, {}), with_hidden=True).walk(str(folder))]
+    return [found.path for found in Tree(ReadLimits(Masks(()), None, {}), with_hidden=True).walk(str(folder))]
 
 
 def test_a_placeholder_begins_no_repository(placed: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from understudy.places.masks import Masks
-from understudy.places.reading import Limits, NotForModels
+from understudy.places.reading import NotForModels, ReadLimits
 from understudy.places.tree import MOST_DEPTH, Tree
 from understudy.places.unreadable import KERNEL, Unreadable
 
 
-def limits(*masked: Path) -> Limits:
-    return Limits(Masks(str(path) for path in masked), Unreadable(KERNEL))
+def limits(*masked: Path) -> ReadLimits:
+    return ReadLimits(Masks(str(path) for path in masked), Unreadable(KERNEL))
 
 
 def walked(folder: Path, *masked: Path, hidden: bool = False, depth: int = MOST_DEPTH) -> list[str]:
@@ -133,7 +133,7 @@ def _remove_deep(folder: Path) -> None:
 def test_a_pinned_folder_that_was_replaced_is_not_walked(project: Path) -> None:
     make(project, "a")
     status = project.stat()
-    pinned = Limits(Masks(()), None, {str(project): (status.st_dev, status.st_ino)})
+    pinned = ReadLimits(Masks(()), None, {str(project): (status.st_dev, status.st_ino)})
     assert [found.path for found in Tree(pinned).walk(str(project))] == ["a"]
     project.rename(project.with_name("old"))
     make(project, "b")

@@ -14,7 +14,7 @@ from understudy.sandbox import Command, Containment, Sandbox
 from understudy.sandbox.cell.orders import END, TERM
 from understudy.sandbox.cell.plan import FULL, PLAIN, Plan
 from understudy.sandbox.control import Control
-from understudy.sandbox.running import Running
+from understudy.sandbox.running import RunningCommand
 from understudy.testing.waiting import WAIT_SECONDS
 
 
@@ -23,7 +23,7 @@ class Watcher:
 
     def __init__(self) -> None:
         plan = Plan(shape=PLAIN, argv=[b"sleep"], environment={}, cwd=b"/")
-        self.running = Running(asyncio.get_running_loop(), plan, lambda stream, chunk: None)
+        self.running = RunningCommand(asyncio.get_running_loop(), plan, lambda stream, chunk: None)
         out, err, self.status = self.running.writers
         os.close(out)
         os.close(err)

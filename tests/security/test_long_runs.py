@@ -6,7 +6,7 @@ import pytest
 
 from understudy.cli.chat.markdown import MarkdownStream
 from understudy.engine.answer_form.schema import without_fence
-from understudy.places.ignoring import Rules
+from understudy.places.ignoring import IgnoreRules
 from understudy.servers.app_server.work_items import patched_files
 
 BLANKS = " " * 500_000  # gone through again for each of them, they would take a quarter of an hour
@@ -18,7 +18,7 @@ ENOUGH = 20.0  # seconds of computing
     [
         lambda: MarkdownStream().feed(f"```{BLANKS}`\n"),
         lambda: without_fence(f"```\n{BLANKS}x"),
-        lambda: Rules(f"{BLANKS}x\n"),
+        lambda: IgnoreRules(f"{BLANKS}x\n"),
         lambda: patched_files(f"*** Add File: {BLANKS}x\n"),
     ],
     ids=["a fence in chat", "a fence around JSON", "a .gitignore", "a patch for the app server"],
@@ -49,4 +49,4 @@ def test_a_fence_around_the_whole_answer_is_taken_off(text: str, inside: str) ->
 
 @pytest.mark.parametrize(("line", "rule"), [("a  ", "a"), ("a\\  ", "a "), ("  a", "  a"), ("\\ ", " ")])
 def test_blanks_at_the_end_of_a_rule_count_only_if_they_are_escaped(line: str, rule: str) -> None:
-    assert Rules(f"{line}\n").leave_out(rule, rule, False) is True
+    assert IgnoreRules(f"{line}\n").leave_out(rule, rule, False) is True

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from understudy.servers.page.links import LIFETIME_SECONDS, Links
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 
 def link_of_age(state_dir: Path, seconds: int) -> str:
     body = msgspec.msgpack.encode((b"a" * 12, int(time.time()) - seconds))
-    return b32encode(Seal(state_dir, b"page link").close_bytes(body)).decode().rstrip("=")
+    return b32encode(IdSeal(state_dir, b"page link").close_bytes(body)).decode().rstrip("=")
 
 
 @pytest.mark.parametrize(("age", "is_good"), [(0, True), (500, True), (600, False), (86_400, False), (-3600, False)])

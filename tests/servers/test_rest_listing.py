@@ -18,7 +18,7 @@ from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.servers.rest import listing
-from understudy.servers.rest.listing import Wanted, list_rows
+from understudy.servers.rest.listing import ListQuery, list_rows
 from understudy.store.log import Page
 from understudy.store.sqlite import SqliteLog
 
@@ -65,7 +65,7 @@ async def all_pages(engine: Engine, limit: int) -> list[str]:
     found: list[str] = []
     cursor: str | None = None
     while True:
-        page = await list_rows(engine, LOCAL, Wanted(limit=limit, cursor=cursor))
+        page = await list_rows(engine, LOCAL, ListQuery(limit=limit, cursor=cursor))
         found += [row.id for row in page.conversations]
         cursor = page.next_cursor
         if cursor is None:
@@ -97,7 +97,7 @@ async def test_questions_beyond_those_searched_come_in_their_place(tmp_path: Pat
 
 async def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
     async with conversations(tmp_path, 3) as (engine, _, _names):
-        cursor = (await list_rows(engine, LOCAL, Wanted(limit=1))).next_cursor
+        cursor = (await list_rows(engine, LOCAL, ListQuery(limit=1))).next_cursor
         for broken in ("x", ".", ".1", f"{cursor}.x"):
             with pytest.raises(BadRequest, match="invalid cursor"):
-                await list_rows(engine, LOCAL, Wanted(cursor=broken))
+                await list_rows(engine, LOCAL, ListQuery(cursor=broken))

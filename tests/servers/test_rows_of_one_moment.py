@@ -15,7 +15,7 @@ from tests.support.playbook import Playbook
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.servers.mcp.conversation_rows import page_of_rows
-from understudy.servers.rest.listing import Wanted, list_rows
+from understudy.servers.rest.listing import ListQuery, list_rows
 from understudy.servers.rest.rows import conversation_of, rows_of
 from understudy.servers.rest.shapes import Conversation, Row
 from understudy.testing import HOLD, Script, call, deltas, say
@@ -49,7 +49,7 @@ async def playing(
 
 
 async def row_of(engine: Engine) -> Row:
-    [row] = (await list_rows(engine, LOCAL, Wanted())).conversations
+    [row] = (await list_rows(engine, LOCAL, ListQuery())).conversations
     return row
 
 

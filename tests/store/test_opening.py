@@ -14,7 +14,7 @@ from tests.support.answered import answered
 from understudy.errors import StoreError
 from understudy.protocol.records import Noticed
 from understudy.store import schema, writing
-from understudy.store.chain import Heads
+from understudy.store.chain import LastDigests
 from understudy.store.log import SavedText
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
 from understudy.store.seals import Seals
@@ -247,7 +247,7 @@ async def test_a_connection_that_saw_the_store_while_it_was_empty_can_write(tmp_
     open_log(tmp_path).close()
     schema.migrate(connection, str(path), Seals(tmp_path))
     writing.prepare(connection)
-    writing.write(connection, writing.append(1, opened(new_id()), Heads(connection, Seals(tmp_path))))
+    writing.write(connection, writing.append(1, opened(new_id()), LastDigests(connection, Seals(tmp_path))))
     assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)
     connection.close()
 

@@ -14,7 +14,7 @@ from tests.store.records import SUMMARY
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides
-from understudy.store.chain import FIRST, Heads, link
+from understudy.store.chain import FIRST, LastDigests, link
 from understudy.store.decoding import unpacked
 from understudy.store.log import Batch, SavedText
 from understudy.store.schema import migrate
@@ -59,9 +59,9 @@ def record_rows(previous: bytes, *new: Entry) -> list[Row]:
     return rows
 
 
-def heads(epoch: int = 9, last_seq: int = 4, digest: bytes = b"d") -> Heads:
+def heads(epoch: int = 9, last_seq: int = 4, digest: bytes = b"d") -> LastDigests:
     """Of conversation 7."""
-    known = Heads(sqlite3.connect(":memory:"), SEALS)
+    known = LastDigests(sqlite3.connect(":memory:"), SEALS)
     known.note(7, epoch, last_seq, digest, True)
     return known
 

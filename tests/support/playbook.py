@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from tests.support.answered import answered
 from understudy.config.home import state_dir
 from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
@@ -85,7 +85,7 @@ class Playbook:
         if self._beside is None:
             self.handle = await self.engine.create(LOCAL, Overrides(cwd=str(self._folder)))
         else:
-            await self._beside.handle.kept()
+            await self._beside.handle.durable()
             self.handle = await self.engine.find(LOCAL, self._beside.handle.id)
         self.following = self.handle.follow(self)
         self.following.go_live()
@@ -99,13 +99,13 @@ class Playbook:
 
     # -- ops
 
-    async def send(self, text: str, *, after: str | None = None, own_turn: bool = False, kept: Kept | None = None) -> str:
+    async def send(self, text: str, *, after: str | None = None, own_turn: bool = False, durable: Durable | None = None) -> str:
         """`begins`, `joins`, `waits` or `queues`. `after` goes on from an earlier message."""
         parent = next((name for name, known in self._texts.items() if known == after), None)
         op = self.handle.message(Message("user", (InputText(text),)), None, parent, own_turn=own_turn)
         self._texts[op.message.message_id] = text
         try:
-            sent = await self.handle.submit(op, kept=kept)
+            sent = await self.handle.submit(op, durable=durable)
         except BaseException:
             del self._texts[op.message.message_id]
             raise

@@ -3,7 +3,7 @@
 import pytest
 
 from understudy.models.families import FAMILIES, UNKNOWN, Family, family_of
-from understudy.tools.registry import TOOLS, Offer, offered, only_reads
+from understudy.tools.registry import TOOLS, OfferConditions, offered, only_reads
 
 ALL = [entry.names[0] for entry in TOOLS]
 NEEDED = {"shell", "read_file", "search", "list_files", "edit_file", "update_plan"}
@@ -11,7 +11,7 @@ READING = {"read_file", "search", "list_files", "view_image"}
 
 
 def names_for(without: tuple[str, ...]) -> list[str]:
-    return [spec.name for spec in offered(Offer("on-request", "workspace-write", True, 60, without=without))]
+    return [spec.name for spec in offered(OfferConditions("on-request", "workspace-write", True, 60, without=without))]
 
 
 @pytest.mark.parametrize("model", ["something-new", "gpt-6.1-sol", "gpt-5.2-codex", "codex-mini-latest", "claude-sonnet-5"])

@@ -12,7 +12,7 @@ from tests.tools.test_file_tools import Host
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import ImageViewed
-from understudy.tools.registry import Offer, find_tool, offered
+from understudy.tools.registry import OfferConditions, find_tool, offered
 from understudy.tools.tool import ToolContext, ToolOutput
 
 
@@ -68,5 +68,5 @@ async def test_under_untrusted_it_looks_only_where_a_harmless_command_may(tmp_pa
 
 def test_a_model_without_eyes_is_not_offered_it() -> None:
     for eyes in (True, False):
-        names = {spec.name for spec in offered(Offer("never", "read-only", True, 60, eyes=eyes))}
+        names = {spec.name for spec in offered(OfferConditions("never", "read-only", True, 60, eyes=eyes))}
         assert ("view_image" in names) is eyes

@@ -19,13 +19,13 @@ SPARE_SECONDS = 30.0  # to set up the sandbox, and to take it down after the tim
 NOT_RUN = "the command was not run"  # in the words of `understudy sandbox`
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TaskVerdict(msgspec.Struct, frozen=True):
     passed: bool
     exit_code: int | None  # None: what the agent left could not even be copied
     output: str
 
 
-class Judge:
+class TaskJudge:
     """`flags` are `-c` flags for the sandbox. Commands have no network unless these open it."""
 
     def __init__(self, flags: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
@@ -42,17 +42,17 @@ class Judge:
                 "`understudy doctor` says what is missing. `-c sandbox_mode=danger-full-access` runs agent and tests uncontained."
             )
 
-    async def judge(self, task: Task, work: Path, copy: Path) -> Verdict:
+    async def judge(self, task: Task, work: Path, copy: Path) -> TaskVerdict:
         """Raises `BadRequest` where the tests could not be run, which says nothing about the work."""
         try:
             copy_work(work, copy)
             lay_out(copy, task.hidden)
         except BadRequest as error:
-            return Verdict(False, None, str(error))
+            return TaskVerdict(False, None, str(error))
         code, output = await self._run(task.check, copy, task.check_seconds)
         if code != 0 and NOT_RUN in output:
             raise BadRequest(output.strip())
-        return Verdict(code == 0, code, output[-MOST_OUTPUT:])
+        return TaskVerdict(code == 0, code, output[-MOST_OUTPUT:])
 
     async def _run(self, argv: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:
         flags = [word for flag in self._flags for word in ("-c", flag)]

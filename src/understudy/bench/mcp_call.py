@@ -21,7 +21,7 @@ class ServerGone(AgentError):
     kind = "server_gone"
 
 
-class McpServer:
+class McpServerProcess:
     """Started on entry, ended on exit. It declares nothing, so nobody is asked anything."""
 
     def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], stderr: BinaryIO) -> None:
@@ -32,7 +32,7 @@ class McpServer:
         self._process: asyncio.subprocess.Process | None = None
         self._next_id = 0
 
-    async def __aenter__(self) -> "McpServer":
+    async def __aenter__(self) -> "McpServerProcess":
         self._process = await start_process(  # in a session of its own: Ctrl-C is for us, who end the server ourselves
             *self._command,
             cwd=self._cwd,

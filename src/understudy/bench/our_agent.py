@@ -12,7 +12,7 @@ from typing import Any
 
 from understudy import __version__
 from understudy.bench.attempts import Attempt
-from understudy.bench.mcp_call import McpServer, ServerGone
+from understudy.bench.mcp_call import McpServerProcess, ServerGone
 from understudy.bench.tasks import Task
 
 NAME = "understudy"
@@ -44,14 +44,14 @@ class OurAgent:
         began = time.monotonic()
         with (aside / "stderr.log").open("wb") as stderr:
             try:
-                async with McpServer(command, cwd=self._cwd, env=self._env, stderr=stderr) as server:
+                async with McpServerProcess(command, cwd=self._cwd, env=self._env, stderr=stderr) as server:
                     return await self._call(server, arguments, task.seconds, began)
             except ServerGone as error:
                 said = (aside / "stderr.log").read_text(errors="replace").strip()[-500:]
                 reason = f"{error}: {said}" if said else str(error)
                 return Attempt(ending="failed", seconds=time.monotonic() - began, reason=reason)
 
-    async def _call(self, server: McpServer, arguments: Mapping[str, Any], limit: float, began: float) -> Attempt:
+    async def _call(self, server: McpServerProcess, arguments: Mapping[str, Any], limit: float, began: float) -> Attempt:
         request = server.request("tools/call", {"name": "codex", "arguments": arguments})
         answered = asyncio.ensure_future(server.result(request))
         try:

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from understudy.bench.attempts import Attempt, Ending
-from understudy.bench.judging import Verdict
+from understudy.bench.judging import TaskVerdict
 from understudy.bench.tasks import Task
 from understudy.errors import BadRequest
 
 FORMAT = 1
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str
     task: str
     repetition: int  # from 1
@@ -36,21 +36,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.agent, self.task, self.repetition
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
+class BenchSetup(msgspec.Struct, frozen=True, kw_only=True):
     tasks: dict[str, str]  # name and digest
     agents: dict[str, dict[str, Any]]
     format: int = FORMAT
 
 
 class Results(msgspec.Struct, kw_only=True):
-    setup: Setup
-    runs: list[Run]
+    setup: BenchSetup
+    runs: list[TaskRun]
 
 
-def run_of(agent: str, task: Task, repetition: int, attempt: Attempt, verdict: Verdict | str) -> Run:
+def run_of(agent: str, task: Task, repetition: int, attempt: Attempt, verdict: TaskVerdict | str) -> TaskRun:
     """A verdict that is text is the reason why there is none."""
-    judged = verdict if isinstance(verdict, Verdict) else None
-    return Run(
+    judged = verdict if isinstance(verdict, TaskVerdict) else None
+    return TaskRun(
         agent=agent,
         task=task.name,
         repetition=repetition,
@@ -69,11 +69,13 @@ def run_of(agent: str, task: Task, repetition: int, attempt: Attempt, verdict: V
     )
 
 
-def make_setup(tasks: Sequence[Task], agents: Mapping[str, Mapping[str, Any]]) -> Setup:
-    return Setup(tasks={task.name: task.digest for task in tasks}, agents={name: dict(about) for name, about in agents.items()})
+def make_setup(tasks: Sequence[Task], agents: Mapping[str, Mapping[str, Any]]) -> BenchSetup:
+    return BenchSetup(
+        tasks={task.name: task.digest for task in tasks}, agents={name: dict(about) for name, about in agents.items()}
+    )
 
 
-def continue_results(path: Path, setup: Setup) -> Results:
+def continue_results(path: Path, setup: BenchSetup) -> Results:
     """What was done before with the same tasks and agents, or nothing yet. Raises `BadRequest` where the file is of another run."""
     try:
         data = path.read_bytes()
@@ -90,10 +92,10 @@ def continue_results(path: Path, setup: Setup) -> Results:
         raise BadRequest(f"{path} has results of another run: {differs}. Name another file, or remove it")
     runs = [run for run in before.runs if run.unjudged is None]  # those are tried again
     tasks, agents = {**before.setup.tasks, **setup.tasks}, {**before.setup.agents, **setup.agents}
-    return Results(setup=Setup(tasks=tasks, agents=agents), runs=runs)
+    return Results(setup=BenchSetup(tasks=tasks, agents=agents), runs=runs)
 
 
-def _difference(before: Setup, now: Setup) -> str | None:
+def _difference(before: BenchSetup, now: BenchSetup) -> str | None:
     if before.format != now.format:
         return "its format is another"
     for name, about in now.agents.items():

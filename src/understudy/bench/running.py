@@ -8,8 +8,8 @@ from pathlib import Path
 
 from understudy.bench.attempts import Agent
 from understudy.bench.folders import lay_out
-from understudy.bench.judging import Judge, Verdict
-from understudy.bench.results import Run, run_of
+from understudy.bench.judging import TaskJudge, TaskVerdict
+from understudy.bench.results import TaskRun, run_of
 from understudy.bench.tasks import Task
 from understudy.errors import BadRequest
 
@@ -19,14 +19,14 @@ ASIDE = "aside"  # what is judged, hidden tests included, and logs
 async def run_all(
     agents: Sequence[Agent],
     tasks: Sequence[Task],
-    judge: Judge,
+    judge: TaskJudge,
     *,
     repetitions: int,
     jobs: int,
     done: frozenset[tuple[str, str, int]],
     scratch: Path,
     keep: Path | None,
-    on_run: Callable[[Run], None],
+    on_run: Callable[[TaskRun], None],
 ) -> None:
     """Run what is not `done` yet, in folders below `scratch`: the agents' own, and one (`ASIDE`) that no agent should read.
 
@@ -49,14 +49,14 @@ async def run_all(
             workers.create_task(work())
 
 
-async def _run(agent: Agent, task: Task, repetition: int, judge: Judge, scratch: Path, keep: Path | None) -> Run:
+async def _run(agent: Agent, task: Task, repetition: int, judge: TaskJudge, scratch: Path, keep: Path | None) -> TaskRun:
     work = Path(tempfile.mkdtemp(prefix=f"{task.name}-", dir=_made(scratch)))
     aside = Path(tempfile.mkdtemp(prefix=f"{task.name}-", dir=_made(scratch / ASIDE)))
     copy = aside / "judged"
     try:
         lay_out(work, task.files)
         attempt = await agent.attempt(task, work, aside)
-        verdict: Verdict | str
+        verdict: TaskVerdict | str
         try:
             verdict = await judge.judge(task, work, copy)
         except BadRequest as error:

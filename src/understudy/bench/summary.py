@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from understudy.bench.intervals import Interval, paired_difference, ratio_of_sums, sign_test, wilson
-from understudy.bench.results import Run
+from understudy.bench.results import TaskRun
 
 
 class AgentFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,7 +43,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_ratio: dict[str, Any] | None = None
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class BenchSummary(msgspec.Struct, frozen=True, kw_only=True):
     agents: list[AgentFigures]
     comparisons: list[Comparison]
     methods: str = (
@@ -53,15 +53,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-def summarise(agents: Sequence[str], runs: Iterable[Run]) -> Summary:
+def summarise(agents: Sequence[str], runs: Iterable[TaskRun]) -> BenchSummary:
     all_runs = list(runs)
     by_agent = {agent: [run for run in all_runs if run.agent == agent] for agent in agents}
     figures = [_figures(agent, mine) for agent, mine in by_agent.items()]
     first, *others = agents
-    return Summary(agents=figures, comparisons=[_compare(first, by_agent[first], other, by_agent[other]) for other in others])
+    return BenchSummary(agents=figures, comparisons=[_compare(first, by_agent[first], other, by_agent[other]) for other in others])
 
 
-def _figures(agent: str, runs: Sequence[Run]) -> AgentFigures:
+def _figures(agent: str, runs: Sequence[TaskRun]) -> AgentFigures:
     judged = [run for run in runs if run.unjudged is None]
     shares = [mean(run.solved for run in mine) for mine in _by_task(judged).values()]
     solved = sum(shares)
@@ -84,7 +84,7 @@ def _figures(agent: str, runs: Sequence[Run]) -> AgentFigures:
     )
 
 
-def _compare(first: str, ours: Sequence[Run], second: str, theirs: Sequence[Run]) -> Comparison:
+def _compare(first: str, ours: Sequence[TaskRun], second: str, theirs: Sequence[TaskRun]) -> Comparison:
     """Repetition by repetition: the first try of one beside the first try of the other."""
     pairs = _pairs(ours, theirs)
     both = only_first = only_second = neither = 0.0
@@ -114,9 +114,9 @@ def _compare(first: str, ours: Sequence[Run], second: str, theirs: Sequence[Run]
     )
 
 
-def _pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, list[tuple[Run, Run]]]:
+def _pairs(ours: Sequence[TaskRun], theirs: Sequence[TaskRun]) -> dict[str, list[tuple[TaskRun, TaskRun]]]:
     other = {(run.task, run.repetition): run for run in theirs if run.unjudged is None}
-    pairs: dict[str, list[tuple[Run, Run]]] = {}
+    pairs: dict[str, list[tuple[TaskRun, TaskRun]]] = {}
     for run in ours:
         beside = other.get((run.task, run.repetition))
         if run.unjudged is None and beside is not None:
@@ -124,7 +124,7 @@ def _pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, list[tuple[R
     return pairs
 
 
-def _ratio(pairs: dict[str, list[tuple[Run, Run]]], name: str) -> dict[str, Any] | None:
+def _ratio(pairs: dict[str, list[tuple[TaskRun, TaskRun]]], name: str) -> dict[str, Any] | None:
     values: list[tuple[float, float]] = []
     for tries in pairs.values():
         mine, other = [getattr(run, name) for run, _ in tries], [getattr(run, name) for _, run in tries]
@@ -142,8 +142,8 @@ def _rounded(interval: Interval) -> list[float]:
     return [round(interval.low, 4), round(interval.high, 4)]
 
 
-def _by_task(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    found: dict[str, list[Run]] = {}
+def _by_task(runs: Iterable[TaskRun]) -> dict[str, list[TaskRun]]:
+    found: dict[str, list[TaskRun]] = {}
     for run in runs:
         found.setdefault(run.task, []).append(run)
     return found

@@ -14,10 +14,10 @@ from understudy.cli.viewing import PersonViewer
 from understudy.engine.answering import Outcome
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.following import QuietViewer
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.engine.open_questions import OpenQuestion
 from understudy.errors import AgentError
 from understudy.policy.visible import make_visible
@@ -57,9 +57,9 @@ async def answer(engine: Engine, asked: OpenQuestion, decision: Decision, word: 
     viewer.following.follow_turn(asked.turn)
     viewer.following.go_live()
     try:
-        kept = Kept()
+        durable = Durable()
         op = Decide(asked.question.call_id, decision, CLIENT, asked.turn, word=word, asked_at=asked.asked_at)
-        outcome = await handle.decide(op, kept)
+        outcome = await handle.decide(op, durable)
         taken_up = handle.facts.runs_here
         if not quiet:
             counts = f"{decision.replace('_', ' ')}: {make_visible(asked.question.call_id)}"
@@ -68,7 +68,7 @@ async def answer(engine: Engine, asked: OpenQuestion, decision: Decision, word: 
             viewer.begin_telling()
             await viewer.exit_code
         else:
-            await kept
+            await durable
         return Answered(asked.conversation_id, asked.question.call_id, outcome, viewer.turn if taken_up else None)
     finally:
         viewer.following.stop()

@@ -14,9 +14,9 @@ import msgspec
 
 from understudy.bench.attempts import Agent
 from understudy.bench.command_agent import read_command
-from understudy.bench.judging import Judge
+from understudy.bench.judging import TaskJudge
 from understudy.bench.our_agent import OurAgent
-from understudy.bench.results import Results, Run, continue_results, make_setup
+from understudy.bench.results import Results, TaskRun, continue_results, make_setup
 from understudy.bench.running import ASIDE, run_all
 from understudy.bench.summary import summarise
 from understudy.bench.tasks import SHIPPED, Task, load_tasks
@@ -42,7 +42,7 @@ def run(options: Namespace) -> int:
 
 
 def _bench(options: Namespace, tasks: list[Task], agents: list[Agent], scratch: Path, keep: Path | None) -> int:
-    judge = Judge(_sandbox_flags(options), cwd=Path.cwd(), env=os.environ)
+    judge = TaskJudge(_sandbox_flags(options), cwd=Path.cwd(), env=os.environ)
     file = None if options.json is None or is_stdout(options.json) else Path(options.json).absolute()
     setup = make_setup(tasks, {agent.name: agent.describe() for agent in agents})
     if file is not None:
@@ -56,7 +56,7 @@ async def _run(
     options: Namespace,
     tasks: list[Task],
     agents: list[Agent],
-    judge: Judge,
+    judge: TaskJudge,
     results: Results,
     file: Path | None,
     scratch: Path,
@@ -72,7 +72,7 @@ async def _run(
     if count < total:
         await judge.make_sure(scratch)
 
-    def on_run(run: Run) -> None:
+    def on_run(run: TaskRun) -> None:
         nonlocal count
         count += 1
         results.runs.append(run)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from understudy.bench.results import Run
-from understudy.bench.summary import AgentFigures, Comparison, Summary
+from understudy.bench.results import TaskRun
+from understudy.bench.summary import AgentFigures, BenchSummary, Comparison
 from understudy.bench.tasks import Task
 from understudy.policy.visible import strip_terminal_escapes
 
@@ -15,7 +15,7 @@ def task_lines(tasks: Sequence[Task]) -> list[str]:
     return [f"{task.name:{width}}  {', '.join(task.tags)}".rstrip() for task in tasks]
 
 
-def run_line(run: Run, count: int, total: int) -> str:
+def run_line(run: TaskRun, count: int, total: int) -> str:
     parts = [f"{count}/{total}", run.agent, run.task, _outcome(run), f"{run.seconds:.1f} s"]
     if run.tokens is not None:
         parts.append(f"{run.tokens:,} tokens")
@@ -23,7 +23,7 @@ def run_line(run: Run, count: int, total: int) -> str:
     return "  ".join(parts) + (f"  ({_short(why)})" if why else "")
 
 
-def summary_lines(summary: Summary, runs: Sequence[Run]) -> list[str]:
+def summary_lines(summary: BenchSummary, runs: Sequence[TaskRun]) -> list[str]:
     rows = [("agent", "solved", "share", "95 % interval", "tokens", "cost", "time", "median"), *map(_row, summary.agents)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -65,7 +65,7 @@ def _points(share: float) -> str:
     return f"{100 * share:+.1f} points"
 
 
-def _remarks(figures: AgentFigures, runs: Iterable[Run]) -> list[str]:
+def _remarks(figures: AgentFigures, runs: Iterable[TaskRun]) -> list[str]:
     """Why runs failed that failed, the most frequent reason: a wrong key looks like a bad agent otherwise."""
     found: list[str] = []
     if figures.timeouts:
@@ -79,7 +79,7 @@ def _remarks(figures: AgentFigures, runs: Iterable[Run]) -> list[str]:
     return found
 
 
-def _outcome(run: Run) -> str:
+def _outcome(run: TaskRun) -> str:
     if run.unjudged is not None:
         return "not judged"
     if run.solved:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from understudy.cli.arguments.acp import add_acp
-from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
+from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides
 from understudy.cli.arguments.app_server import add_app_server
 from understudy.cli.arguments.chat import add_chat
 from understudy.cli.arguments.config import add_config
@@ -114,7 +114,7 @@ def build_parser() -> Parser:
     parser = Parser(prog=program_name(), description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("-V", "--version", action="version", version=version_text())
     parser.set_defaults(act=None, help_of=parser)
-    commands: Commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands: CommandParsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     add_chat(commands)
     _add_exec(commands)
     _add_serving(commands)
@@ -136,7 +136,7 @@ def build_parser() -> Parser:
     return parser
 
 
-def _add_exec(commands: Commands) -> None:
+def _add_exec(commands: CommandParsers) -> None:
     """For the list of commands and for completion; `exec_options` reads the words."""
     exec_ = commands.add_parser("exec", help="give the agent one task, and get its answer", description="", aliases=["e"])
     _add_exec_options(exec_, OPTIONS)
@@ -160,7 +160,7 @@ def _add_exec_options(exec_: argparse.ArgumentParser, options: Sequence[Option])
             exec_.add_argument(*names, metavar=None if choices else option.metavar, choices=choices, help=option.help)
 
 
-def _add_serving(commands: Commands) -> None:
+def _add_serving(commands: CommandParsers) -> None:
     server = add(
         commands,
         "mcp-server",
@@ -174,7 +174,7 @@ def _add_serving(commands: Commands) -> None:
     demo.add_argument("--wire", action="store_true", help="also show what goes over the wire, one line per message")
 
 
-def _add_state(commands: Commands) -> None:
+def _add_state(commands: CommandParsers) -> None:
     doctor = add(commands, "doctor", "doctor", "say what works here and what does not", more="Exit code 1 if something is broken.")
     add_json(doctor)
     doctor.add_argument("--online", action="store_true", help="also ask the model for one word, with the key")

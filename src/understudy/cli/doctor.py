@@ -3,8 +3,8 @@
 import json
 from argparse import Namespace
 
+from understudy.cli.all_findings import examine
 from understudy.cli.finding import Finding
-from understudy.cli.findings import examine
 
 
 def run(options: Namespace) -> int:

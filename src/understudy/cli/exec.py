@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from understudy.cli.exec_options import Request, help_text, parse
+from understudy.cli.exec_options import ExecRequest, help_text, parse
 from understudy.errors import AgentError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
         return _complain(explain(error, words))
 
 
-def _interrupted(request: Request) -> int:
+def _interrupted(request: ExecRequest) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if request.json:
         write_interrupted()
@@ -71,7 +71,7 @@ def _interruptible(early: Sequence[int]) -> Generator[None]:
         signal.signal(signal.SIGINT, noting)
 
 
-def _tell(request: Request) -> int:
+def _tell(request: ExecRequest) -> int:
     from understudy.cli.naming import version_text
 
     sys.stdout.write(help_text(request.action) if request.help else f"{version_text('exec')}\n")
@@ -95,8 +95,8 @@ def _complain(text: str) -> int:
     return FAILED
 
 
-def _run(request: Request, early: Sequence[int]) -> int:
-    from understudy.cli.exec_input import Task, read_budget, read_images, read_prompt, read_schema
+def _run(request: ExecRequest, early: Sequence[int]) -> int:
+    from understudy.cli.exec_input import ExecTask, read_budget, read_images, read_prompt, read_schema
 
     def find_places() -> "Places":
         from understudy.cli.exec_settings import places_from  # few tasks have files
@@ -123,7 +123,7 @@ def _run(request: Request, early: Sequence[int]) -> int:
             loop.add_signal_handler(number, _received, signals, number)
         for number in early[:1]:
             signals.receive(number)
-        code = runner.run(run_task(Task(request, prompt, images, schema, budget), signals))
+        code = runner.run(run_task(ExecTask(request, prompt, images, schema, budget), signals))
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)  # we are leaving already
     if signals.first not in (None, signal.SIGINT):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from understudy.cli.exec_options import Request
+from understudy.cli.exec_options import ExecRequest
 from understudy.errors import BadRequest
 from understudy.protocol.choices import BUDGET_LIMITS
 from understudy.protocol.encodable import is_unicode, visible
@@ -32,8 +32,8 @@ NOTHING_PIPED = "No prompt provided via stdin."
 _BYTE_ORDERS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
-class Task(msgspec.Struct, frozen=True):
-    request: Request
+class ExecTask(msgspec.Struct, frozen=True):
+    request: ExecRequest
     prompt: str
     images: list[str]
     schema: dict[str, Any] | None
@@ -45,7 +45,7 @@ class Task(msgspec.Struct, frozen=True):
         return Message("user", (*parts, InputText(self.prompt)))
 
 
-def read_prompt(request: Request) -> str:
+def read_prompt(request: ExecRequest) -> str:
     """The prompt, from the command line, standard input or both. Raises `BadRequest`."""
     given = request.prompt
     if given is not None and given != "-":
@@ -194,7 +194,7 @@ def _for_model(name: str, places: "Places", most: int) -> bytes:
 # -- what the answer is held to
 
 
-def read_schema(request: Request, find_places: "Callable[[], Places]") -> dict[str, Any] | None:
+def read_schema(request: ExecRequest, find_places: "Callable[[], Places]") -> dict[str, Any] | None:
     """Raises `BadRequest` where it is no JSON object; whether that is a schema is seen later."""
     if request.output_schema is None:
         return None
@@ -215,7 +215,7 @@ def read_schema(request: Request, find_places: "Callable[[], Places]") -> dict[s
     return cast(dict[str, Any], schema)
 
 
-def read_budget(request: Request) -> Budget | None:
+def read_budget(request: ExecRequest) -> Budget | None:
     """`tokens=1000`, several of them with commas or by giving the option again. Raises `BadRequest`."""
     if not request.budget:
         return None

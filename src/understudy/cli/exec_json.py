@@ -6,7 +6,7 @@ import stat
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from understudy.cli.exec_input import Task
+from understudy.cli.exec_input import ExecTask
 from understudy.cli.exec_viewer import ExecViewer
 from understudy.cli.patient_errors import PatientErrors
 from understudy.config.model import Config
@@ -65,7 +65,7 @@ class Output:
             os.set_blocking(1, True)  # the pipe may be shared with programs that run after us
 
 
-class JsonViewer(ExecViewer):
+class ExecJsonViewer(ExecViewer):
     nobody = "nobody can be asked: `exec --json` has no way to put a question"
 
     def __init__(self, handle: Handle, output: Output, events: ExecEvents, *, created: bool, hides_reasoning: bool) -> None:
@@ -106,8 +106,8 @@ def _lost(code: int) -> Exception:
 
 @asynccontextmanager
 async def show_as_json(
-    handle: Handle, config: Config, task: Task, errors: PatientErrors | None = None
-) -> AsyncGenerator[JsonViewer]:
+    handle: Handle, config: Config, task: ExecTask, errors: PatientErrors | None = None
+) -> AsyncGenerator[ExecJsonViewer]:
     """A viewer on standard output. At the end everything has been read, or nobody reads any more."""
     created = task.request.begins
     output = Output()
@@ -124,7 +124,7 @@ async def show_as_json(
         questions=handle.facts.questions.values(),
         say=None if task.review is None else task.review.as_message,
     )
-    viewer = JsonViewer(handle, output, events, created=created, hides_reasoning=config.hide_agent_reasoning)
+    viewer = ExecJsonViewer(handle, output, events, created=created, hides_reasoning=config.hide_agent_reasoning)
     output.gone.add_done_callback(lambda gone: None if gone.cancelled() else viewer.failed(_lost(gone.result())))
     if not created:
         output.write(*events.thread_started())

@@ -20,7 +20,7 @@ Kind = Literal["flag", "value", "list"]
 
 
 class Option(msgspec.Struct, frozen=True):
-    """`names`: the first one is shown. `field`: where `Request` keeps it."""
+    """`names`: the first one is shown. `field`: where `ExecRequest` keeps it."""
 
     names: tuple[str, ...]
     field: str
@@ -132,7 +132,7 @@ OPTIONS = (
 _BY_NAME = {name: option for option in OPTIONS for name in option.names}
 
 
-class Request(msgspec.Struct):
+class ExecRequest(msgspec.Struct):
     """What was asked for on the command line, as it was written."""
 
     action: Literal["new", "resume", "fork", "review"] = "new"
@@ -194,7 +194,7 @@ def is_exec(words: Sequence[str]) -> bool:
     return False
 
 
-def parse(words: Sequence[str]) -> Request:
+def parse(words: Sequence[str]) -> ExecRequest:
     """All words of the command line, `exec` among them. What makes no sense ends the program with exit code 2."""
     return _Parser(words).parse()
 
@@ -203,11 +203,11 @@ class _Parser:
     def __init__(self, words: Sequence[str]) -> None:
         self._words = list(words)
         self._at = 0
-        self._request = Request()
+        self._request = ExecRequest()
         self._plain: list[str] = []
         self._named = False  # the word `exec` has come
 
-    def parse(self) -> Request:
+    def parse(self) -> ExecRequest:
         only_plain = False
         while self._at < len(self._words):
             word = self._words[self._at]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from rich.text import Text
 
 from understudy import __version__
-from understudy.cli.exec_input import Task
+from understudy.cli.exec_input import ExecTask
 from understudy.cli.exec_viewer import ExecViewer
 from understudy.cli.patient_errors import PatientErrors
 from understudy.cli.record_teller import RecordTeller
@@ -44,7 +44,7 @@ MOST_FILES = 20
 PATIENCE = 1.0  # seconds that the answer, or the end after a signal, waits for whoever reads standard error
 
 
-class PersonViewer(ExecViewer):
+class ExecPersonViewer(ExecViewer):
     nobody = "nobody can be asked, because standard input is not a terminal"
 
     def __init__(
@@ -209,11 +209,11 @@ def _is_said(record: Record) -> bool:
 
 @asynccontextmanager
 async def show_to_person(
-    handle: Handle, config: Config, task: Task, errors: PatientErrors | None = None
-) -> AsyncGenerator[PersonViewer]:
+    handle: Handle, config: Config, task: ExecTask, errors: PatientErrors | None = None
+) -> AsyncGenerator[ExecPersonViewer]:
     """`errors`: standard error, where its reader may be slow."""
     console = open_console(stderr=True, color=task.request.color or "auto")
-    viewer = PersonViewer(handle, config, console, created=task.request.begins, about=task.review and task.review.about)
+    viewer = ExecPersonViewer(handle, config, console, created=task.request.begins, about=task.review and task.review.about)
     viewer.begin()
     try:
         yield viewer
@@ -230,7 +230,7 @@ async def show_to_person(
         await _wait_for_reader(errors, viewer, None)
 
 
-async def _wait_for_reader(errors: PatientErrors, viewer: PersonViewer, seconds: float | None) -> None:
+async def _wait_for_reader(errors: PatientErrors, viewer: ExecPersonViewer, seconds: float | None) -> None:
     """Until all is read, or for so long; after a signal not at all longer than `PATIENCE`."""
     taken = asyncio.ensure_future(errors.taken())
     if viewer.told_to_end:

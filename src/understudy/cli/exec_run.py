@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from understudy.cli.exec import write_interrupted
-from understudy.cli.exec_input import Task
-from understudy.cli.exec_options import Request
+from understudy.cli.exec_input import ExecTask
+from understudy.cli.exec_options import ExecRequest
 from understudy.cli.exec_settings import add_folders, check_repository, checked, defaults_for, overrides_from
 from understudy.cli.patient_errors import patient_errors
 from understudy.config.model import Config
@@ -38,7 +38,7 @@ class Signals:
             self.interrupt()
 
 
-async def run_task(task: Task, signals: Signals) -> int:
+async def run_task(task: ExecTask, signals: Signals) -> int:
     """Raises `AgentError` where nothing could be begun, or the log cannot be read or written."""
     request = task.request
     main = asyncio.current_task()
@@ -60,7 +60,7 @@ async def run_task(task: Task, signals: Signals) -> int:
         await engine.close()
 
 
-async def _run(engine: Engine, task: Task, signals: Signals) -> int:
+async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
     request = task.request
     if request.action == "review":
         from understudy.cli.review.running import with_review
@@ -84,7 +84,7 @@ async def _run(engine: Engine, task: Task, signals: Signals) -> int:
             viewer.give_up()
             return FAILED
         await viewer.send(task.message(), overrides, terms)
-        handle.kept()  # the first line waits for the disk: nothing is held back to share a commit
+        handle.durable()  # the first line waits for the disk: nothing is held back to share a commit
         await asyncio.sleep(0)  # handed over, and committed while we go on
         _hide_memory()
         code = await viewer.exit_code
@@ -104,7 +104,7 @@ def _hide_memory() -> None:
     hide_memory()
 
 
-async def _terms(task: Task) -> Terms | None:
+async def _terms(task: ExecTask) -> Terms | None:
     if task.schema is None and task.budget is None:
         return None
     if task.schema is not None:
@@ -116,7 +116,7 @@ async def _terms(task: Task) -> Terms | None:
     return Terms(task.schema, task.budget)
 
 
-async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overrides | None]:
+async def _open(engine: Engine, request: ExecRequest) -> tuple[Handle, Config, Overrides | None]:
     """The conversation, the configuration that its turn will have, and what is changed from its message on."""
     chosen = overrides_from(request)
     if request.begins:
@@ -139,14 +139,14 @@ async def _open(engine: Engine, request: Request) -> tuple[Handle, Config, Overr
     return handle, config, None if chosen == Overrides() else chosen
 
 
-def _thread_source(request: Request) -> str | None:
+def _thread_source(request: ExecRequest) -> str | None:
     source = request.thread_source
     if source and not is_unicode(source):
         raise BadRequest(f"--thread-source {visible(source)} is not UTF-8")
     return source or None
 
 
-async def find_conversation(engine: Engine, request: Request) -> ConversationId:
+async def find_conversation(engine: Engine, request: ExecRequest) -> ConversationId:
     from understudy.store.lookup import find_id
 
     if not request.last:

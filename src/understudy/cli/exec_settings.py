@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.cli.exec_options import Request
+from understudy.cli.exec_options import ExecRequest
 from understudy.config.file import read_config_file
 from understudy.config.home import find_home
 from understudy.config.load import Configs
@@ -46,13 +46,13 @@ FEATURES = frozenset([
 ])  # fmt: skip
 
 
-def defaults_for(request: Request) -> Tree:
+def defaults_for(request: ExecRequest) -> Tree:
     """What holds where neither an option nor the configuration says anything: `exec` may run where nobody watches."""
     asks = not request.json and os.isatty(0) and os.isatty(2)
     return {"sandbox_mode": "read-only", "approval_policy": "on-request" if asks else "never"}
 
 
-def overrides_from(request: Request) -> Overrides:
+def overrides_from(request: ExecRequest) -> Overrides:
     """What was chosen on the command line. Raises `ConfigError`."""
     note_features(request)
     settings = _settings(request)
@@ -72,7 +72,7 @@ def overrides_from(request: Request) -> Overrides:
     )
 
 
-def _settings(request: Request) -> dict[str, Any]:
+def _settings(request: ExecRequest) -> dict[str, Any]:
     settings: dict[str, Any] = {"model_provider": "oss"} if request.oss else {}
     for text in request.config:
         key, value = parse_flag(text)
@@ -81,7 +81,7 @@ def _settings(request: Request) -> dict[str, Any]:
     return settings
 
 
-def places_from(request: Request) -> Places:
+def places_from(request: ExecRequest) -> Places:
     """Where files that are named on the command line may be read for a model. Raises `ConfigError`."""
     chosen = Overrides(model=request.model or None, profile=request.profile, cwd=_folder(request.cwd), config=_settings(request))
     reads_file = not request.ignore_user_config
@@ -89,7 +89,7 @@ def places_from(request: Request) -> Places:
     return places_of(configs.load(find_home(os.environ), chosen))
 
 
-def _sandbox(request: Request) -> SandboxMode | None:
+def _sandbox(request: ExecRequest) -> SandboxMode | None:
     if request.bypass:
         return "danger-full-access"
     if request.full_auto and request.sandbox is None:
@@ -102,13 +102,13 @@ def _folder(named: str | None) -> str | None:
     return None if named is None else os.path.abspath(named)
 
 
-def note_features(request: Request) -> None:
+def note_features(request: ExecRequest) -> None:
     for name in (*request.enable, *request.disable):
         if name not in FEATURES:
             sys.stderr.write(f"understudy: unknown feature {name!r}: it has no effect\n")
 
 
-def add_folders(request: Request, chosen: Overrides, config: Config) -> Overrides:
+def add_folders(request: ExecRequest, chosen: Overrides, config: Config) -> Overrides:
     """`--add-dir` adds to the folders that the configuration has."""
     if not request.add_dir:
         return chosen
@@ -123,7 +123,7 @@ def add_folders(request: Request, chosen: Overrides, config: Config) -> Override
     return msgspec.structs.replace(chosen, config={**(chosen.config or {}), key: list(dict.fromkeys(roots))})
 
 
-def checked(request: Request, config: Config) -> Config:
+def checked(request: ExecRequest, config: Config) -> Config:
     """The configuration, with a warning for each key of `-c` that nobody knows. Raises `ConfigError` where that is to be strict."""
     unknown = [f"`{key}` in `-c` is ignored: it is not a key" for key in _unknown(request)]
     if request.strict_config:
@@ -135,12 +135,12 @@ def checked(request: Request, config: Config) -> Config:
     return msgspec.structs.replace(config, warnings=(*config.warnings, *unknown))
 
 
-def _unknown(request: Request) -> list[str]:
+def _unknown(request: ExecRequest) -> list[str]:
     flags = apply({}, assignments([parse_flag(text) for text in request.config], ""))
     return unknown_keys(flags)
 
 
-def check_repository(request: Request, config: Config) -> None:
+def check_repository(request: ExecRequest, config: Config) -> None:
     """Raises `BadRequest` where nothing could bring back what a turn does to the files."""
     if request.skip_git_check or request.bypass or _in_repository(str(config.cwd)):
         return

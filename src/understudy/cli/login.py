@@ -12,7 +12,7 @@ from understudy.config.model import CredentialsStore
 from understudy.config.providers import BUILT_IN
 from understudy.errors import BadRequest, ConfigError, MissingKey
 from understudy.models.auth import Credentials
-from understudy.models.logins import LONGEST, Logins, key_problem
+from understudy.models.provider_keys import LONGEST, ProviderKeys, key_problem
 from understudy.models.providers import Provider, find_provider
 
 STORE_KEY = "cli_auth_credentials_store"
@@ -25,17 +25,17 @@ _ADDRESSED = {
 
 def run(options: Namespace) -> int:
     home = find_home(os.environ)
-    logins = Logins(state_dir(home))
+    keys = ProviderKeys(state_dir(home))
     match options.action:
         case "login":
-            return _log_in(options, home, logins)
+            return _log_in(options, home, keys)
         case "logout":
-            return _log_out(options, logins)
+            return _log_out(options, keys)
         case _:
-            return _tell_status(home, logins)
+            return _tell_status(home, keys)
 
 
-def _log_in(options: Namespace, home: Path, logins: Logins) -> int:
+def _log_in(options: Namespace, home: Path, keys: ProviderKeys) -> int:
     if options.api_key is not None:
         raise BadRequest(
             "a key on the command line can be read by every user of this machine, and stays in the shell's history\n"
@@ -47,7 +47,7 @@ def _log_in(options: Namespace, home: Path, logins: Logins) -> int:
         raise BadRequest("there is no key: standard input was empty")
     if (problem := key_problem(key)) is not None:
         raise BadRequest(problem)
-    place = logins.keep(provider.id, key, _store(home))
+    place = keys.keep(provider.id, key, _store(home))
     print(f"The key for {provider.name} is kept in {place}: {masked(key)}")
     variable = provider.env_key or ("OPENAI_API_KEY" if provider.requires_openai_auth else None)
     if variable and os.environ.get(variable, "").strip():
@@ -90,17 +90,17 @@ def _read_key(provider: Provider, *, from_input: bool) -> str:
     return sys.stdin.read(LONGEST + 2).strip()
 
 
-def _log_out(options: Namespace, logins: Logins) -> int:
-    kept = logins.kept().providers()
+def _log_out(options: Namespace, keys: ProviderKeys) -> int:
+    stored = keys.stored().providers()
     if options.all:
-        wanted = kept
+        wanted = stored
     elif options.provider:
         wanted = [options.provider]
-    elif len(kept) > 1:
-        raise BadRequest(f"there are keys for {', '.join(sorted(kept))}: name one with --provider, or say --all")
+    elif len(stored) > 1:
+        raise BadRequest(f"there are keys for {', '.join(sorted(stored))}: name one with --provider, or say --all")
     else:
-        wanted = kept
-    forgotten = [provider_id for provider_id in wanted if logins.forget(provider_id)]
+        wanted = stored
+    forgotten = [provider_id for provider_id in wanted if keys.forget(provider_id)]
     if not forgotten:
         print("No key was kept" + (f" for {options.provider}." if options.provider else "."))
         return 0
@@ -108,26 +108,26 @@ def _log_out(options: Namespace, logins: Logins) -> int:
     return 0
 
 
-def _tell_status(home: Path, logins: Logins) -> int:
+def _tell_status(home: Path, keys: ProviderKeys) -> int:
     """Exit code 1 if there is no key for any provider, as scripts ask it."""
-    kept, tables = logins.kept().providers(), _tables(home)
+    stored, tables = keys.stored().providers(), _tables(home)
     built_in = {row.id for row in BUILT_IN if row.env_key or row.id == "openai"}
     credentials = Credentials(os.environ, home)
     told = False
-    for provider_id in sorted({*built_in, *tables, *kept}):
+    for provider_id in sorted({*built_in, *tables, *stored}):
         try:
             provider = _find(home, provider_id)
         except ConfigError:
             print(
                 f"{provider_id}: a key is kept, but there is no such provider"
-                if provider_id in kept
+                if provider_id in stored
                 else f"{provider_id}: unusable"
             )
             continue
         try:
             key = credentials.key_for(provider)
         except MissingKey as error:
-            if provider_id in kept:  # in a keyring that cannot be asked
+            if provider_id in stored:  # in a keyring that cannot be asked
                 print(f"{provider_id}: {error}")
             continue
         if key is not None:

@@ -17,7 +17,7 @@ from understudy.config.model import Config
 from understudy.config.providers import BY_ID, UNADDRESSED
 from understudy.errors import ConfigError, ModelError
 from understudy.models.auth import Credentials
-from understudy.models.catalogue import Listed, ask_models
+from understudy.models.catalogue import ListedModel, ask_models
 from understudy.models.families import family_of
 from understudy.models.http import HttpClient
 from understudy.models.prices import Price, models_of, own_prices, price_of
@@ -54,7 +54,7 @@ def run(options: Namespace) -> int:
     prices = own_prices(config.prices)
     shown = [entry for entry in listed if options.all or not any(part in entry.id.lower() for part in NOT_FOR_TALKING)]
     if current is not None and all(entry.id != current for entry in shown):
-        shown.insert(0, Listed(current))
+        shown.insert(0, ListedModel(current))
     rows = [_row(entry, entry.id == current, prices) for entry in shown]
     if options.json:
         asked = not options.offline and problem is None
@@ -75,12 +75,12 @@ def _read(options: Namespace) -> Config:
         return read_config(options, Overrides(model=ANY_MODEL), provider)
 
 
-def _listed(config: Config, *, offline: bool) -> tuple[list[Listed], str | None]:
+def _listed(config: Config, *, offline: bool) -> tuple[list[ListedModel], str | None]:
     """Those that the provider names; where it cannot be asked, those of the table, and why."""
     if config.model_provider in UNADDRESSED:
-        return [Listed(config.model)], None
+        return [ListedModel(config.model)], None
     row = BY_ID.get(config.model_provider)
-    known = [Listed(model) for model in dict.fromkeys((row.default_model, *models_of(row.vendors)))] if row else []
+    known = [ListedModel(model) for model in dict.fromkeys((row.default_model, *models_of(row.vendors)))] if row else []
     env: Mapping[str, str] = {**os.environ, "OPENAI_BASE_URL": config.openai_base_url} if config.openai_base_url else os.environ
     try:
         provider = find_provider(config.model_provider, config.provider_tables, env)
@@ -91,7 +91,7 @@ def _listed(config: Config, *, offline: bool) -> tuple[list[Listed], str | None]
         return known, str(error)
 
 
-async def _ask(provider: Provider, config: Config) -> list[Listed]:
+async def _ask(provider: Provider, config: Config) -> list[ListedModel]:
     http = HttpClient(os.environ, connect_seconds=SECONDS)
     try:
         return await ask_models(provider, Credentials(os.environ, config.home), http, SECONDS)
@@ -99,7 +99,7 @@ async def _ask(provider: Provider, config: Config) -> list[Listed]:
         await http.aclose()
 
 
-def _row(listed: Listed, current: bool, prices: Mapping[str, Price]) -> Row:
+def _row(listed: ListedModel, current: bool, prices: Mapping[str, Price]) -> Row:
     family = family_of(listed.id)
     price = price_of(listed.id, prices) if listed.id in prices else listed.price or price_of(listed.id, prices)
     known = family if family.known else None

@@ -7,7 +7,7 @@ from argparse import Namespace
 from contextlib import suppress
 
 from understudy.cli.settings import read_overrides
-from understudy.cli.viewing import JsonViewer, PersonViewer, Viewer
+from understudy.cli.viewing import JsonViewer, PersonViewer, TerminalViewer
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import BadRequest, ConversationBusy
@@ -37,7 +37,7 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
     try:
         handle = await engine.find(LOCAL, await find_id(engine.log, options.id))
         can_ask = options.prompt != "-" and sys.stdin.isatty()
-        viewer: Viewer = (JsonViewer if options.json else PersonViewer)(handle, can_ask=can_ask)
+        viewer: TerminalViewer = (JsonViewer if options.json else PersonViewer)(handle, can_ask=can_ask)
         viewer.following.go_live()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, viewer.interrupt)
         if prompt is None:
@@ -53,7 +53,7 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         await engine.close()
 
 
-async def _compact(handle: Handle, viewer: Viewer) -> None:
+async def _compact(handle: Handle, viewer: TerminalViewer) -> None:
     """Have the model sum up what was before, in a turn of its own or in the one that runs."""
     compacting = await handle.compact()
     turn = compacting.turn or handle.facts.turn
@@ -62,7 +62,7 @@ async def _compact(handle: Handle, viewer: Viewer) -> None:
     viewer.following.follow_turn(turn)
 
 
-async def _take_up(engine: Engine, handle: Handle, viewer: Viewer) -> None:
+async def _take_up(engine: Engine, handle: Handle, viewer: TerminalViewer) -> None:
     """Continue the turn that waits for an answer, or watch the one that runs in another process."""
     turn = handle.facts.turn
     if turn is None:

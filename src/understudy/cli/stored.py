@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from understudy.config.home import find_home
-from understudy.engine.on_disk import on_disk
+from understudy.engine.until_durable import until_durable
 from understudy.errors import StoreError, UnknownConversation
 from understudy.store.log import LATEST, Committed, GoingOn, Listed, Status, Store
 from understudy.store.lookup import find_id
@@ -59,7 +59,7 @@ async def write(submit: Callable[[Committed], None]) -> None:
     """Queue a write and wait until it is on disk. Raises what kept it from getting there."""
     try:
         async with asyncio.timeout(DISK_SECONDS):
-            await on_disk(submit)
+            await until_durable(submit)
     except TimeoutError:
         raise StoreError(f"conversation store: the disk did not answer within {DISK_SECONDS:.0f} seconds") from None
 

@@ -19,7 +19,16 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry
 from understudy.store.log import Batch, Listed, Store
 from understudy.store.rollout import is_rollout, read_rollout
-from understudy.store.transfer import Imported, Line, export_lines, in_folder, is_export, read_export, with_id, without_permissions
+from understudy.store.transfer import (
+    ExportLine,
+    Imported,
+    export_lines,
+    in_folder,
+    is_export,
+    read_export,
+    with_id,
+    without_permissions,
+)
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 STDIO = "-"
@@ -98,7 +107,7 @@ def read_conversation(data: bytes, name: str) -> Imported:
     if data.startswith(GZIP):
         data = _unpack(data, name)
     rows = enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
-    lines = [Line(number, row) for number, row in rows if row.strip()]
+    lines = [ExportLine(number, row) for number, row in rows if row.strip()]
     try:
         if lines and is_export(lines[0].data):
             return read_export(lines)

@@ -28,7 +28,7 @@ from understudy.protocol.records import ApprovalDecided, Entry, Question, TurnEn
 NOBODY = "nobody can be asked, because standard input is not a terminal"
 
 
-class Viewer(WatchedEnd):
+class TerminalViewer(WatchedEnd):
     """Follows one message, or the turn that is under way, to its end, which makes the exit code."""
 
     def __init__(self, handle: Handle, *, can_ask: bool) -> None:
@@ -128,7 +128,7 @@ class Viewer(WatchedEnd):
         super()._end(code)
 
 
-class PersonViewer(Viewer):
+class PersonViewer(TerminalViewer):
     def __init__(self, handle: Handle, *, can_ask: bool) -> None:
         super().__init__(handle, can_ask=can_ask)
         self._console = open_console()
@@ -158,7 +158,7 @@ class PersonViewer(Viewer):
         self._records.tell_delta(live.delta)
 
 
-class JsonViewer(Viewer):
+class JsonViewer(TerminalViewer):
     """Lines of JSON on standard output; what a person is asked goes to standard error."""
 
     def __init__(self, handle: Handle, *, can_ask: bool) -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from understudy.config.schema import Reader, one_of
+from understudy.config.schema import TreeReader, one_of
 from understudy.config.tokens import DEFAULT_MODES, MODES
 from understudy.protocol.choices import SandboxMode
 
@@ -35,15 +35,15 @@ class IssuedChoices(msgspec.Struct, frozen=True):
         return Choices(roots, frozenset[SandboxMode]().union(*(each.modes for each in found)))
 
 
-def read_issued_choices(read: Reader) -> IssuedChoices:
+def read_issued_choices(read: TreeReader) -> IssuedChoices:
     """Raises `Mismatch`."""
     return IssuedChoices(*(_read_table(read, f"understudy.serve.{kind}") for kind in ("subjects", "groups")))
 
 
-def _read_table(read: Reader, key: str) -> Mapping[str, Choices]:
+def _read_table(read: TreeReader, key: str) -> Mapping[str, Choices]:
     found: dict[str, Choices] = {}
     for name, table in read.named_tables(key).items():
-        choices = Reader(table, f'{key}."{name}"')
+        choices = TreeReader(table, f'{key}."{name}"')
         if unknown := set(table) - {"roots", "sandbox"}:  # a slip would leave something open
             raise choices.mismatch(min(unknown), "it is not known", "`roots` or `sandbox`")
         roots, modes = choices.texts("roots"), choices.texts("sandbox")

@@ -23,7 +23,7 @@ from understudy.config.project import ProjectLayer, project_files, read_project_
 from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
 from understudy.config.questions import read_questions
 from understudy.config.sandbox import read_sandbox
-from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.config.slips import find_slips
 from understudy.config.tables import check_history, check_prices, check_projects, check_providers, read_budget
 from understudy.errors import ConfigError
@@ -77,10 +77,10 @@ def load_config(
     cwd = _find_cwd(overrides.cwd, server_cwd, env)
     project: ProjectLayer | None = None
     try:
-        project = read_project_layer(cwd, home, check_projects(Reader(laid_over)))
+        project = read_project_layer(cwd, home, check_projects(TreeReader(laid_over)))
         tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
         tree = with_project_servers(tree, project.servers)
-        return build_config(home, Reader(tree), overrides, cwd, env, (*warnings, *project.warnings))
+        return build_config(home, TreeReader(tree), overrides, cwd, env, (*warnings, *project.warnings))
     except Mismatch as slip:
         origin = _find_origin(slip.key, settings, profile, file, project)
         text = f"{slip.complaint}\nin `{slip.key}`\nThat value is set by {origin}; `{slip.key}` should be {slip.wanted}."
@@ -168,7 +168,7 @@ def _find_origin(key: str, settings: Sequence[Assignment], profile: Profile, fil
 
 def _holds(tree: Tree, key: str) -> bool:
     try:
-        return Reader(tree).value(key) is not None
+        return TreeReader(tree).value(key) is not None
     except Mismatch:
         return False
 
@@ -188,7 +188,7 @@ def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFi
 
 
 def build_config(
-    home: Path, read: Reader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]
+    home: Path, read: TreeReader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]
 ) -> Config:
     """Raises `Mismatch` for the first value that does not fit, and `ConfigError` for what does not fit together."""
     providers = check_providers(read)
@@ -262,23 +262,23 @@ def build_config(
     )
 
 
-def _read_path(read: Reader, key: str, cwd: Path, env: Mapping[str, str]) -> Path | None:
+def _read_path(read: TreeReader, key: str, cwd: Path, env: Mapping[str, str]) -> Path | None:
     named = read.text(key)
     return expand(named, base=cwd, env=env) if named else None
 
 
-def _read_command_seconds(read: Reader) -> int:
+def _read_command_seconds(read: TreeReader) -> int:
     return _read_within(read, "understudy.commands.timeout_seconds", COMMAND_SECONDS, MOST_COMMAND_SECONDS, "seconds")
 
 
-def _read_within(read: Reader, key: str, default: int, most: int, unit: str) -> int:
+def _read_within(read: TreeReader, key: str, default: int, most: int, unit: str) -> int:
     number = _first(read.count(key), default)
     if not 1 <= number <= most:
         raise read.mismatch(key, f"invalid value: integer `{number}`", f"a whole number of {unit} from 1 to {most}")
     return number
 
 
-def _read_tokens(read: Reader, key: str) -> int | None:
+def _read_tokens(read: TreeReader, key: str) -> int | None:
     tokens = read.count(key)
     if tokens == 0:
         raise read.mismatch(key, "invalid value: integer `0`", "a number of tokens, 1 or more")
@@ -313,7 +313,7 @@ def _find_cwd(named: str | None, server_cwd: Path, env: Mapping[str, str]) -> Pa
     return cwd
 
 
-def _choose_provider(read: Reader, providers: Mapping[str, Tree]) -> str:
+def _choose_provider(read: TreeReader, providers: Mapping[str, Tree]) -> str:
     name = _first(read.text("model_provider"), "openai")
     if name in providers:
         return name
@@ -325,7 +325,7 @@ def _choose_provider(read: Reader, providers: Mapping[str, Tree]) -> str:
     )
 
 
-def _choose_model(overrides: Overrides, read: Reader, provider: str, home: Path) -> str:
+def _choose_model(overrides: Overrides, read: TreeReader, provider: str, home: Path) -> str:
     model = _first(overrides.model, read.text("model"))
     if model:
         return model
@@ -339,7 +339,7 @@ def _choose_model(overrides: Overrides, read: Reader, provider: str, home: Path)
 
 
 def _read_base_instructions(
-    overrides: Overrides, read: Reader, cwd: Path, env: Mapping[str, str], masked: Iterable[Path]
+    overrides: Overrides, read: TreeReader, cwd: Path, env: Mapping[str, str], masked: Iterable[Path]
 ) -> str | None:
     if overrides.base_instructions is not None:
         return overrides.base_instructions
@@ -360,7 +360,7 @@ def _read_base_instructions(
     return text
 
 
-def _read_shell_environment(read: Reader) -> ShellEnvironment:
+def _read_shell_environment(read: TreeReader) -> ShellEnvironment:
     key = "shell_environment_policy"
     return ShellEnvironment(
         inherit=cast(Inherit, read.choice(f"{key}.inherit", ("core", "all", "none")) or "all"),

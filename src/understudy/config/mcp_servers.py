@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from understudy.config.schema import Mismatch, Reader
+from understudy.config.schema import Mismatch, TreeReader
 
 ApprovalMode = Literal["auto", "prompt", "writes", "approve"]
 APPROVAL_MODES = ("auto", "prompt", "writes", "approve")
@@ -50,16 +50,16 @@ class McpServer(msgspec.Struct, frozen=True):
         return (self.enabled_tools is None or tool in self.enabled_tools) and tool not in self.disabled_tools
 
 
-def read_mcp_servers(read: Reader, *, enabled: bool = True) -> tuple[McpServer, ...]:
+def read_mcp_servers(read: TreeReader, *, enabled: bool = True) -> tuple[McpServer, ...]:
     """Those that are enabled, by name; or those that are not."""
     sandboxed = read.texts("understudy.mcp.sandboxed") or ()
     tables = read.named_tables("mcp_servers")
-    readers = [(name, Reader(table, f"mcp_servers.{name}")) for name, table in sorted(tables.items())]
+    readers = [(name, TreeReader(table, f"mcp_servers.{name}")) for name, table in sorted(tables.items())]
     found = [(_read(name, reader, sandboxed), reader.flag("enabled") is not False) for name, reader in readers]
     return tuple(server for server, is_enabled in found if is_enabled is enabled)
 
 
-def _read(name: str, read: Reader, sandboxed: tuple[str, ...]) -> McpServer:
+def _read(name: str, read: TreeReader, sandboxed: tuple[str, ...]) -> McpServer:
     command, url = read.text("command"), read.text("url")
     if not command and not url:
         raise Mismatch(
@@ -92,7 +92,7 @@ def _read(name: str, read: Reader, sandboxed: tuple[str, ...]) -> McpServer:
     )
 
 
-def _startup_seconds(read: Reader) -> float:
+def _startup_seconds(read: TreeReader) -> float:
     milliseconds = read.amount("startup_timeout_ms")
     seconds = read.amount("startup_timeout_sec")
     if seconds is None and milliseconds is not None:
@@ -100,19 +100,19 @@ def _startup_seconds(read: Reader) -> float:
     return _seconds(read, "startup_timeout_sec", seconds) or STARTUP_SECONDS
 
 
-def _seconds(read: Reader, key: str, seconds: float | None) -> float | None:
+def _seconds(read: TreeReader, key: str, seconds: float | None) -> float | None:
     if seconds is not None and not 0 < seconds <= _LONGEST_SECONDS:
         raise read.mismatch(key, f"invalid value: `{seconds:g}`", "a number of seconds above 0, a week at most")
     return seconds
 
 
-def _mode(read: Reader, key: str) -> ApprovalMode:
+def _mode(read: TreeReader, key: str) -> ApprovalMode:
     return cast(ApprovalMode, read.choice(key, APPROVAL_MODES) or "auto")
 
 
-def _tool_modes(read: Reader) -> Mapping[str, ApprovalMode]:
+def _tool_modes(read: TreeReader) -> Mapping[str, ApprovalMode]:
     tables = read.named_tables("tools")
-    readers = {name: Reader(table, read.full(f"tools.{name}")) for name, table in tables.items()}
+    readers = {name: TreeReader(table, read.full(f"tools.{name}")) for name, table in tables.items()}
     return {name: _mode(tool, "approval_mode") for name, tool in readers.items() if tool.text("approval_mode") is not None}
 
 

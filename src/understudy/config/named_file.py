@@ -34,10 +34,10 @@ def read_named_file(path: Path, most: int, masked: Iterable[str] | None = None) 
 
 def _judged(path: Path, masked: Iterable[str]) -> int:
     from understudy.places.masks import Masks
-    from understudy.places.reading import Limits, NotForModels, open_for_model
+    from understudy.places.reading import NotForModels, ReadLimits, open_for_model
     from understudy.places.unreadable import Unreadable
 
     try:
-        return open_for_model(str(path), Limits(Masks(masked), Unreadable()))
+        return open_for_model(str(path), ReadLimits(Masks(masked), Unreadable()))
     except NotForModels as error:
         raise OSError(errno.EACCES, str(error)) from None

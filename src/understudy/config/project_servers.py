@@ -8,7 +8,7 @@ import msgspec
 
 from understudy.config.keys import PROJECT_SERVER_KEYS
 from understudy.config.mcp_servers import read_mcp_servers
-from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.errors import ConfigError
 
 _SHAPE = '{"mcpServers": {NAME: {"command": …, "args": […], "env": {…}}}}'
@@ -59,7 +59,7 @@ def _checked(name: str, table: object, path: str) -> Tree:
         raise Mismatch(key, f"servers of the type `{kind}` are not supported", "a program (`stdio`) or an address (`http`)")
     if isinstance(table, Mapping):
         table = {each: value for each, value in cast(Tree, table).items() if each in PROJECT_SERVER_KEYS}
-    found = read_mcp_servers(Reader({"mcp_servers": {name: table}}))
+    found = read_mcp_servers(TreeReader({"mcp_servers": {name: table}}))
     if found and found[0].problem is not None:
         raise Mismatch(key, found[0].problem, "a table with a name of that kind")
     server = cast(dict[str, Any], table)

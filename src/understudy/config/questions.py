@@ -4,7 +4,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from understudy.config.schema import Reader
+from understudy.config.schema import TreeReader
 
 Unasked = Literal["deny", "wait"]
 
@@ -16,7 +16,7 @@ class QuestionSettings(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None  # an address that is told of it
 
 
-def read_questions(read: Reader) -> QuestionSettings:
+def read_questions(read: TreeReader) -> QuestionSettings:
     return QuestionSettings(
         timeout_seconds=read.amount("understudy.question_timeout") or 0.0,
         unasked=cast(Unasked, read.choice("understudy.unasked", ("deny", "wait")) or "deny"),
@@ -25,7 +25,7 @@ def read_questions(read: Reader) -> QuestionSettings:
     )
 
 
-def _read_url(read: Reader) -> str | None:
+def _read_url(read: TreeReader) -> str | None:
     key = "understudy.on_question.url"
     url = read.text(key)
     if url and not url.lower().startswith(("http://", "https://")):

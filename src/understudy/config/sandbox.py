@@ -7,7 +7,7 @@ from typing import cast
 
 from understudy.config.home import expand, state_dir, user_home
 from understudy.config.model import Config, Limits, SandboxSettings
-from understudy.config.schema import Reader
+from understudy.config.schema import TreeReader
 from understudy.places import defaults
 from understudy.places.own_code import load_nothing_from, own_code
 from understudy.places.places import Places, pin_places
@@ -33,7 +33,7 @@ def places_of(config: Config, known: Pins | None = None) -> Places:
     )
 
 
-def read_sandbox(read: Reader, chosen: SandboxMode | None, *, home: Path, cwd: Path, env: Mapping[str, str]) -> SandboxSettings:
+def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cwd: Path, env: Mapping[str, str]) -> SandboxSettings:
     mode = chosen or cast(SandboxMode | None, read.choice("sandbox_mode", SANDBOX_MODES)) or default_mode(cwd, env)
     state = state_dir(home)
     mask = _chosen(read.texts("understudy.sandbox.mask"), defaults.MASK)
@@ -92,7 +92,7 @@ def default_mode(cwd: Path, env: Mapping[str, str]) -> SandboxMode:
     return "workspace-write"
 
 
-def _read_network(read: Reader, mode: SandboxMode) -> NetworkMode:
+def _read_network(read: TreeReader, mode: SandboxMode) -> NetworkMode:
     ours = read.choice("understudy.sandbox.network", NETWORK_MODES)
     allowed = read.flag("sandbox_workspace_write.network_access")
     match mode:
@@ -104,7 +104,7 @@ def _read_network(read: Reader, mode: SandboxMode) -> NetworkMode:
             return cast(NetworkMode, ours or "off")
 
 
-def _read_limits(read: Reader) -> Limits:
+def _read_limits(read: TreeReader) -> Limits:
     key = "understudy.sandbox.limits"
     return Limits(
         seconds=read.count(f"{key}.seconds") or None,

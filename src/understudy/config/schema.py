@@ -28,7 +28,7 @@ def invalid_type(value: object, expected: str) -> str:
     return f"invalid type: {found(value)}, expected {expected}"
 
 
-class Reader:
+class TreeReader:
     """Reads a tree by dotted key. An absent key gives None (or the empty collection); a wrong type raises `Mismatch`."""
 
     def __init__(self, tree: Tree, prefix: str = "") -> None:

@@ -11,7 +11,7 @@ from understudy.config.file import read_config_file
 from understudy.config.home import expand, state_dir
 from understudy.config.issued import IssuedChoices, read_issued_choices
 from understudy.config.overrides import apply, assignments
-from understudy.config.schema import Mismatch, Reader
+from understudy.config.schema import Mismatch, TreeReader
 from understudy.errors import ConfigError
 
 DEFAULT_PORT = 8722
@@ -54,14 +54,14 @@ def read_serve(home: Path, cli: Sequence[tuple[str, Any]], flags: Mapping[str, A
     """`cli` are settings of `-c`, `flags` those of `serve` by name. Raises `ConfigError`."""
     tree = apply(read_config_file(home).tree, assignments(cli, "`-c`"))
     tree = apply(tree, assignments(((f"understudy.serve.{name}", value) for name, value in flags.items()), "a flag"))
-    read = Reader(tree)
+    read = TreeReader(tree)
     try:
         return serve_settings(home, read, env)
     except Mismatch as slip:
         raise ConfigError(f"{slip.complaint}\nin `{slip.key}`\n`{slip.key}` should be {slip.wanted}.") from None
 
 
-def serve_settings(home: Path, read: Reader, env: Mapping[str, str]) -> ServeSettings:
+def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> ServeSettings:
     """Raises `Mismatch`."""
 
     def key(name: str) -> str:

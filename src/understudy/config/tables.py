@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from understudy.config.providers import WIRES
-from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.protocol.records import Budget
 
 N = TypeVar("N", int, float)
 
 
-def check_providers(read: Reader) -> Mapping[str, Tree]:
+def check_providers(read: TreeReader) -> Mapping[str, Tree]:
     tables = read.named_tables("model_providers")
     for name, table in tables.items():
-        provider = Reader(table, f"model_providers.{name}")
+        provider = TreeReader(table, f"model_providers.{name}")
         for key in ("name", "base_url", "env_key", "env_key_instructions", "experimental_bearer_token"):
             provider.text(key)
         for key in ("query_params", "http_headers", "env_http_headers"):
@@ -26,7 +26,7 @@ def check_providers(read: Reader) -> Mapping[str, Tree]:
     return tables
 
 
-def read_budget(read: Reader, table: str) -> Budget:
+def read_budget(read: TreeReader, table: str) -> Budget:
     """What a conversation, or one call, may use."""
     read.table(table)
     return Budget(
@@ -37,19 +37,19 @@ def read_budget(read: Reader, table: str) -> Budget:
     )
 
 
-def _above_zero(read: Reader, key: str, number: Callable[[str], N | None]) -> N | None:
+def _above_zero(read: TreeReader, key: str, number: Callable[[str], N | None]) -> N | None:
     value = number(key)
     if value == 0:
         raise read.mismatch(key, "invalid value: `0`", "a number above 0; without the key there is no limit")
     return value
 
 
-def check_prices(read: Reader) -> Mapping[str, Mapping[str, float]]:
+def check_prices(read: TreeReader) -> Mapping[str, Mapping[str, float]]:
     """[understudy.prices]: for each model what a million tokens cost, in USD."""
     tables = read.named_tables("understudy.prices")
     found: dict[str, Mapping[str, float]] = {}
     for name, table in tables.items():
-        prices = Reader(table, f'understudy.prices."{name}"')
+        prices = TreeReader(table, f'understudy.prices."{name}"')
         given = {key: prices.amount(key) for key in ("input", "cached", "output")}
         for key in ("input", "output"):
             if given[key] is None:
@@ -58,13 +58,13 @@ def check_prices(read: Reader) -> Mapping[str, Mapping[str, float]]:
     return found
 
 
-def check_projects(read: Reader) -> Mapping[str, Tree]:
+def check_projects(read: TreeReader) -> Mapping[str, Tree]:
     tables = read.named_tables("projects")
     for name, table in tables.items():
-        Reader(table, f'projects."{name}"').choice("trust_level", ("trusted", "untrusted"))
+        TreeReader(table, f'projects."{name}"').choice("trust_level", ("trusted", "untrusted"))
     return tables
 
 
-def check_history(read: Reader) -> None:
+def check_history(read: TreeReader) -> None:
     if read.table("history") is not None and read.text("history.persistence") is None:
         raise Mismatch("history", "missing field `persistence`", 'a table with `persistence = "save-all"` or `"none"`')

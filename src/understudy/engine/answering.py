@@ -36,7 +36,7 @@ async def answer_question(
         accepted = await submit(op)
         if not accepted.posted:
             return "counts" if accepted.effective else "closed"
-        conversation.when_accepted(lambda error: None if error is None else fate.failed(error))
+        conversation.when_durable(lambda error: None if error is None else fate.failed(error))
         watch()
         fate.expect(accepted.turn or "")
         await asyncio.wait([fate.known], timeout=seconds)

@@ -23,7 +23,7 @@ from understudy.protocol.records import (
     Question,
     ToolApprovalAsked,
 )
-from understudy.tools.host import Answer
+from understudy.tools.host import ApprovalAnswer
 
 if TYPE_CHECKING:
     from understudy.engine.question_news import OpenedQuestion
@@ -45,7 +45,7 @@ def timed_out(seconds: float) -> str:
 class Approvals:
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
-        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._open: dict[str, asyncio.Future[ApprovalAnswer]] = {}
         self._early: dict[str, tuple[Question, list[Decide]]] = {}  # to questions open since before a restart, not asked here yet
         self._settings = QuestionSettings()
         self._on_question: Callable[[OpenedQuestion], None] | None = None
@@ -63,9 +63,9 @@ class Approvals:
         """Whether answers are kept until the turn has put its question again: they are on record only then."""
         return call_id in self._early
 
-    async def ask(self, question: Question, turn: str) -> Answer:
+    async def ask(self, question: Question, turn: str) -> ApprovalAnswer:
         """Wait for an answer, however long it takes. A question that was open before a restart is not recorded again."""
-        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         call_id = question.call_id
         self._open[call_id] = waiter
         timer: asyncio.TimerHandle | None = None
@@ -108,7 +108,7 @@ class Approvals:
         if counts and waiter is not None:
             if op.source != CLIENT:
                 self._tail.append(Noticed(decided_notice(decision, op.source)), turn=turn)
-            waiter.set_result(Answer(decision, op.source, op.word))
+            waiter.set_result(ApprovalAnswer(decision, op.source, op.word))
         return counts
 
     def _record(self, op: Decide, turn: str, *, counts: bool, key: str | None) -> None:

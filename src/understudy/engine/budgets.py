@@ -13,7 +13,7 @@ from understudy.policy.budget_words import budget_state
 from understudy.protocol.choices import BUDGET_LIMITS, ApprovalPolicy, BudgetLimit
 from understudy.protocol.items import Usage
 from understudy.protocol.records import Budget, BudgetAsked, Noticed, Record
-from understudy.tools.host import Answer
+from understudy.tools.host import ApprovalAnswer
 
 NOTHING = Usage(0, 0, 0)
 NO_PRICE = (
@@ -41,7 +41,7 @@ class Asks(Protocol):
 
     def record(self, *records: Record) -> None: ...
 
-    async def ask(self, question: BudgetAsked) -> Answer: ...
+    async def ask(self, question: BudgetAsked) -> ApprovalAnswer: ...
 
 
 class _Meter(msgspec.Struct, frozen=True):

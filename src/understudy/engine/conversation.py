@@ -165,25 +165,25 @@ class Conversation:
         except AgentError:
             if not self.running:
                 with suppress(AgentError):
-                    await self.settled()
+                    await self.committed()
             raise
         if not (accepted.effective or self.running):
-            await self.settled()
+            await self.committed()
         return accepted
 
-    async def settled(self) -> None:
+    async def committed(self) -> None:
         """Wait until all that is known here is in the log, and has been shown. Raises what kept it from getting there."""
         if not self.tail.idle:
-            from understudy.engine.on_disk import on_disk  # seldom needed
+            from understudy.engine.until_durable import until_durable  # seldom needed
 
-            await on_disk(self.tail.when_accepted)
+            await until_durable(self.tail.when_durable)
 
     async def _accept(self, op: TurnOp, following: Following | None, told: Told | None) -> Accepted:
         accepted = await self._handle(op)
         if following is not None and accepted.message_id:
             following.follow_message(accepted)
         if told is not None:
-            (self.tail if accepted.queued and self.claim.is_held else self).when_accepted(told)
+            (self.tail if accepted.queued and self.claim.is_held else self).when_durable(told)
         return accepted
 
     async def _handle(self, op: TurnOp) -> Accepted:
@@ -222,14 +222,14 @@ class Conversation:
 
                 return await undo(self, op)
 
-    def when_accepted(self, callback: Told) -> None:
-        """Call back once all that was sent so far is on disk, or with the reason why it is not. Nobody is shown it sooner."""
+    def when_durable(self, callback: Told) -> None:
+        """Call back once all that was sent so far is durable, or with the reason why it is not. Nobody is shown it sooner."""
         if self.held:
-            self.held.when_accepted(callback)
+            self.held.when_durable(callback)
         elif self.letters.posting:
             self.letters.when_posted(callback)
         else:
-            self.tail.when_accepted(callback)
+            self.tail.when_durable(callback)
 
     def on_posted(self, error: AgentError | None) -> None:
         """A message was left for another process."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.long_commands import ARCHIVED
 from understudy.engine.long_commands import DELETED as COMMANDS_END
-from understudy.engine.on_disk import on_disk
+from understudy.engine.until_durable import until_durable
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation
 from understudy.protocol.ops import Archive, Delete
 from understudy.store.log import EventLog
@@ -41,7 +41,7 @@ async def delete(conversation: "Conversation", log: EventLog) -> None:
 async def archive(conversation: "Conversation", log: EventLog, *, archived: bool) -> None:
     if conversation.deleted:
         raise UnknownConversation(f"no conversation {conversation.id}")
-    await on_disk(lambda told: log.archive(conversation.id, archived, told))
+    await until_durable(lambda told: log.archive(conversation.id, archived, told))
     if archived and conversation.long_commands:
         await conversation.long_commands.end_all(ARCHIVED)
     elif archived and conversation.state.sessions.running and await conversation.elsewhere.has_claim():
@@ -67,7 +67,7 @@ async def _finish(conversation: "Conversation", log: EventLog, give_up: float) -
     try:
         with suppress(AgentError):  # whoever waits for these records is told by the tail
             await conversation.tail.committed()
-        await on_disk(lambda told: log.delete(conversation.id, told))
+        await until_durable(lambda told: log.delete(conversation.id, told))
     finally:
         conversation.claim.release()
     return True

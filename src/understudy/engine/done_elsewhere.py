@@ -33,7 +33,7 @@ async def do_wherever(
         if accepted.posted:
             await _until_done(conversation, submit, op, awaited, seconds)
         elif not accepted.effective:
-            await conversation.settled()
+            await conversation.committed()
             return None
         return await awaited.known
     finally:
@@ -43,7 +43,7 @@ async def do_wherever(
 async def _until_done(
     conversation: Conversation, submit: Callable[[T], Awaitable[Accepted]], op: T, awaited: "_Awaited", seconds: float
 ) -> None:
-    conversation.when_accepted(lambda error: None if error is None else awaited.failed(error))
+    conversation.when_durable(lambda error: None if error is None else awaited.failed(error))
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while loop.time() < give_up:

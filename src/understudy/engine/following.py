@@ -187,7 +187,7 @@ class Following:
             self.go_live()
         self.wait()
         if accepted.held:
-            self._conversation.when_accepted(lambda error: None if error is None else self.fail(error))
+            self._conversation.when_durable(lambda error: None if error is None else self.fail(error))
         elif accepted.joined or self._only_its_turn:
             self.put_open_questions()
         else:

@@ -11,7 +11,7 @@ import msgspec
 
 from understudy.engine.fold import State
 from understudy.engine.log_path import path_to
-from understudy.engine.on_disk import on_disk
+from understudy.engine.until_durable import until_durable
 from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import ApprovalDecided, CommandEnded, Entry, Noticed, Opened, Record, TurnEnded
@@ -62,7 +62,7 @@ async def fork(
     if not entries:
         raise UnknownConversation(f"no conversation {source_id}")  # deleted meanwhile
     batch = forked(entries, source_id, new_id, message_id, turn, owner=owner, thread_source=thread_source)
-    await on_disk(lambda told: target.append(batch, told))
+    await until_durable(lambda told: target.append(batch, told))
     return batch.conversation_id
 
 

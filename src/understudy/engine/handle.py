@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from understudy.engine.chosen import with_changes
+from understudy.engine.durable import Durable
 from understudy.engine.following import Following
-from understudy.engine.kept import Kept
 from understudy.engine.ledger import Work
 from understudy.engine.title import read_title
 from understudy.engine.turn_setup import TurnSetup
@@ -112,15 +112,17 @@ class Handle:
         """
         return self._engine.pinned(self._conversation, op)
 
-    async def submit(self, op: Op, following: Following | None = None, kept: Kept | None = None) -> Accepted:
+    async def submit(self, op: Op, following: Following | None = None, durable: Durable | None = None) -> Accepted:
         """Hand it to the conversation. Raises `AgentError` where it is not taken, with nothing recorded.
 
-        `following` is told where a message went in the same step, before it can be shown anything of it; `kept` when all of it
+        `following` is told where a message went in the same step, before it can be shown anything of it; `durable` when all of it
         is durable.
         """
         if self._engine.observer is not None and isinstance(op, Send):
             self._engine.observer.sent(self.id, op.message.message_id)
-        return await self._engine.submit(self._conversation, self._checked(op), following, None if kept is None else kept.tell)
+        return await self._engine.submit(
+            self._conversation, self._checked(op), following, None if durable is None else durable.tell
+        )
 
     def _checked(self, op: Op) -> Op:
         self.check_right(_NEEDS[type(op)])
@@ -142,12 +144,12 @@ class Handle:
 
         return await stop_turn(self._conversation, self.submit, PATIENCE_SECONDS if seconds is None else seconds)
 
-    async def decide(self, op: Decide, kept: Kept, seconds: float | None = None) -> "Outcome":
+    async def decide(self, op: Decide, durable: Durable, seconds: float | None = None) -> "Outcome":
         """Answer a question, and wait until it is known whether the answer counts, whichever process has asked."""
         from understudy.engine.answering import answer_question
         from understudy.engine.stopping import PATIENCE_SECONDS
 
-        submit = partial(self.submit, kept=kept)
+        submit = partial(self.submit, durable=durable)
         return await answer_question(self._conversation, submit, self.watch, op, PATIENCE_SECONDS if seconds is None else seconds)
 
     async def compact(self) -> "Compacting":
@@ -209,15 +211,15 @@ class Handle:
         op = Decide(call_id, "denied", reason, turn, self.caller.name)
         self.tasks.run(self._submit_unheard(self._engine.submit(self._conversation, op), op))
 
-    def kept(self) -> Kept:
-        """Whether everything that was accepted so far is durable, once that is known."""
-        kept = Kept()
-        self._conversation.when_accepted(kept.tell)
-        return kept
+    def durable(self) -> Durable:
+        """Whether everything that was accepted so far is durable, wherever it went, once that is known."""
+        durable = Durable()
+        self._conversation.when_durable(durable.tell)
+        return durable
 
-    async def settled(self) -> None:
-        """Wait until the log says all that `facts` say. Raises `AgentError` where it cannot be written."""
-        await self._conversation.settled()
+    async def committed(self) -> None:
+        """Wait until all records so far are committed: then the log says what `facts` say. Raises `AgentError`."""
+        await self._conversation.committed()
 
     # -- following
 

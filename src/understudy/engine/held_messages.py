@@ -33,8 +33,8 @@ class HeldMessages:
     def add(self, op: Send) -> None:
         self._messages.append(HeldMessage(op))
 
-    def when_accepted(self, callback: Told) -> None:
-        """Call back once the last of them has been accepted, or with the reason why it was not."""
+    def when_durable(self, callback: Told) -> None:
+        """Call back once the last of them is durable, or with the reason why it is not."""
         self._messages[-1].told.append(callback)
 
     def take_all(self) -> list[HeldMessage]:
@@ -53,7 +53,7 @@ class HeldMessages:
                 held.tell(error)
             else:
                 for told in held.told:
-                    tail.when_accepted(told)
+                    tail.when_durable(told)
 
     def take_back(self, message_id: str, reason: AgentError) -> bool:
         """Whoever sent it does not want it any more. False when it is not here."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from understudy.protocol.records import Delta, Question, Record, ToolCallBegan
-from understudy.tools.host import Answer, RunsCommands, ToolHost, ToolSettings
+from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolHost, ToolSettings
 
 if TYPE_CHECKING:
     from understudy.tools.mcp.servers import Servers
@@ -57,7 +57,7 @@ class HoldsRecords:
     def emit(self, delta: Delta) -> None:
         self._host.emit(delta)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> ApprovalAnswer:
         return await self._host.ask(question)
 
     def open_question(self, call_id: str) -> Question | None:

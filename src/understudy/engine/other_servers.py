@@ -25,7 +25,7 @@ MOST_RESTING = 16  # conversations whose servers are kept
 NOT_INSTALLED = f"tools of MCP servers need the package `mcp`, which is not installed: {how_to_add('mcp')}"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedServers(msgspec.Struct, frozen=True):
     """What a conversation's servers depend on. Where any of it changes, they are started anew."""
 
     servers: tuple[McpServer, ...]
@@ -35,7 +35,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class _Opened:
-    def __init__(self, wanted: Wanted, servers: "Servers") -> None:
+    def __init__(self, wanted: WantedServers, servers: "Servers") -> None:
         self.wanted = wanted
         self.servers = servers
         self.resting: asyncio.TimerHandle | None = None
@@ -63,7 +63,7 @@ class ConversationServers:
     async def open(self) -> "Servers | None":
         """They are starting, or have started before. None where they cannot be had at all."""
         settings = self._settings()
-        wanted = Wanted(self.configured, settings.cwd, settings.containment, self._taken)
+        wanted = WantedServers(self.configured, settings.cwd, settings.containment, self._taken)
         return await self._pool.open(self._conversation_id, wanted)
 
     def rest(self) -> None:
@@ -78,7 +78,7 @@ class OtherServers:
         self._opened: OrderedDict[ConversationId, _Opened] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def open(self, conversation_id: ConversationId, wanted: Wanted) -> "Servers | None":
+    async def open(self, conversation_id: ConversationId, wanted: WantedServers) -> "Servers | None":
         known = self._opened.get(conversation_id)
         if known is not None and known.wanted != wanted:
             self.end(conversation_id)
@@ -96,7 +96,7 @@ class OtherServers:
         known.servers.begin()
         return known.servers
 
-    def _make(self, wanted: Wanted) -> "Servers":
+    def _make(self, wanted: WantedServers) -> "Servers":
         from understudy.sandbox.spec import Containment
         from understudy.tools.mcp.servers import open_servers
 

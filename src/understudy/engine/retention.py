@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from understudy.config.home import state_dir
+from understudy.engine.doubting_clock import DoubtingClock
 from understudy.engine.engine import Engine
-from understudy.engine.kept_clock import KeptClock
 from understudy.errors import AgentError, StoreError
 from understudy.store.log import Listed
 
@@ -38,7 +38,7 @@ class Retention:
     ) -> None:
         """0 stands for no limit. `told` hears of each conversation that is deleted. `clock`: where it is not the system's."""
         self._engine = engine
-        self._now = KeptClock(state_dir(engine.home) / "last_retention").now if clock is None else clock
+        self._now = DoubtingClock(state_dir(engine.home) / "last_retention").now if clock is None else clock
         self._keep_days = keep_days
         self._most_mb = max_store_mb
         self._told = told

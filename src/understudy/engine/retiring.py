@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from understudy.engine.on_disk import on_disk
+from understudy.engine.until_durable import until_durable
 from understudy.store.log import EventLog, Holder, Listed
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ async def delete_if_unused(conversation: "Conversation", log: EventLog, seen: Li
             return False
         conversation.deleted = True
         try:
-            await on_disk(lambda told: log.delete(conversation.id, told))
+            await until_durable(lambda told: log.delete(conversation.id, told))
         except BaseException:
             conversation.deleted = False
             raise

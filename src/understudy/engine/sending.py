@@ -77,7 +77,7 @@ async def begin_what_waits(conversation: "Conversation") -> None:
             held.tell(AgentError(report_bug(logger, error, "in beginning a turn of %s", conversation.id)))
         else:
             for told in held.told:
-                conversation.when_accepted(told)
+                conversation.when_durable(told)
     if conversation.state.queued:
         from understudy.engine.queued_turns import begin_next  # only some doors queue any
 

@@ -28,7 +28,7 @@ from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model
 from understudy.protocol.items import InputText, Message, Usage
 from understudy.protocol.records import Pins
-from understudy.tools.registry import Offer, find_tool, offered
+from understudy.tools.registry import OfferConditions, find_tool, offered
 
 if TYPE_CHECKING:
     from understudy.engine.compaction.provider_window import ProviderWindow
@@ -141,7 +141,7 @@ def _prepare(config: Config, preamble: tuple[Message, ...], http: HttpClient, en
     family = family_of(model_asked(settings))
     chosen = config.approval_policy, config.sandbox.mode, config.include_plan_tool, config.command_seconds
     switched_off = () if config.view_image else ("view_image",)
-    tools = offered(Offer(*chosen, eyes=family.eyes, without=(*family.without, *switched_off)))
+    tools = offered(OfferConditions(*chosen, eyes=family.eyes, without=(*family.without, *switched_off)))
     return TurnSetup(
         model=model,
         instructions=_instructions(config, family, tools),

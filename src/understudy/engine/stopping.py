@@ -41,7 +41,7 @@ async def stop_turn(
             return Stopped("nothing")
         end.turn = accepted.turn
         if not conversation.running:  # another process is told by letter, which may not get there
-            conversation.when_accepted(lambda error: None if error is None else end.failed(error))
+            conversation.when_durable(lambda error: None if error is None else end.failed(error))
         return await _until_over(conversation, end, submit, seconds)
     finally:
         following.stop()

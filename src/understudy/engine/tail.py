@@ -49,7 +49,7 @@ class Tail:
         self._held = False
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._on_committed: list[tuple[int, Callable[[], None]]] = []
-        self._on_accepted: deque[tuple[int, Told]] = deque()
+        self._on_durable: deque[tuple[int, Told]] = deque()
         self._epoch = 0
         self._claims = False
         self._creates = False
@@ -191,19 +191,19 @@ class Tail:
         else:
             self._on_committed.append((self.state.last_seq, callback))
 
-    def when_accepted(self, callback: Told) -> None:
+    def when_durable(self, callback: Told) -> None:
         """Like `when_committed`, but called before followers are shown any of it, with the error where it failed."""
         if self.failure or self._committed >= self.state.last_seq:
             self._loop.call_soon(callback, self.failure)
         else:
-            self._on_accepted.append((self.state.last_seq, callback))
+            self._on_durable.append((self.state.last_seq, callback))
             self.flush_soon()
 
     def note_committed(self, last: int) -> None:
         """Records up to `last` are on disk, by the writer's word or because they have been read from there: show them."""
         self._committed = max(self._committed, last)
-        if self._on_accepted:
-            self._tell_accepted(self._committed, None)
+        if self._on_durable:
+            self._tell_durable(self._committed, None)
         self.broadcast.publish(self._committed)
 
     def _on_batch(self, last: int, error: BaseException | None) -> None:
@@ -233,13 +233,13 @@ class Tail:
         self._barriers.clear()
         if self.on_failure is not None:
             self.on_failure()
-        self._tell_accepted(self.state.last_seq, error)
+        self._tell_durable(self.state.last_seq, error)
         self.broadcast.fail(error)
         self._tell_committed(self.state.last_seq)
 
-    def _tell_accepted(self, last: int, error: AgentError | None) -> None:
-        while self._on_accepted and self._on_accepted[0][0] <= last:
-            self._on_accepted.popleft()[1](error)
+    def _tell_durable(self, last: int, error: AgentError | None) -> None:
+        while self._on_durable and self._on_durable[0][0] <= last:
+            self._on_durable.popleft()[1](error)
 
     def _tell_committed(self, last: int) -> None:
         if not self._on_committed:

@@ -26,7 +26,7 @@ from understudy.models.retry import backoff, format_delay
 from understudy.protocol.choices import ApprovalPolicy
 from understudy.protocol.items import FunctionCallOutput, Message, Usage
 from understudy.protocol.records import BudgetAsked, Delta, Noticed, Question, Record, RequestSent, TokensCounted, TurnEnded
-from understudy.tools.host import Answer, RunsCommands, ToolSettings
+from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
     from understudy.engine.observing import ModelTiming, Observer
@@ -313,7 +313,7 @@ class Turn:
     def emit(self, delta: Delta) -> None:
         self._tail.emit(delta, self.turn_id)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> ApprovalAnswer:
         answer = await self._approvals.ask(question, self.turn_id)
         if answer.decision == "abort":
             raise TurnAborted

@@ -6,7 +6,7 @@ import msgspec
 
 from understudy.models.answer_form import form_for, gives_way, in_words
 from understudy.models.anthropic_stream import AnthropicDecoder
-from understudy.models.anthropic_turns import NO_OUTPUT, Part, Turn, plain_id, turns_of
+from understudy.models.anthropic_turns import NO_OUTPUT, AnthropicTurn, Part, plain_id, turns_of
 from understudy.models.encoding import HISTORIES, NO_EYES, Unchanging, text_without_eyes
 from understudy.models.families import EFFORTS, Family, family_of, output_limit
 from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
@@ -155,7 +155,7 @@ class _Encoder:
     def __init__(self, family: Family) -> None:
         self._eyes = family.eyes
 
-    def encode_turn(self, turn: Turn) -> bytes:
+    def encode_turn(self, turn: AnthropicTurn) -> bytes:
         content = [block for part in turn.parts for block in self._blocks(part)]
         return encode({"role": turn.role, "content": content or [_text("(empty)")]})
 

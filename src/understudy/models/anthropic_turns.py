@@ -29,12 +29,12 @@ class Part(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Turn(msgspec.Struct, frozen=True):
+class AnthropicTurn(msgspec.Struct, frozen=True):
     role: Role
     parts: tuple[Part, ...]
 
 
-def turns_of(items: Sequence[Item], *, with_thinking: bool = True) -> list[Turn]:
+def turns_of(items: Sequence[Item], *, with_thinking: bool = True) -> list[AnthropicTurn]:
     """They begin and end with the user: newer models refuse to go on with an answer of their own."""
     turns = _Turns(with_thinking)
     for item in items:
@@ -70,13 +70,13 @@ class _Turns:
             case _:
                 self._take_said(item)
 
-    def finish(self) -> list[Turn]:
+    def finish(self) -> list[AnthropicTurn]:
         self._close()
         if not self._turns or self._turns[0][0] == "assistant":
             self._turns.insert(0, ("user", [Part(text=BEGIN)]))
         if self._turns[-1][0] == "assistant":
             self._turns.append(("user", [Part(text=GO_ON)]))
-        return [Turn(role, tuple(parts)) for role, parts in self._turns]
+        return [AnthropicTurn(role, tuple(parts)) for role, parts in self._turns]
 
     def _take_said(self, item: Item) -> None:
         named = item.id if isinstance(item, Message | Reasoning | FunctionCall) and (item.id or "").startswith(ANSWER) else None

@@ -13,7 +13,7 @@ import msgspec
 from understudy.config.home import state_dir
 from understudy.config.providers import BY_ID
 from understudy.errors import ConfigError, MissingKey
-from understudy.models.logins import Logins
+from understudy.models.provider_keys import ProviderKeys
 from understudy.models.providers import Provider, is_header
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Credentials:
     def __init__(self, env: Mapping[str, str], home: Path) -> None:
         self._env = env
         self._home = home
-        self._logins = Logins(state_dir(home))
+        self._stored_keys = ProviderKeys(state_dir(home))
 
     def __repr__(self) -> str:
         return "Credentials(…)"
@@ -75,7 +75,7 @@ class Credentials:
         if variable := self._openai_variable(provider):
             return f"the variable `{variable}`"
         if self._key_of_login(provider):
-            return f"`understudy login`, in {self._logins.place_of(provider.id)}"
+            return f"`understudy login`, in {self._stored_keys.place_of(provider.id)}"
         return f"{self._home / 'auth.json'}" if provider.requires_openai_auth else None
 
     def headers_for(self, provider: Provider) -> dict[str, Secret]:
@@ -91,7 +91,7 @@ class Credentials:
 
         found = [*secret_values(self._env), *(secret.reveal() for secret in self.headers_for(provider).values())]
         try:
-            found += self._logins_asked(self._logins.keys_at_hand)
+            found += self._logins_asked(self._stored_keys.keys_at_hand)
             found += [key] if (key := self._key_in_file()) else []
             found += [key.reveal()] if (key := self.key_for(provider)) else []
         except MissingKey:
@@ -116,7 +116,7 @@ class Credentials:
         return MissingKey(f"Missing environment variable: `{provider.env_key or OPENAI_KEY}`." + (f" {hint}" if hint else ""))
 
     def _key_of_login(self, provider: Provider) -> str | None:
-        key = self._logins_asked(lambda: self._logins.key(provider.id))
+        key = self._logins_asked(lambda: self._stored_keys.key(provider.id))
         return (key or "").strip() or None
 
     def _logins_asked(self, ask: Callable[[], T]) -> T:

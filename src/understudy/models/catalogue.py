@@ -9,7 +9,7 @@ from understudy import __version__
 from understudy.errors import ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials, key_header, redacted, secrets_of
 from understudy.models.faults import clipped, fault_in_body
-from understudy.models.hints import Hints, with_hint
+from understudy.models.hints import FailureHints, with_hint
 from understudy.models.http import HttpClient, HttpFailure
 from understudy.models.http.url import Url
 from understudy.models.http_model import request_url
@@ -23,7 +23,7 @@ ANTHROPIC_VERSION = "2023-06-01"
 WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "loaded_context_length", "max_context_length")
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedModel(msgspec.Struct, frozen=True):
     """A model as its provider lists it. None where it does not say."""
 
     id: str
@@ -32,7 +32,7 @@ class Listed(msgspec.Struct, frozen=True):
     price: Price | None = None
 
 
-async def ask_models(provider: Provider, credentials: Credentials, http: HttpClient, seconds: float) -> list[Listed]:
+async def ask_models(provider: Provider, credentials: Credentials, http: HttpClient, seconds: float) -> list[ListedModel]:
     """The provider's models in its order, within `seconds`. Raises ModelError or ConfigError."""
     url = request_url(provider, "/models")
     try:
@@ -55,7 +55,7 @@ async def ask_json(provider: Provider, url: Url, credentials: Credentials, http:
         secrets.append(key)
         name, value = key_header(provider, key)
         headers[name.lower()] = name, value
-    hints = Hints(provider, url, "", credentials)
+    hints = FailureHints(provider, url, "", credentials)
     try:
         async with asyncio.timeout(seconds):
             response = await http.get(url, list(headers.values()), seconds=seconds)
@@ -71,7 +71,7 @@ async def ask_json(provider: Provider, url: Url, credentials: Credentials, http:
     return read_mended(body.encode())
 
 
-def read_models(value: Any) -> list[Listed]:
+def read_models(value: Any) -> list[ListedModel]:
     """From what providers answer: a list under `data` (OpenAI, Anthropic, OpenRouter, vLLM) or `models`. Raises ValueError."""
     table = cast(dict[str, Any], value) if isinstance(value, dict) else {"data": value}
     entries = next((table[key] for key in ("data", "models") if isinstance(table.get(key), list)), None)
@@ -80,7 +80,7 @@ def read_models(value: Any) -> list[Listed]:
     return list({listed.id: listed for entry in cast(list[Any], entries) if (listed := _read(entry)) is not None}.values())
 
 
-def _read(entry: Any) -> Listed | None:
+def _read(entry: Any) -> ListedModel | None:
     if isinstance(entry, str):
         entry = {"id": entry}
     if not isinstance(entry, dict):
@@ -93,7 +93,7 @@ def _read(entry: Any) -> Listed | None:
     window = next((count for key in WINDOWS if (count := _count(table.get(key)))), None)
     if window is None and isinstance(meta, dict):  # llama.cpp
         window = _count(cast(dict[str, Any], meta).get("n_ctx")) or _count(cast(dict[str, Any], meta).get("n_ctx_train"))
-    return Listed(name.removeprefix("models/"), window, _count(table.get("max_tokens")), _price(table.get("pricing")))
+    return ListedModel(name.removeprefix("models/"), window, _count(table.get("max_tokens")), _price(table.get("pricing")))
 
 
 def _count(value: Any) -> int | None:

@@ -14,7 +14,7 @@ def with_hint(told: str, hint: str) -> str:
     return f"{told}\n{hint}" if hint else told
 
 
-class Hints:
+class FailureHints:
     """For the requests of one model at one provider."""
 
     def __init__(self, provider: Provider, url: Url, model: str, credentials: Credentials) -> None:

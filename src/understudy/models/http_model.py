@@ -22,7 +22,7 @@ from understudy.models.faults import (
     stream_lost,
     wait_in_text,
 )
-from understudy.models.hints import Hints, with_hint
+from understudy.models.hints import FailureHints, with_hint
 from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT
@@ -30,7 +30,7 @@ from understudy.models.prompt import ModelSettings, Prompt
 from understudy.models.providers import REPLAY, SCRIPTED, Provider
 from understudy.models.retry import backoff, is_transient, retry_after
 from understudy.models.sse import EventTooLarge, SseSplitter
-from understudy.models.transport import Exchange, Transport
+from understudy.models.transport import BegunAnswer, Transport
 from understudy.models.wire import Decoder, Wire
 
 logger = logging.getLogger(__name__)
@@ -83,10 +83,10 @@ def model_asked(settings: ModelSettings) -> str:
 
 def _open_scripted(settings: ModelSettings) -> Model:
     from understudy.models.script import BUILT_IN, load_script
-    from understudy.models.scripted import ScriptedModel
+    from understudy.models.scripted import ScriptPlayer
 
     script = BUILT_IN if settings.script is None else load_script(settings.script)
-    return ScriptedModel(script, show_raw=settings.show_raw)
+    return ScriptPlayer(script, show_raw=settings.show_raw)
 
 
 def _open_replay(provider: Provider, settings: ModelSettings, credentials: Credentials) -> Model:
@@ -117,7 +117,7 @@ def request_url(provider: Provider, path: str) -> Url:
 
 class HttpModel:
     def __init__(self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: Transport, model: str) -> None:
-        self.hints = Hints(provider, url, model, credentials)
+        self.hints = FailureHints(provider, url, model, credentials)
         self._provider = provider
         self._wire = wire
         self._url = url
@@ -132,7 +132,7 @@ class HttpModel:
             prompt = msgspec.structs.replace(prompt, items=tuple(prompt.items))
         return HttpAnswer(self, self._wire, prompt, self._idle_seconds)
 
-    async def request(self, prompt: Prompt) -> Exchange:
+    async def request(self, prompt: Prompt) -> BegunAnswer:
         """An answer that promises a stream. Raises ModelError."""
         attempt = 0
         body = self._wire.body(prompt)
@@ -184,7 +184,7 @@ class HttpModel:
             headers["authorization"] = "Authorization", basic_authorization(self._url.user, self._url.password or "")
         return list(headers.values())
 
-    def _delay_or_raise(self, response: Exchange, body: str, attempt: int) -> float:
+    def _delay_or_raise(self, response: BegunAnswer, body: str, attempt: int) -> float:
         fault = fault_in_body(body)
         status = _status(response)
         if 300 <= response.status < 400:
@@ -217,7 +217,7 @@ def _refusal(code: int, status: str, fault: Fault, body: str) -> str:
     return f"unexpected status {status}" + (f": {clipped(body)}" if body.strip() else "")
 
 
-def _status(response: Exchange) -> str:
+def _status(response: BegunAnswer) -> str:
     from http import HTTPStatus
 
     try:
@@ -226,7 +226,7 @@ def _status(response: Exchange) -> str:
         return f"{response.status} {response.reason}".strip()
 
 
-def _redirected(status: str, response: Exchange) -> str:
+def _redirected(status: str, response: BegunAnswer) -> str:
     """Not followed: the key was meant for the address that was configured."""
     try:
         place = str(parse_url(response.headers.get("location", "")))
@@ -257,7 +257,7 @@ class HttpAnswer(Answer):
         self._model = model
         self._prompt = prompt
         self._idle_seconds = idle_seconds
-        self._response: Exchange | None = None
+        self._response: BegunAnswer | None = None
         self._wire = wire
         self._decoder: Decoder  # since the answer has begun
         self._splitter: SseSplitter | _WholeBody | None = None
@@ -300,7 +300,7 @@ class HttpAnswer(Answer):
                 self._silent = 0.0
         return not decoder.ended
 
-    async def _begin(self) -> Exchange:
+    async def _begin(self) -> BegunAnswer:
         response = await self._model.request(self._prompt)
         self._decoder = self._wire.decoder()  # only now is it known what was asked for
         if response.headers.get("content-type", "").lower().startswith("text/html"):
@@ -309,7 +309,7 @@ class HttpAnswer(Answer):
             raise ModelRefused(with_hint(told, self._model.hints.for_page()))
         return response
 
-    async def _read(self, response: Exchange) -> bytes:
+    async def _read(self, response: BegunAnswer) -> bytes:
         """`b""` at the end, however it came about: whether the answer was whole then, its own words decide."""
         try:
             if self._decoder.nearly_ended:
@@ -324,7 +324,7 @@ class HttpAnswer(Answer):
         except HttpFailure as failure:
             raise stream_lost(str(failure)) from None
 
-    async def _read_in_time(self, response: Exchange) -> bytes:
+    async def _read_in_time(self, response: BegunAnswer) -> bytes:
         """Only a complete line puts off the idle timeout, and one that says nothing only so often: a peer may trickle for ever."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -340,7 +340,7 @@ class HttpAnswer(Answer):
     def _lines(self) -> int:
         return self._splitter.lines if isinstance(self._splitter, SseSplitter) else 0
 
-    async def _read_rest(self, response: Exchange) -> bytes:
+    async def _read_rest(self, response: BegunAnswer) -> bytes:
         now = asyncio.get_running_loop().time()
         if self._usage_due is None:
             self._usage_due = now + USAGE_SECONDS

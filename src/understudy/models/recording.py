@@ -18,7 +18,7 @@ from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Unreach
 from understudy.models.mending import read_mended
 from understudy.models.providers import Provider
 from understudy.models.stream_secrets import hide, hide_in_body
-from understudy.models.transport import Exchange, ReadsText, Transport
+from understudy.models.transport import BegunAnswer, ReadsText, Transport
 from understudy.places.named_by_users import follow_links, is_in, is_in_repository
 from understudy.places.walking import open_plain
 from understudy.policy.secrets import secret_pattern
@@ -68,7 +68,7 @@ class Recorder:
         _check(path, roots)
         _append(path, b"", roots)  # whoever wants a recording learns at once that there will be none
 
-    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> Exchange:
+    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> BegunAnswer:
         request = read_mended(b"".join(body))
         try:
             response = await self._http.post(url, headers, body, seconds=seconds)
@@ -80,7 +80,7 @@ class Recorder:
             raise
         return RecordedExchange(self, request, response)
 
-    def write(self, request: Any, response: Exchange | None, body: bytes, ending: Ending, failure: str) -> None:
+    def write(self, request: Any, response: BegunAnswer | None, body: bytes, ending: Ending, failure: str) -> None:
         """Raises ModelRefused: a recording with holes would be played wrongly."""
         pattern = secret_pattern(self._credentials.known_secrets(self._provider))
         headers: Mapping[str, str] = {} if response is None else response.headers
@@ -104,7 +104,7 @@ class Recorder:
 
 
 class RecordedExchange(ReadsText):
-    def __init__(self, recorder: Recorder, request: Any, response: Exchange) -> None:
+    def __init__(self, recorder: Recorder, request: Any, response: BegunAnswer) -> None:
         self.status = response.status
         self.reason = response.reason
         self.headers = response.headers

@@ -25,7 +25,7 @@ from understudy.protocol.items import (
 from understudy.protocol.records import ReasoningDelta, TextDelta
 
 
-class ScriptedModel:
+class ScriptPlayer:
     def __init__(self, script: Script, *, show_raw: bool = False) -> None:
         self._script = script
         self._show_raw = show_raw

@@ -7,7 +7,7 @@ from typing import Protocol
 from understudy.models.http import HttpFailure, Url
 
 
-class Exchange(Protocol):
+class BegunAnswer(Protocol):
     """An answer whose head has come; see `http.response`."""
 
     @property
@@ -23,7 +23,7 @@ class Exchange(Protocol):
 
 
 class Transport(Protocol):
-    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> Exchange:
+    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> BegunAnswer:
         """Raises HttpFailure."""
         ...
 

@@ -7,7 +7,7 @@ import msgspec
 from understudy.config.providers import BY_ID
 from understudy.errors import ConfigError, ModelError
 from understudy.models.auth import Credentials
-from understudy.models.catalogue import MOST_TOKENS, Listed, ask_json, read_models
+from understudy.models.catalogue import MOST_TOKENS, ListedModel, ask_json, read_models
 from understudy.models.http import HttpClient
 from understudy.models.http.url import Url
 from understudy.models.http_model import request_url
@@ -55,7 +55,7 @@ def read_window(told: Any, model: str) -> int | None:
     return None if found is None else found.window
 
 
-def _find(listed: list[Listed], model: str) -> Listed | None:
+def _find(listed: list[ListedModel], model: str) -> ListedModel | None:
     by_id = {each.id: each for each in listed}
     found = by_id.get(model) or by_id.get(f"{model}:latest")
     return listed[0] if found is None and len(listed) == 1 else found  # a server with one model serves it under any name

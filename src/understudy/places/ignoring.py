@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[^*?\[\\/]+")
 _SUFFIX = re.compile(r"\*\.([^*?\[\\/.]+)")
 
 
-class Rules:
+class IgnoreRules:
     """Of one file. The last rule that fits decides; most are found by a name or by an ending."""
 
     def __init__(self, text: str) -> None:
@@ -118,6 +118,6 @@ class Ignoring:
         return bool(each._exclude.leave_out(each._below + path[each._offset :], name, is_folder))
 
 
-def _read_rules(read: ReadFile, name: str) -> Rules:
+def _read_rules(read: ReadFile, name: str) -> IgnoreRules:
     text = (read(name) or b"").removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-    return Rules(text)
+    return IgnoreRules(text)

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from understudy.places.masks import Masks, MaskWatch
-from understudy.places.reading import Limits, open_for_model
+from understudy.places.reading import ReadLimits, open_for_model
 from understudy.places.resolving import Place, is_within, look, resolve_places
 from understudy.places.unreadable import KERNEL, Unreadable
 from understudy.places.walking import open_pinned
@@ -62,10 +62,10 @@ class Places:
         """For the time that a command runs."""
         return MaskWatch(path for path in self.masks.paths if any(is_within(path, root) for root in self.roots))
 
-    def reading_limits(self, *hidden: str) -> Limits:
+    def reading_limits(self, *hidden: str) -> ReadLimits:
         """What is not read for a model; `hidden`: more folders that it does not see, but for the roots in them."""
         pins = {place.path: (place.device, place.inode) for place in self.pinned}
-        return Limits(self.masks, Unreadable((*KERNEL, *hidden), self.roots), pins)
+        return ReadLimits(self.masks, Unreadable((*KERNEL, *hidden), self.roots), pins)
 
     def open_for_model(self, path: str, *hidden: str, base: str = "/") -> int:
         """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here."""

@@ -23,7 +23,7 @@ class NotForModels(Exception):
     """It is not to be given to a model. The text says why, for the log or the model."""
 
 
-class Limits:
+class ReadLimits:
     """What is not read for a model, besides what is no regular file."""
 
     def __init__(self, masks: Masks, unreadable: Unreadable | None = None, pins: Mapping[str, Identity] | None = None) -> None:
@@ -33,14 +33,14 @@ class Limits:
         self.pins = pins or {}
 
 
-def open_for_model(path: str, limits: Masks | Limits, *, within: str = "/", base: str = "/") -> int:
+def open_for_model(path: str, limits: Masks | ReadLimits, *, within: str = "/", base: str = "/") -> int:
     """A regular file, opened for reading; the caller closes it. A link may lead to it, but not out of the folder `within`.
 
     `base`: a real folder in whose place the root of the path is. Raises `NotForModels`, or OSError for what cannot be opened.
     """
     if base == "/":
         os.lstat(path)  # most that is looked for is not there: this tells so for a tenth of the walk's price
-    with JudgedWalk(limits if isinstance(limits, Limits) else Limits(limits), base) as walk:
+    with JudgedWalk(limits if isinstance(limits, ReadLimits) else ReadLimits(limits), base) as walk:
         walk.go(path)
         if not is_within(walk.path, within):
             raise NotForModels(f"{path} is a link to a place outside its project")
@@ -57,7 +57,7 @@ def read_for_model(path: str, masks: Masks, most: int, *, within: str = "/") -> 
 class JudgedWalk:
     """Opens a path name by name, so that what is judged is what was opened."""
 
-    def __init__(self, limits: Limits, base: str = "/") -> None:
+    def __init__(self, limits: ReadLimits, base: str = "/") -> None:
         self._limits = limits
         self._hidden = limits.masks.identities()
         self._base = base

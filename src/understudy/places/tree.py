@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from understudy.places.ignoring import FILES, MOST_BYTES, Ignoring
 from understudy.places.masks import Identity
 from understudy.places.placeholders import begins_repository, is_placeholder
-from understudy.places.reading import READ, JudgedWalk, Limits, NotForModels, open_for_model
+from understudy.places.reading import READ, JudgedWalk, NotForModels, ReadLimits, open_for_model
 from understudy.places.walking import ANYTHING
 
 MOST_DEPTH = 200
@@ -36,7 +36,7 @@ class Found:
 class Tree:
     def __init__(
         self,
-        limits: Limits,
+        limits: ReadLimits,
         *,
         with_hidden: bool = False,
         depth: int = MOST_DEPTH,
@@ -213,7 +213,7 @@ def _stands_in(entry: "os.DirEntry[str]", folder: int) -> bool:
     return entry.name[0] == "." and entry.is_dir(follow_symlinks=False) and is_placeholder(entry.name, folder)
 
 
-def _reader(folder: str, limits: Limits) -> Callable[[str], bytes | None]:
+def _reader(folder: str, limits: ReadLimits) -> Callable[[str], bytes | None]:
     def read(name: str) -> bytes | None:
         try:
             with open(open_for_model(os.path.join(folder, name), limits), "rb") as file:

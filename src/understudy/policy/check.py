@@ -43,7 +43,7 @@ class Situation(msgspec.Struct, frozen=True):
     protected: tuple[str, ...] = ()  # names that are protected inside the project, and absolute paths
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CaseOutcome(msgspec.Struct, frozen=True):
     """How one case of a test file went. `problems` is empty where it holds."""
 
     name: str
@@ -132,7 +132,7 @@ def explain(verdict: Verdict, situation: Situation) -> str:
     return f"{held} {reach} {outside}"
 
 
-def run_cases(document: Table, situation: Situation, *, source: str) -> tuple[Outcome, ...]:
+def run_cases(document: Table, situation: Situation, *, source: str) -> tuple[CaseOutcome, ...]:
     """Try every `[[case]]` of a parsed test file. Raises `ConfigError` that names the case and the key that is wrong."""
     for key in document:
         if key not in ("case", "defaults"):
@@ -149,7 +149,7 @@ def run_cases(document: Table, situation: Situation, *, source: str) -> tuple[Ou
     )
 
 
-def _run_case(case: Table, situation: Situation, where: str) -> Outcome:
+def _run_case(case: Table, situation: Situation, where: str) -> CaseOutcome:
     refuse_unknown(case, _CASE_KEYS, where)
     situation = _adapted(situation, case, where)
     subjects = [key for key in ("command", "script", "files") if key in case]
@@ -166,7 +166,7 @@ def _run_case(case: Table, situation: Situation, where: str) -> Outcome:
         )
         escalated = read_flag(case, "escalated", where) or False
         verdict, shown = check_command(argv, situation, escalated=escalated), " ".join(argv)
-    return Outcome(str(case.get("name", shown)), verdict, _problems(case, verdict, where))
+    return CaseOutcome(str(case.get("name", shown)), verdict, _problems(case, verdict, where))
 
 
 def _problems(case: Table, verdict: Verdict, where: str) -> tuple[str, ...]:

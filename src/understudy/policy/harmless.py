@@ -19,7 +19,7 @@ from understudy.policy.words import Words, names, script_of, simple_commands
 Operands = Literal["paths", "pattern-then-paths", "anything", "names"]
 
 
-class Reader(msgspec.Struct, frozen=True):
+class ReadingProgram(msgspec.Struct, frozen=True):
     """A program that reads what its operands say."""
 
     options: Options
@@ -29,19 +29,21 @@ class Reader(msgspec.Struct, frozen=True):
     patterns: frozenset[str] = frozenset()  # options that give the pattern, or need none
 
 
-_READERS: dict[str, Reader] = {
-    "cat": Reader(
+_READERS: dict[str, ReadingProgram] = {
+    "cat": ReadingProgram(
         Options(
             flags="AbeEnstTuv",
             long_flags=names("show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
         ),
         "paths",
     ),
-    "head": Reader(Options("qvz", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
-    "tail": Reader(Options("qvz", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
-    "wc": Reader(Options("cmlLw", long_flags=names("bytes chars lines words max-line-length")), "paths"),
-    "nl": Reader(Options("p", "bdfhilnsvw", names("no-renumber"), names("body-numbering number-format number-width")), "paths"),
-    "ls": Reader(
+    "head": ReadingProgram(Options("qvz", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
+    "tail": ReadingProgram(Options("qvz", "nc", names("quiet silent verbose"), names("lines bytes")), "paths"),
+    "wc": ReadingProgram(Options("cmlLw", long_flags=names("bytes chars lines words max-line-length")), "paths"),
+    "nl": ReadingProgram(
+        Options("p", "bdfhilnsvw", names("no-renumber"), names("body-numbering number-format number-width")), "paths"
+    ),
+    "ls": ReadingProgram(
         Options(
             "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
             "",  # `-I`, `-w` and `-T` take a value on some systems only
@@ -55,7 +57,7 @@ _READERS: dict[str, Reader] = {
         "paths",
         recursive=frozenset(("R", "recursive")),
     ),
-    "grep": Reader(
+    "grep": ReadingProgram(
         Options(
             "ivncloLqswxEFGPHhabr0123456789",
             "ABCem",
@@ -72,7 +74,7 @@ _READERS: dict[str, Reader] = {
         patterns=frozenset(("e", "regexp")),
     ),
     # `-z`, `--pre` and `--hostname-bin` run programs; `-f` and `--ignore-file` read other files; `-L` follows links out
-    "rg": Reader(
+    "rg": ReadingProgram(
         Options(
             "ivnNsSwxcloqFUPpHIau.0",
             "ABCegtTmrMjd",
@@ -92,11 +94,11 @@ _READERS: dict[str, Reader] = {
         walks=True,
         patterns=frozenset(("e", "regexp", "files", "type-list")),
     ),
-    "pwd": Reader(Options("LP"), "names"),
-    "which": Reader(Options("a"), "names"),
-    "echo": Reader(Options(), "anything"),
-    "true": Reader(Options(), "anything"),
-    "false": Reader(Options(), "anything"),
+    "pwd": ReadingProgram(Options("LP"), "names"),
+    "which": ReadingProgram(Options("a"), "names"),
+    "echo": ReadingProgram(Options(), "anything"),
+    "true": ReadingProgram(Options(), "anything"),
+    "false": ReadingProgram(Options(), "anything"),
 }
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -177,7 +179,7 @@ def is_harmless_command(words: Words, surroundings: Surroundings) -> bool:
     return parsed is not None and _reads_only(reader, parsed, surroundings)
 
 
-def _reads_only(reader: Reader, parsed: Parsed, surroundings: Surroundings) -> bool:
+def _reads_only(reader: ReadingProgram, parsed: Parsed, surroundings: Surroundings) -> bool:
     operands = parsed.operands
     if reader.operands == "names":
         return all(_NAME.fullmatch(name) for name in operands)
@@ -191,7 +193,7 @@ def _reads_only(reader: Reader, parsed: Parsed, surroundings: Surroundings) -> b
     return all(path == "-" or allowed(path) for path in operands or (".",))
 
 
-def _is_harmless_end(args: Words, surroundings: Surroundings, *, reader: Reader, old_form: re.Pattern[str]) -> bool:
+def _is_harmless_end(args: Words, surroundings: Surroundings, *, reader: ReadingProgram, old_form: re.Pattern[str]) -> bool:
     """`head` or `tail`. A first word may have the old form, in which no letter takes the next word as its value."""
     if args and old_form.fullmatch(args[0]):
         args = args[1:]

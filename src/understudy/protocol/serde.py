@@ -17,7 +17,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 MOST_NESTED = 128
 
 
-class Mismatch(Exception):
+class WireMismatch(Exception):
     """Why a value does not fit. `at` is the offset just past the offending token, where a text was read."""
 
     def __init__(self, reason: str, at: int | None = None) -> None:
@@ -80,9 +80,9 @@ def one_of(names: Sequence[str]) -> str:
 def explain(text: str, wanted: type[Any], struct_name: str) -> str:
     """Why `text` is not a `wanted`: the reason, then line and column."""
     try:
-        reader = _Reader(text)
+        reader = _JsonReader(text)
         _check(reader.document(), wanted, struct_name)
-    except Mismatch as mismatch:
+    except WireMismatch as mismatch:
         at = len(text) if mismatch.at is None else mismatch.at
         line = text.count("\n", 0, at) + 1
         column = at - (text.rfind("\n", 0, at) + 1)
@@ -90,7 +90,7 @@ def explain(text: str, wanted: type[Any], struct_name: str) -> str:
     return "arguments do not fit the tool's schema"
 
 
-class _Reader:
+class _JsonReader:
     """JSON with positions. Not fast: it reads only what was refused."""
 
     def __init__(self, text: str) -> None:
@@ -101,7 +101,7 @@ class _Reader:
         node = self._value(0)
         self._blank()
         if self._at < len(self._text):
-            raise Mismatch("trailing characters", self._at + 1)
+            raise WireMismatch("trailing characters", self._at + 1)
         return node
 
     def _blank(self) -> None:
@@ -111,10 +111,10 @@ class _Reader:
     def _value(self, depth: int) -> _Node:
         self._blank()
         if depth > MOST_NESTED:
-            raise Mismatch("recursion limit exceeded", self._at)
+            raise WireMismatch("recursion limit exceeded", self._at)
         match self._text[self._at : self._at + 1]:
             case "":
-                raise Mismatch("EOF while parsing a value", len(self._text))
+                raise WireMismatch("EOF while parsing a value", len(self._text))
             case "{":
                 return self._object(depth)
             case "[":
@@ -131,14 +131,14 @@ class _Reader:
             if self._text.startswith(word, self._at):
                 self._at += len(word)
                 return _Node(self._at, value)
-        raise Mismatch("expected value", self._at + 1)
+        raise WireMismatch("expected value", self._at + 1)
 
     def _number(self) -> _Node:
         import json
 
         number = re.compile(_NUMBER).match(self._text, self._at)
         if number is None:
-            raise Mismatch("invalid number", self._at + 1)
+            raise WireMismatch("invalid number", self._at + 1)
         self._at = number.end()
         return _Node(self._at, json.loads(number.group()))
 
@@ -148,7 +148,7 @@ class _Reader:
         string = re.compile(_STRING).match(self._text, self._at)
         if string is None:
             closed = self._text.find('"', self._at + 1) >= 0
-            raise Mismatch("invalid string" if closed else "EOF while parsing a string", None if not closed else self._at + 1)
+            raise WireMismatch("invalid string" if closed else "EOF while parsing a string", None if not closed else self._at + 1)
         self._at = string.end()
         return _Node(self._at, json.loads(string.group()))
 
@@ -159,7 +159,7 @@ class _Reader:
             self._blank()
             match self._text[self._at : self._at + 1]:
                 case "":
-                    raise Mismatch("EOF while parsing a list", len(self._text))
+                    raise WireMismatch("EOF while parsing a list", len(self._text))
                 case "]" if not nodes:
                     self._at += 1
                     return _Node(self._at, elements=nodes)
@@ -175,19 +175,19 @@ class _Reader:
             self._blank()
             match self._text[self._at : self._at + 1]:
                 case "":
-                    raise Mismatch("EOF while parsing an object", len(self._text))
+                    raise WireMismatch("EOF while parsing an object", len(self._text))
                 case "}" if not members:
                     self._at += 1
                     return _Node(self._at, members=members)
                 case '"':
                     key = self._string()
                 case "}":
-                    raise Mismatch("trailing comma", self._at + 1)
+                    raise WireMismatch("trailing comma", self._at + 1)
                 case _:
-                    raise Mismatch("key must be a string", self._at + 1)
+                    raise WireMismatch("key must be a string", self._at + 1)
             self._blank()
             if self._text[self._at : self._at + 1] != ":":
-                raise Mismatch("expected `:`", self._at + 1)
+                raise WireMismatch("expected `:`", self._at + 1)
             self._at += 1
             members.append((key, self._value(depth + 1)))
             if self._separator("}", "an object"):
@@ -198,8 +198,8 @@ class _Reader:
         character = self._text[self._at : self._at + 1]
         if character not in (close, ","):
             if not character:
-                raise Mismatch(f"EOF while parsing {what}", len(self._text))
-            raise Mismatch(f"expected `,` or `{close}`", self._at + 1)
+                raise WireMismatch(f"EOF while parsing {what}", len(self._text))
+            raise WireMismatch(f"expected `,` or `{close}`", self._at + 1)
         self._at += 1
         return character == close
 
@@ -213,7 +213,7 @@ def _check(node: _Node, wanted: Any, name: str) -> None:
     if origin is Literal:
         _expect(node, isinstance(node.value, str), "a string")
         if node.value not in choices:
-            raise Mismatch(unknown_variant(str(node.value), choices), node.end)
+            raise WireMismatch(unknown_variant(str(node.value), choices), node.end)
     elif origin in (Union, UnionType):
         if node.is_null and type(None) in choices:
             return
@@ -229,19 +229,19 @@ def _check(node: _Node, wanted: Any, name: str) -> None:
     elif wanted is int:
         _expect(node, isinstance(node.value, int) and not isinstance(node.value, bool), "u64")
         if isinstance(node.value, int) and node.value < 0:
-            raise Mismatch(f"invalid value: {found(node.value)}, expected u64", node.end)
+            raise WireMismatch(f"invalid value: {found(node.value)}, expected u64", node.end)
     elif isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
         _check_struct(node, wanted, name)
 
 
 def _expect(node: _Node, fits: bool, wanted: str) -> None:
     if not fits:
-        raise Mismatch(f"invalid type: {found(_plain(node))}, expected {wanted}", node.end)
+        raise WireMismatch(f"invalid type: {found(_plain(node))}, expected {wanted}", node.end)
 
 
 def _check_struct(node: _Node, wanted: type[msgspec.Struct], name: str) -> None:
     if node.members is None:
-        raise Mismatch(f"invalid type: {found(_plain(node))}, expected struct {name}", node.end)
+        raise WireMismatch(f"invalid type: {found(_plain(node))}, expected struct {name}", node.end)
     fields = dict(zip(wanted.__struct_encode_fields__, wanted.__struct_fields__, strict=True))
     hints = get_type_hints(wanted)
     seen: set[str] = set()
@@ -249,13 +249,13 @@ def _check_struct(node: _Node, wanted: type[msgspec.Struct], name: str) -> None:
         spelled = str(key.value)
         if spelled not in fields:
             if wanted.__struct_config__.forbid_unknown_fields:
-                raise Mismatch(unknown_field(spelled, tuple(fields)), key.end)
+                raise WireMismatch(unknown_field(spelled, tuple(fields)), key.end)
             continue
         if spelled in seen:
-            raise Mismatch(f"duplicate field `{spelled}`", key.end)
+            raise WireMismatch(f"duplicate field `{spelled}`", key.end)
         seen.add(spelled)
         _check(value, hints[fields[spelled]], fields[spelled])
     required = len(fields) - len(wanted.__struct_defaults__)
     for spelled in tuple(fields)[:required]:
         if spelled not in seen:
-            raise Mismatch(f"missing field `{spelled}`", node.end)
+            raise WireMismatch(f"missing field `{spelled}`", node.end)

@@ -13,7 +13,7 @@ from pathlib import Path
 from understudy.sandbox.cell import placeholder
 from understudy.sandbox.cell.plan import FULL, Kind, Plan
 from understudy.sandbox.control import Control
-from understudy.sandbox.running import OnOutput, Running
+from understudy.sandbox.running import OnOutput, RunningCommand
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Spare:
         self._orders = socket.socket(fileno=orders)
         self._orders.setblocking(False)
 
-    def give(self, plan: Plan, running: Running) -> bool:
+    def give(self, plan: Plan, running: RunningCommand) -> bool:
         """Hand over a command, which is then its; False if it cannot take that."""
         if not self._send(plan.pack(), running.writers):
             self.close()
@@ -67,11 +67,11 @@ class Helper:
         self.dead = False
         self.probed: asyncio.Future[dict[str, str]] = loop.create_future()
         self._next = 1
-        self._starting: dict[int, Running] = {}
-        self._under_way: set[Running] = set()
+        self._starting: dict[int, RunningCommand] = {}
+        self._under_way: set[RunningCommand] = set()
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
         self._spare: Spare | None = None
-        self._cells: dict[int, Running] = {}  # by process, until the helper has cleared up after them
+        self._cells: dict[int, RunningCommand] = {}  # by process, until the helper has cleared up after them
         self._over: asyncio.Future[None] = loop.create_future()  # the next time that it has
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
@@ -90,15 +90,17 @@ class Helper:
     def spare_pid(self) -> int | None:
         return None if self._spare is None else self._spare.pid
 
-    def start(self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = (), *, control: Control | None = None) -> Running:
-        """Ask for a command. What comes of it is in the returned `Running`; never raises for the helper's failures.
+    def start(
+        self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = (), *, control: Control | None = None
+    ) -> RunningCommand:
+        """Ask for a command. What comes of it is in the returned `RunningCommand`; never raises for the helper's failures.
 
         `extra` are descriptors for the command to have from number 4 on, the last of them as its input if the plan says so;
         they are closed here. A plan that is `held` is set up, and does not begin before `release`.
         """
         identifier = self._next
         self._next += 1
-        running = Running(self._loop, plan, on_output, control)
+        running = RunningCommand(self._loop, plan, on_output, control)
         self._follow(running)
         if self.dead:
             for descriptor in (*running.writers, *extra):
@@ -117,7 +119,7 @@ class Helper:
         self._send()
         return running
 
-    def _give_to_spare(self, plan: Plan, running: Running) -> bool:
+    def _give_to_spare(self, plan: Plan, running: RunningCommand) -> bool:
         fits = plan.shape == FULL and not plan.has_input  # a cell that waits takes no further descriptors
         spare, self._spare = (self._spare, None) if fits else (None, self._spare)
         if spare is None:
@@ -130,11 +132,11 @@ class Helper:
         self._cells[spare.pid] = running
         return True
 
-    def _follow(self, running: Running) -> None:
+    def _follow(self, running: RunningCommand) -> None:
         self._under_way.add(running)
         running.done.add_done_callback(lambda _: self._leave(running))
 
-    def _leave(self, running: Running) -> None:
+    def _leave(self, running: RunningCommand) -> None:
         self._under_way.discard(running)
         if self.dead:  # nobody else will
             placeholder.remove_each(running.covers)

@@ -26,7 +26,7 @@ from understudy.sandbox.planning import (
 )
 from understudy.sandbox.private_tmp import PrivateFolders
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
-from understudy.sandbox.running import OnOutput, Running
+from understudy.sandbox.running import OnOutput, RunningCommand
 from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
 
 logger = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class Sandbox:
             self._fallbacks.add(folder)
         return plan
 
-    def _start(self, plan: Plan, command: Command, on_output: OnOutput) -> Running:
+    def _start(self, plan: Plan, command: Command, on_output: OnOutput) -> RunningCommand:
         helper = self._ready()  # it may have died meanwhile
         taken = () if command.input is None else (os.dup(command.input),)
         if plan.shape != BUBBLEWRAP or command.containment is None:
@@ -191,7 +191,7 @@ class Sandbox:
         )
 
 
-async def _clear(clearance: Callable[[], Awaitable[None]], held: Running | None) -> None:
+async def _clear(clearance: Callable[[], Awaitable[None]], held: RunningCommand | None) -> None:
     try:
         await clearance()
     except BaseException:
@@ -202,6 +202,6 @@ async def _clear(clearance: Callable[[], Awaitable[None]], held: Running | None)
         held.release()
 
 
-async def _end(running: Running) -> None:
+async def _end(running: RunningCommand) -> None:
     running.kill()
     await asyncio.wait([running.done])  # a second cancellation ends only this wait

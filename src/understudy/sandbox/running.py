@@ -29,7 +29,7 @@ _F_SETPIPE_SZ = 1031
 _LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes": "processes", "tmp": "tmp"}
 
 
-class Running:
+class RunningCommand:
     """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput, control: Control | None = None) -> None:

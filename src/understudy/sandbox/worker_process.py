@@ -11,13 +11,13 @@ import msgspec
 from understudy.sandbox.starting import start_process
 
 
-class Finished(msgspec.Struct, frozen=True):
+class WorkerResult(msgspec.Struct, frozen=True):
     code: int  # negative: the signal that ended it
     out: bytes
     err: str
 
 
-async def run_worker(module: str, job: bytes, seconds: float) -> Finished | None:
+async def run_worker(module: str, job: bytes, seconds: float) -> WorkerResult | None:
     """None where it had to be killed, because its time was over."""
     worker = await start_process(  # in a session of its own: a Ctrl-C at the terminal is for us
         *(sys.executable, "-I", "-X", "utf8", "-m", module),
@@ -36,4 +36,4 @@ async def run_worker(module: str, job: bytes, seconds: float) -> Finished | None
         if worker.returncode is None:
             worker.kill()
             await worker.wait()
-    return Finished(worker.returncode or 0, out, err.decode(errors="replace")[-2000:])
+    return WorkerResult(worker.returncode or 0, out, err.decode(errors="replace")[-2000:])

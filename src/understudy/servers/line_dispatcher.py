@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _SERVER_ENDED = "the server ended before this was done"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class LineAnswer(msgspec.Struct, frozen=True):
     """`then` is done right after the answer was sent, whatever becomes of it: messages that belong behind it."""
 
     result: Any
@@ -76,7 +76,7 @@ class LineDispatcher:
     # -- of the protocol
 
     async def serve(self, request: Request) -> Any:
-        """Its result, or an `Answer`. Raises what the client is to be told."""
+        """Its result, or a `LineAnswer`. Raises what the client is to be told."""
         raise NotImplementedError
 
     def note(self, notification: Notification) -> None:
@@ -99,7 +99,7 @@ class LineDispatcher:
         then = None
         try:
             returned = await self.serve(request)
-            answer = returned if isinstance(returned, Answer) else Answer(returned)
+            answer = returned if isinstance(returned, LineAnswer) else LineAnswer(returned)
             then = answer.then
             line = self.result_line(request.id, answer.result)  # raises where it cannot be written
         except Exception as error:  # the one boundary: whatever it is, the client gets an answer

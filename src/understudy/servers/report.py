@@ -71,7 +71,7 @@ def _tool(use: ToolUse) -> dict[str, Any]:
 
 
 def _tests(commands: list[Command]) -> list[dict[str, Any]]:
-    from understudy.engine.runners import find_test_run  # only turns with commands have any
+    from understudy.engine.runs_of_tests import find_test_run  # only turns with commands have any
 
     runs: list[dict[str, Any]] = []
     for command in commands:

@@ -16,7 +16,7 @@ _SEAL_BYTES = 16
 _KEY_BYTES = 32
 
 
-class Seal:
+class IdSeal:
     """`purpose` keeps what was sealed for one thing from being taken for another."""
 
     def __init__(self, state_dir: Path, purpose: bytes) -> None:

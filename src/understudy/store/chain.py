@@ -40,7 +40,7 @@ def link_stored(previous: bytes, seq: Any, parent: Any, turn: Any, at: Any, data
         return link(previous, 0, 0, "", 0.0, repr((seq, parent, turn, at, data)).encode())
 
 
-class Heads:
+class LastDigests:
     """The last digests of conversations that are written to here, so that the thread that writes need not read them.
 
     Each was read with the claim under which it is used, or was written since, and nobody else has written meanwhile. With it stands

@@ -5,14 +5,14 @@ import logging
 from collections.abc import Callable
 
 from understudy.protocol.ids import ConversationId
-from understudy.store.log import Told
+from understudy.store.log import Listener
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
 
 
-class Hints:
+class WriteHints:
     """`changes` gives a number that stays the same while no other process writes, `is_held` whether another one has a claim.
 
     `check_claims` finds out whether our own claims still hold.
@@ -29,12 +29,12 @@ class Hints:
         self._changes = changes
         self._is_held = is_held
         self._check_claims = check_claims
-        self._listening: dict[ConversationId, list[Told]] = {}
+        self._listening: dict[ConversationId, list[Listener]] = {}
         self._seen_held: set[ConversationId] = set()  # whoever asked was told that another process has them
         self._seen = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+    def listen(self, conversation_id: ConversationId, told: Listener) -> Callable[[], None]:
         self._listening.setdefault(conversation_id, []).append(told)
         if self._timer is None and self._loop is not None:
             self._seen = self._changes()

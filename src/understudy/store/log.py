@@ -149,14 +149,14 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 Committed = Callable[[BaseException | None], None]
-Told = Callable[[], None]
+Listener = Callable[[], None]
 
 
 class CanBeLost:
     """The part of a claim that tells of its loss. Nearly all are kept: the event is made when somebody asks for it."""
 
     is_lost = False
-    on_lost: Told | None = None
+    on_lost: Listener | None = None
     _lost: asyncio.Event | None = None
 
     @property
@@ -189,7 +189,7 @@ class Claim(Protocol):
         ...
 
     is_lost: bool
-    on_lost: Told | None
+    on_lost: Listener | None
     """The same for those who must not spend a task on waiting for it: called when the event is set."""
 
     def release(self) -> None:
@@ -262,7 +262,7 @@ class EventLog(Protocol):
 
     async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page: ...
 
-    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+    def listen(self, conversation_id: ConversationId, told: Listener) -> Callable[[], None]:
         """Be told on the event loop when another process may have changed the conversation or given up its claim.
 
         Only a hint: it may come late, twice, without reason or not at all, so the caller looks after a second anyway. Returns what

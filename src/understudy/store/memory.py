@@ -23,18 +23,20 @@ from understudy.store.log import (
     Holder,
     Letter,
     Listed,
+    Listener,
     Page,
     Position,
     SavedText,
     Summary,
-    Told,
 )
 
 MARK = "m"  # what cursors begin with, so that they cannot be taken for those of a store on disk
 
 
 @dataclass
-class _Kept:
+class _OneLog:
+    """That of one conversation, and what lists say of it."""
+
     epoch: int
     created_at: float
     updated_at: float
@@ -59,7 +61,7 @@ class Memory:
     """What logs share."""
 
     def __init__(self) -> None:
-        self.kept: dict[ConversationId, _Kept] = {}
+        self.conversations: dict[ConversationId, _OneLog] = {}
         self.claims: dict[ConversationId, MemoryClaim] = {}
         self.logs: list[MemoryLog] = []
         self._last_letter = 0
@@ -96,11 +98,11 @@ class MemoryLog:
         self._loop = loop
         self._memory = Memory() if memory is None else memory
         self._memory.logs.append(self)
-        self._kept = self._memory.kept
-        self._listening: dict[ConversationId, list[Told]] = {}
+        self._conversations = self._memory.conversations
+        self._listening: dict[ConversationId, list[Listener]] = {}
 
     def __contains__(self, conversation_id: object) -> bool:
-        return conversation_id in self._kept
+        return conversation_id in self._conversations
 
     @property
     def shared(self) -> bool:
@@ -117,7 +119,7 @@ class MemoryLog:
 
     def take_in(self, listed: Listed, entries: Iterable[Entry]) -> None:
         """A copy of a conversation that another log has."""
-        self._kept[listed.conversation_id] = _Kept(
+        self._conversations[listed.conversation_id] = _OneLog(
             1, listed.created_at, listed.updated_at, listed.summary, listed.owner, digest=listed.digest, entries=list(entries)
         )
 
@@ -128,52 +130,52 @@ class MemoryLog:
 
     def _append(self, batch: Batch) -> StoreError | None:
         first, last = batch.entries[0], batch.entries[-1]
-        kept = self._kept.get(batch.conversation_id)
+        one = self._conversations.get(batch.conversation_id)
         if batch.creates:
-            if kept is not None:
+            if one is not None:
                 return StoreError(f"conversation {batch.conversation_id} is there already")
-            kept = self._kept[batch.conversation_id] = _Kept(batch.epoch, first.at, last.at, batch.summary, _owner(first))
-        elif kept is None or (kept.epoch, len(kept.entries)) != (batch.epoch - batch.claims, batch.previous_seq):
+            one = self._conversations[batch.conversation_id] = _OneLog(batch.epoch, first.at, last.at, batch.summary, _owner(first))
+        elif one is None or (one.epoch, len(one.entries)) != (batch.epoch - batch.claims, batch.previous_seq):
             return Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
-        kept.epoch, kept.summary, kept.updated_at = batch.epoch, batch.summary, max(kept.updated_at, last.at)
+        one.epoch, one.summary, one.updated_at = batch.epoch, batch.summary, max(one.updated_at, last.at)
         encoded = batch.encoded or [msgspec.json.encode(entry.record) for entry in batch.entries]
         for entry, data in zip(batch.entries, encoded, strict=True):
-            kept.entries.append(entry)
-            kept.digest = link(kept.digest, entry.seq, entry.parent, entry.turn, entry.at, data)
+            one.entries.append(entry)
+            one.digest = link(one.digest, entry.seq, entry.parent, entry.turn, entry.at, data)
         if batch.clears_text:
-            kept.said.clear()
-        kept.letters = [letter for letter in kept.letters if letter.number > batch.takes_letters]
+            one.said.clear()
+        one.letters = [letter for letter in one.letters if letter.number > batch.takes_letters]
         self._memory.tell_others(self, batch.conversation_id)
         return None
 
     def save_text(
         self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
     ) -> None:
-        kept = self._kept.get(conversation_id)
-        if kept is not None and kept.epoch <= epoch:
+        one = self._conversations.get(conversation_id)
+        if one is not None and one.epoch <= epoch:
             if not adds:
-                kept.said.clear()
-            kept.said.append(said)
+                one.said.clear()
+            one.said.append(said)
             self._memory.tell_others(self, conversation_id)
         if done is not None:
             self._loop.call_soon(done, None)
 
     def post(self, conversation_id: ConversationId, op: Op, done: Committed | None = None) -> None:
-        kept = self._kept.get(conversation_id)
-        if kept is not None:
-            kept.letters.append(Letter(self._memory.next_letter(), op))
+        one = self._conversations.get(conversation_id)
+        if one is not None:
+            one.letters.append(Letter(self._memory.next_letter(), op))
             self._memory.tell_others(self, conversation_id)
         if done is not None:
-            self._loop.call_soon(done, None if kept is not None else _unknown(conversation_id))
+            self._loop.call_soon(done, None if one is not None else _unknown(conversation_id))
 
     def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
-        kept = self._kept.get(conversation_id)
-        if kept is not None:
-            kept.archived = archived
-        self._loop.call_soon(done, None if kept is not None else _unknown(conversation_id))
+        one = self._conversations.get(conversation_id)
+        if one is not None:
+            one.archived = archived
+        self._loop.call_soon(done, None if one is not None else _unknown(conversation_id))
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
-        self._kept.pop(conversation_id, None)
+        self._conversations.pop(conversation_id, None)
         self._memory.tell_others(self, conversation_id)
         self._loop.call_soon(done, None)
 
@@ -182,8 +184,8 @@ class MemoryLog:
     async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> MemoryClaim | Holder:
         if conversation_id in self._memory.claims:
             return Holder()
-        kept = self._kept.get(conversation_id)
-        claim = MemoryClaim(self, conversation_id, NOWHERE if kept is None else kept.position)
+        one = self._conversations.get(conversation_id)
+        claim = MemoryClaim(self, conversation_id, NOWHERE if one is None else one.position)
         self._memory.claims[conversation_id] = claim
         return claim
 
@@ -196,7 +198,7 @@ class MemoryLog:
         claim = self._memory.claims.get(conversation_id)
         return None if claim is None or claim.log is self else Holder()
 
-    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+    def listen(self, conversation_id: ConversationId, told: Listener) -> Callable[[], None]:
         listening = self._listening.setdefault(conversation_id, [])
         listening.append(told)
 
@@ -215,33 +217,33 @@ class MemoryLog:
     # -- reading
 
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
-        return {name: self._kept[name].position for name in conversation_ids if name in self._kept}
+        return {name: self._conversations[name].position for name in conversation_ids if name in self._conversations}
 
     async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
-        kept = self._kept.get(conversation_id)
-        return [] if kept is None else kept.entries[after : None if limit is None else after + limit]
+        one = self._conversations.get(conversation_id)
+        return [] if one is None else one.entries[after : None if limit is None else after + limit]
 
     async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
-        kept = self._kept.get(conversation_id)
-        return None if kept is None or not kept.said else SavedText.of(kept.said)
+        one = self._conversations.get(conversation_id)
+        return None if one is None or not one.said else SavedText.of(one.said)
 
     async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
-        kept = self._kept.get(conversation_id)
-        return () if kept is None else tuple(kept.letters)
+        one = self._conversations.get(conversation_id)
+        return () if one is None else tuple(one.letters)
 
     async def find(self, conversation_id: ConversationId) -> Listed | None:
-        kept = self._kept.get(conversation_id)
-        return None if kept is None else kept.listed(conversation_id)
+        one = self._conversations.get(conversation_id)
+        return None if one is None else one.listed(conversation_id)
 
     async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
-        listed = [kept.listed(name) for name, kept in self._kept.items() if kept.archived == archived]
+        listed = [one.listed(name) for name, one in self._conversations.items() if one.archived == archived]
         rows = sorted(listed, key=lambda row: row.updated_at, reverse=True)
         offset = _offset(cursor)
         following = offset + max(limit, 0)
         return Page(tuple(rows[offset:following]), f"{MARK}{following}" if limit > 0 and following < len(rows) else None)
 
     def count(self) -> int:
-        return len(self._kept)
+        return len(self._conversations)
 
 
 def _offset(cursor: str | None) -> int:

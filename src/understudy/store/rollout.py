@@ -28,7 +28,7 @@ from understudy.protocol.items import (
 from understudy.protocol.uuids import read_uuid
 from understudy.store.log import LATEST
 from understudy.store.rebuilt_log import RebuiltLog
-from understudy.store.transfer import Imported, Line
+from understudy.store.transfer import ExportLine, Imported
 
 Json = dict[str, Any]
 
@@ -54,7 +54,7 @@ def is_rollout(first_line: bytes) -> bool:
     return _is_wrapped(line) or ("timestamp" in line and "id" in line) or line.get("record_type") == "state"
 
 
-def read_rollout(lines: Sequence[Line]) -> Imported:
+def read_rollout(lines: Sequence[ExportLine]) -> Imported:
     """Raises `BadRequest` where the file does not say which session it holds. Lines that cannot be read are left out and named."""
     parsed: list[Json] = []
     unread: list[int] = []

@@ -17,10 +17,10 @@ from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry
 from understudy.store import writing
 from understudy.store.bell import Bell
-from understudy.store.chain import Heads
+from understudy.store.chain import LastDigests
 from understudy.store.claims import Claims, SqliteClaim
 from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of
-from understudy.store.hints import Hints
+from understudy.store.hints import WriteHints
 from understudy.store.log import (
     NOWHERE,
     Audited,
@@ -29,10 +29,10 @@ from understudy.store.log import (
     Holder,
     Letter,
     Listed,
+    Listener,
     Page,
     Position,
     SavedText,
-    Told,
     Verified,
 )
 from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_network_file_system
@@ -83,10 +83,10 @@ class SqliteLog:
             opened.pop_all()  # nothing can fail any more
         self._heard = b""
         self._generation = 0
-        self._hints = Hints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
+        self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
         there = StillThere(self.path)
         self._queries = Queries(reader, str(self.path), there.find_gone)
-        self._heads = Heads(connection, self._seals)
+        self._heads = LastDigests(connection, self._seals)
         self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, there.find_gone, self._heads.forget)
         self._handover = Handover(loop, self._writer)
 
@@ -193,7 +193,7 @@ class SqliteLog:
             self._generation += 1
         return self._generation
 
-    def listen(self, conversation_id: ConversationId, told: Told) -> Callable[[], None]:
+    def listen(self, conversation_id: ConversationId, told: Listener) -> Callable[[], None]:
         return self._hints.listen(conversation_id, told)
 
     # -- reading

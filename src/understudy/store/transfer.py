@@ -33,7 +33,7 @@ class Header(msgspec.Struct, frozen=True):
     archived: bool = False
 
 
-class Line(NamedTuple):
+class ExportLine(NamedTuple):
     """One that is not blank, with its number in the file."""
 
     number: int
@@ -62,7 +62,7 @@ def is_export(first_line: bytes) -> bool:
     return _header(first_line) is not None
 
 
-def read_export(lines: Sequence[Line]) -> Imported:
+def read_export(lines: Sequence[ExportLine]) -> Imported:
     """Raises `BadRequest` that names the line."""
     header = _header(lines[0].data)
     assert header is not None
@@ -89,7 +89,7 @@ def _header(line: bytes) -> Header | None:
         return None
 
 
-def _read_entries(lines: Iterable[Line], conversation_id: ConversationId) -> Iterator[Entry]:
+def _read_entries(lines: Iterable[ExportLine], conversation_id: ConversationId) -> Iterator[Entry]:
     for expected, (number, line) in enumerate(lines, start=1):
         try:
             entry = _decode_entry(line)

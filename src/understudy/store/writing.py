@@ -14,7 +14,7 @@ import msgspec
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Opened
-from understudy.store.chain import FIRST, SIZE, Heads, link
+from understudy.store.chain import FIRST, SIZE, LastDigests, link
 from understudy.store.log import Batch, SavedText
 
 PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
@@ -115,7 +115,7 @@ def _insert(count: int) -> str:
 # -- the kinds
 
 
-def append(number: int, batch: Batch, heads: Heads) -> list[Row]:
+def append(number: int, batch: Batch, heads: LastDigests) -> list[Row]:
     first, last = batch.entries[0], batch.entries[-1]
     summary = bytearray(_encode(batch.summary))
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # names only: a server starts before any tool is called
     from understudy.tools.unsaved_texts import UnsavedTexts
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ApprovalAnswer(msgspec.Struct, frozen=True):
     """A decision and who made it: the client, or the rule that answers when nobody can."""
 
     decision: Decision
@@ -93,7 +93,7 @@ class ToolHost(Protocol):
 
     def emit(self, delta: Delta) -> None: ...
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> ApprovalAnswer:
         """Put a question to whoever may answer. Raises when the answer ends the turn."""
         ...
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from understudy.tools.tool import Tool
 
 
-class Offer(msgspec.Struct, frozen=True):
+class OfferConditions(msgspec.Struct, frozen=True):
     """What decides how tools are offered to a model."""
 
     policy: ApprovalPolicy
@@ -26,22 +26,22 @@ class Offer(msgspec.Struct, frozen=True):
     without: tuple[str, ...] = ()  # names of tools that the model's family is not offered
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ToolEntry(msgspec.Struct, frozen=True):
     """One tool. Its module is imported when a model is at work, not before."""
 
     names: tuple[str, ...]  # the first is offered; a model may use the others too
     module: str
     class_name: str
-    spec: Callable[[Offer], ToolSpec | None]  # None: not offered
+    spec: Callable[[OfferConditions], ToolSpec | None]  # None: not offered
     only_reads: bool = False  # it changes nothing and asks nobody, so several calls may run at once
 
 
-def _shell(offer: Offer) -> ToolSpec:
+def _shell(offer: OfferConditions) -> ToolSpec:
     escalation = offer.policy == "on-request" and offer.mode != "danger-full-access"
     return ToolSpec("shell", _text("shell_escalation" if escalation else "shell"), _shell_parameters(offer, escalation))
 
 
-def _exec_command(offer: Offer) -> ToolSpec:
+def _exec_command(offer: OfferConditions) -> ToolSpec:
     properties = dict(_EXEC)
     if offer.policy == "on-request" and offer.mode != "danger-full-access":
         properties["sandbox_permissions"] = {
@@ -53,50 +53,50 @@ def _exec_command(offer: Offer) -> ToolSpec:
     return ToolSpec("exec_command", _text("exec_command"), _object(dict(sorted(properties.items())), ["cmd"]))
 
 
-def _write_stdin(offer: Offer) -> ToolSpec:
+def _write_stdin(offer: OfferConditions) -> ToolSpec:
     return ToolSpec("write_stdin", _text("write_stdin"), _WRITE)
 
 
-def _update_plan(offer: Offer) -> ToolSpec | None:
+def _update_plan(offer: OfferConditions) -> ToolSpec | None:
     return ToolSpec("update_plan", _text("update_plan"), _PLAN) if offer.with_plan else None
 
 
-def _apply_patch(offer: Offer) -> ToolSpec:
+def _apply_patch(offer: OfferConditions) -> ToolSpec:
     return ToolSpec("apply_patch", _text("apply_patch"), _PATCH, grammar=_file("apply_patch.lark"))
 
 
-def _read_file(offer: Offer) -> ToolSpec:
+def _read_file(offer: OfferConditions) -> ToolSpec:
     return ToolSpec("read_file", _text("read_file"), _READ)
 
 
-def _search(offer: Offer) -> ToolSpec:
+def _search(offer: OfferConditions) -> ToolSpec:
     return ToolSpec("search", _text("search"), _SEARCH)
 
 
-def _list_files(offer: Offer) -> ToolSpec:
+def _list_files(offer: OfferConditions) -> ToolSpec:
     return ToolSpec("list_files", _text("list_files"), _LIST)
 
 
-def _edit_file(offer: Offer) -> ToolSpec:
+def _edit_file(offer: OfferConditions) -> ToolSpec:
     return ToolSpec("edit_file", _text("edit_file"), _EDIT)
 
 
-def _view_image(offer: Offer) -> ToolSpec | None:
+def _view_image(offer: OfferConditions) -> ToolSpec | None:
     return ToolSpec("view_image", _text("view_image"), _VIEW) if offer.eyes else None
 
 
 # Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
 TOOLS = (
-    Entry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
-    Entry(("exec_command",), "understudy.tools.exec_command", "ExecCommand", _exec_command),
-    Entry(("write_stdin",), "understudy.tools.exec_command", "WriteStdin", _write_stdin),
-    Entry(("update_plan",), "understudy.tools.plan", "UpdatePlan", _update_plan),
-    Entry(("read_file",), "understudy.tools.read_file", "ReadFile", _read_file, only_reads=True),
-    Entry(("search",), "understudy.tools.search", "Search", _search, only_reads=True),
-    Entry(("list_files",), "understudy.tools.list_files", "ListFiles", _list_files, only_reads=True),
-    Entry(("view_image",), "understudy.tools.view_image", "ViewImage", _view_image, only_reads=True),
-    Entry(("edit_file",), "understudy.tools.edit_file", "EditFile", _edit_file),
-    Entry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
+    ToolEntry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
+    ToolEntry(("exec_command",), "understudy.tools.exec_command", "ExecCommand", _exec_command),
+    ToolEntry(("write_stdin",), "understudy.tools.exec_command", "WriteStdin", _write_stdin),
+    ToolEntry(("update_plan",), "understudy.tools.plan", "UpdatePlan", _update_plan),
+    ToolEntry(("read_file",), "understudy.tools.read_file", "ReadFile", _read_file, only_reads=True),
+    ToolEntry(("search",), "understudy.tools.search", "Search", _search, only_reads=True),
+    ToolEntry(("list_files",), "understudy.tools.list_files", "ListFiles", _list_files, only_reads=True),
+    ToolEntry(("view_image",), "understudy.tools.view_image", "ViewImage", _view_image, only_reads=True),
+    ToolEntry(("edit_file",), "understudy.tools.edit_file", "EditFile", _edit_file),
+    ToolEntry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
 )
 _READING = frozenset(name for entry in TOOLS if entry.only_reads for name in entry.names)
 
@@ -126,7 +126,7 @@ def load_tools() -> Iterator[None]:
 
 
 @lru_cache(maxsize=32)
-def offered(offer: Offer) -> tuple[ToolSpec, ...]:
+def offered(offer: OfferConditions) -> tuple[ToolSpec, ...]:
     """The same for every request of a session, so that a provider can keep the beginning of the prompt."""
     entries = (entry for entry in TOOLS if entry.names[0] not in offer.without)
     return tuple(spec for entry in entries if (spec := entry.spec(offer)) is not None)
@@ -150,7 +150,7 @@ def _text_property(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _shell_parameters(offer: Offer, escalation: bool) -> dict[str, Any]:
+def _shell_parameters(offer: OfferConditions, escalation: bool) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "command": {
             "type": "array",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.engine.compaction.plan import SUMMED_UP, Allowance, compacted, note_of, plan_kept, plan_trim
+from understudy.engine.compaction.plan import SUMMED_UP, TokenShares, compacted, note_of, plan_remainder, plan_trim
 from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, all_tokens, text_tokens, tokens_of
 from understudy.engine.fold import State
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText
@@ -50,12 +50,12 @@ class Told:
     def _add(self, record: Record) -> None:
         self.state.apply(Entry(self.state.last_seq + 1, self.state.head, "1", 0.0, record))
 
-    def compact(self, allowance: Allowance) -> None:
-        kept = plan_kept(self.state, allowance)
+    def compact(self, shares: TokenShares) -> None:
+        kept = plan_remainder(self.state, shares)
         self._add(compacted("summary", self.state, kept, "SUMMARY", note_of(self.state, SUMMED_UP), 1000, 100))
 
-    def trim(self, allowance: Allowance) -> int:
-        dropped, saved = plan_trim(self.state, allowance)
+    def trim(self, shares: TokenShares) -> int:
+        dropped, saved = plan_trim(self.state, shares)
         self._add(Compacted("trimmed", 1000, 100, shortened=dropped))
         return saved
 
@@ -77,8 +77,8 @@ def pairs_are_whole(state: State) -> bool:
 def test_what_stays_is_whole_and_has_the_goal_the_summary_and_the_last_step(steps: list[Step], capacity: int) -> None:
     told = Told(steps)
     last = told.state.items[-1]
-    allowance = Allowance.of(capacity, 1000, 1.0)
-    told.compact(allowance)
+    shares = TokenShares.of(capacity, 1000, 1.0)
+    told.compact(shares)
     items = told.state.items
     assert pairs_are_whole(told.state)
     words = [item.text() for item in items if isinstance(item, Message) and item.role == "user"]
@@ -95,26 +95,26 @@ def test_what_stays_is_whole_and_has_the_goal_the_summary_and_the_last_step(step
 def test_it_fits_unless_a_single_answer_is_larger_than_its_part(steps: list[Step], capacity: int) -> None:
     """A step's own messages and answers are never cut, so only they can exceed what is meant for the recent part."""
     told = Told(steps)
-    allowance = Allowance.of(capacity, 1000, 1.0)
+    shares = TokenShares.of(capacity, 1000, 1.0)
     last_step = told.state.history.steps[-1]
     uncut = sum(
         tokens_of(item)
         for item, step in zip(told.state.items, told.state.history.steps, strict=True)
         if step == last_step and not isinstance(item, FunctionCallOutput)
     )
-    told.compact(allowance)
+    told.compact(shares)
     note = text_tokens(note_of(told.state, SUMMED_UP)) + text_tokens("SUMMARY")
     marks = 40 * len(told.state.items)
-    assert all_tokens(told.state.items) <= allowance.users + allowance.exchange + uncut + note + marks
+    assert all_tokens(told.state.items) <= shares.users + shares.exchange + uncut + note + marks
 
 
 @given(STEPS)
 @settings(max_examples=200)
 def test_a_second_compaction_has_one_summary_and_the_same_goal(steps: list[Step]) -> None:
     told = Told(steps)
-    allowance = Allowance.of(20_000, 1000, 1.0)
-    told.compact(allowance)
-    told.compact(allowance)
+    shares = TokenShares.of(20_000, 1000, 1.0)
+    told.compact(shares)
+    told.compact(shares)
     words = [item.text() for item in told.state.items if isinstance(item, Message) and item.role == "user"]
     assert sum(text.endswith("SUMMARY") for text in words) == 1
     assert any(text.startswith("message 0 ") for text in words)
@@ -126,7 +126,7 @@ def test_a_second_compaction_has_one_summary_and_the_same_goal(steps: list[Step]
 def test_dropping_outputs_changes_only_old_outputs_and_saves_what_it_says(steps: list[Step]) -> None:
     told = Told(steps)
     before = list(told.state.items)
-    saved = told.trim(Allowance.of(20_000, 1000, 1.0))
+    saved = told.trim(TokenShares.of(20_000, 1000, 1.0))
     after = told.state.items
     assert len(after) == len(before)
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
@@ -139,7 +139,7 @@ def test_dropping_outputs_changes_only_old_outputs_and_saves_what_it_says(steps:
 def test_what_people_wrote_is_kept_newest_first_and_the_first_always() -> None:
     steps: list[Step] = [(4_000, 10, ()) for _ in range(40)]
     told = Told([*steps, (10, 200_000, ())])
-    told.compact(Allowance.of(40_000, 0, 1.0))
+    told.compact(TokenShares.of(40_000, 0, 1.0))
     words = [item.text().split("u")[0].strip() for item in told.state.items if isinstance(item, Message) and item.role == "user"]
     numbers = [int(text.split()[1]) for text in words if text.startswith("message ")]
     assert numbers[0] == 0

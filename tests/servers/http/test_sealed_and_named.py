@@ -16,9 +16,9 @@ from understudy.errors import ConfigError
 from understudy.protocol.ids import ConversationId
 from understudy.servers.http.event_ids import (
     CallStream,
-    Position,
     StreamName,
     StreamPlace,
+    StreamPosition,
     read_event_id,
     read_stream_places,
     write_event_id,
@@ -26,7 +26,7 @@ from understudy.servers.http.event_ids import (
 )
 from understudy.servers.http.guards import Guards, accepts, is_json, split_host
 from understudy.servers.mcp.question_names import read_question_name
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 IDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=40))
 UUIDS = st.uuids().map(str)
@@ -57,7 +57,7 @@ def test_an_event_id_says_what_it_was_made_of(
     marks: dict[str, int],
 ) -> None:
     stream = CallStream(request_id, token, ConversationId(conversation), message, begin)
-    position = Position(begin + further, messages, progress, marks)
+    position = StreamPosition(begin + further, messages, progress, marks)
     written = write_event_id(stream.encode(), position).decode()
     assert written.isascii()
     assert written.isprintable()
@@ -65,7 +65,7 @@ def test_an_event_id_says_what_it_was_made_of(
 
 
 POSITIONS = st.builds(
-    Position,
+    StreamPosition,
     record=st.integers(0, 10**9),
     messages=st.integers(0, 10**8),
     given=st.dictionaries(MARKS, st.integers(0, 10**14), max_size=3),
@@ -104,11 +104,11 @@ def test_a_forged_event_id_is_none_or_names_a_stream(text: str) -> None:
 @given(body=st.binary(max_size=200), at=st.integers(0), flip=st.integers(1, 255), text=HEADERS)
 def test_a_seal_opens_only_what_it_closed(body: bytes, at: int, flip: int, text: str) -> None:
     with TemporaryDirectory() as folder:
-        seal = Seal(Path(folder), b"one")
+        seal = IdSeal(Path(folder), b"one")
         closed = seal.close(body)
         assert seal.open(closed) == body
-        assert Seal(Path(folder), b"one").open(closed) == body  # by another process, too
-        assert Seal(Path(folder), b"other").open(closed) is None
+        assert IdSeal(Path(folder), b"one").open(closed) == body  # by another process, too
+        assert IdSeal(Path(folder), b"other").open(closed) is None
         at %= len(closed)
         changed = chr((ord(closed[at]) ^ flip) % 128)
         if changed != closed[at]:
@@ -117,7 +117,7 @@ def test_a_seal_opens_only_what_it_closed(body: bytes, at: int, flip: int, text:
             assert other == closed or seal.open(other) is None
         assert (Path(folder) / "serve.key").stat().st_mode & 0o777 == 0o600
         with TemporaryDirectory() as elsewhere:
-            assert Seal(Path(elsewhere), b"one").open(closed) is None
+            assert IdSeal(Path(elsewhere), b"one").open(closed) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"k" * 31])
@@ -125,7 +125,7 @@ def test_a_key_that_is_too_short_seals_nothing(tmp_path: Path, content: bytes) -
     (tmp_path / "serve.key").write_bytes(content)
     os.chmod(tmp_path / "serve.key", 0o600)
     with pytest.raises(ConfigError, match="does not hold a key"):
-        Seal(tmp_path, b"one")
+        IdSeal(tmp_path, b"one")
 
 
 NAMES = st.builds(

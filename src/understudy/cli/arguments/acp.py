@@ -1,9 +1,9 @@
 """The command that editors start."""
 
-from understudy.cli.arguments.adding import Commands, add, add_overrides
+from understudy.cli.arguments.adding import CommandParsers, add, add_overrides
 
 
-def add_acp(commands: Commands) -> None:
+def add_acp(commands: CommandParsers) -> None:
     server = add(
         commands,
         "acp",

@@ -8,12 +8,12 @@ from typing import Protocol
 ID = "a conversation's id, or its first characters"
 
 
-class Commands(Protocol):
+class CommandParsers(Protocol):
     def add_parser(self, name: str, *, help: str, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser: ...  # noqa: A002
 
 
 def add(
-    commands: Commands, name: str, module: str, about: str, *, more: str = "", aliases: Sequence[str] = ()
+    commands: CommandParsers, name: str, module: str, about: str, *, more: str = "", aliases: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}. {more}".strip(), aliases=aliases)
 

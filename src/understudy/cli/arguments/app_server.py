@@ -1,9 +1,9 @@
 """Commands for programs that speak the app server's protocol, or send ops and read events line by line."""
 
-from understudy.cli.arguments.adding import Commands, add, add_overrides
+from understudy.cli.arguments.adding import CommandParsers, add, add_overrides
 
 
-def add_app_server(commands: Commands) -> None:
+def add_app_server(commands: CommandParsers) -> None:
     server = add(
         commands,
         "app-server",

@@ -1,10 +1,10 @@
 """The command that talks with a person."""
 
-from understudy.cli.arguments.adding import ID, Commands, add, add_overrides
+from understudy.cli.arguments.adding import ID, CommandParsers, add, add_overrides
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
 
 
-def add_chat(commands: Commands) -> None:
+def add_chat(commands: CommandParsers) -> None:
     chat = add(
         commands,
         "chat",

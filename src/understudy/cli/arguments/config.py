@@ -1,14 +1,14 @@
 """Commands about the configuration."""
 
-from understudy.cli.arguments.adding import Commands, add, add_json
+from understudy.cli.arguments.adding import CommandParsers, add, add_json
 
 
-def add_config(commands: Commands) -> None:
+def add_config(commands: CommandParsers) -> None:
     config = commands.add_parser(
         "config", help="look at config.toml, change it, check it", description="Look at config.toml, change it, check it."
     )
     config.set_defaults(act=None, help_of=config)
-    actions: Commands = config.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = config.add_subparsers(metavar="ACTION", title="actions")
     get = add(
         actions, "get", "config", "print a value of config.toml, or all of it", more="Keys, tokens and passwords are left out."
     )

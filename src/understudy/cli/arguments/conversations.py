@@ -1,14 +1,14 @@
 """Commands that list, show, continue, export and import conversations."""
 
-from understudy.cli.arguments.adding import ID, Commands, add, add_json, add_overrides, count
+from understudy.cli.arguments.adding import ID, CommandParsers, add, add_json, add_overrides, count
 
 
-def add_conversations(commands: Commands) -> None:
+def add_conversations(commands: CommandParsers) -> None:
     listing = add(commands, "conversations", "conversations", "list conversations, the last active first")
     add_json(listing)
     listing.add_argument("--archived", action="store_true", help="list the archived ones instead")
     listing.add_argument("--limit", type=count, default=50, metavar="N", help="list at most N (default: 50; 0 lists all)")
-    actions: Commands = listing.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = listing.add_subparsers(metavar="ACTION", title="actions")
     for name, about in (
         ("delete", "delete conversations for good"),
         ("archive", "take conversations out of the list"),
@@ -58,7 +58,7 @@ def add_conversations(commands: Commands) -> None:
     undo.add_argument("turn", nargs="?", metavar="TURN", help="the number of the turn (default: the last turn that changed files)")
 
 
-def add_transfer(commands: Commands) -> None:
+def add_transfer(commands: CommandParsers) -> None:
     export = add(commands, "export", "transfer", "write a conversation to one file of JSON lines")
     export.set_defaults(action="export")
     export.add_argument("id", metavar="ID", help=ID)

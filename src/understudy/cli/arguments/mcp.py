@@ -1,12 +1,12 @@
 """`understudy mcp`: without an action it serves; the actions are about the servers whose tools the model may use."""
 
-from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides, seconds
+from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides, seconds
 
 MCP_ACTIONS = ("list", "add", "remove", "test")
 NAME = "the server's name"
 
 
-def add_mcp(commands: Commands) -> None:
+def add_mcp(commands: CommandParsers) -> None:
     mcp = add(
         commands,
         "mcp",
@@ -15,9 +15,9 @@ def add_mcp(commands: Commands) -> None:
         more="The actions manage the servers in config.toml, whose tools the model is offered.",
     )
     add_overrides(mcp)
-    actions: Commands = mcp.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = mcp.add_subparsers(metavar="ACTION", title="actions")
 
-    listing = add(actions, "list", "mcp_servers", "list the servers whose tools the model is offered here")
+    listing = add(actions, "list", "mcp_configured", "list the servers whose tools the model is offered here")
     listing.set_defaults(action="list")
     add_json(listing)
     add_overrides(listing, keep=True)
@@ -25,7 +25,7 @@ def add_mcp(commands: Commands) -> None:
     adding = add(
         actions,
         "add",
-        "mcp_servers",
+        "mcp_configured",
         "put a server into config.toml",
         more="A server is a program, given after `--`, or an address (--url). The rest of config.toml stays as it is.",
     )
@@ -56,7 +56,7 @@ def add_mcp(commands: Commands) -> None:
     adding.add_argument("--replace", action="store_true", help="replace an existing server of this name")
     adding.add_argument("argv", nargs="*", metavar="-- CMD …", help="the program and its arguments")
 
-    removing = add(actions, "remove", "mcp_servers", "remove servers from config.toml")
+    removing = add(actions, "remove", "mcp_configured", "remove servers from config.toml")
     removing.set_defaults(action="remove")
     removing.add_argument("names", nargs="+", metavar="NAME", help=NAME)
 

@@ -2,13 +2,13 @@
 
 import argparse
 
-from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides, positive
+from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides, positive
 
 
-def add_models(commands: Commands) -> None:
+def add_models(commands: CommandParsers) -> None:
     model = commands.add_parser("model", help="look at models", description="Look at models.")
     model.set_defaults(act=None, help_of=model)
-    actions: Commands = model.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = model.add_subparsers(metavar="ACTION", title="actions")
     listing = add(
         actions,
         "list",
@@ -23,7 +23,7 @@ def add_models(commands: Commands) -> None:
     add_overrides(listing)
 
 
-def add_bench(commands: Commands) -> None:
+def add_bench(commands: CommandParsers) -> None:
     bench = add(
         commands,
         "bench-agent",
@@ -50,7 +50,7 @@ def add_bench(commands: Commands) -> None:
     add_overrides(bench)
 
 
-def add_keys(commands: Commands) -> None:
+def add_keys(commands: CommandParsers) -> None:
     login = add(
         commands,
         "login",
@@ -62,7 +62,7 @@ def add_keys(commands: Commands) -> None:
     login.add_argument("--provider", metavar="NAME", help="whose key it is (default: the provider that is configured)")
     login.add_argument("--with-api-key", action="store_true", help="read the key from standard input, even at a terminal")
     login.add_argument("--api-key", metavar="KEY", help=argparse.SUPPRESS)  # upstream's old way; refused with the reason
-    actions: Commands = login.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = login.add_subparsers(metavar="ACTION", title="actions")
     status = add(
         actions, "status", "login", "say which providers have a key, and where it comes from", more="Exit code 1 if there is none."
     )

@@ -1,11 +1,11 @@
 """Commands about questions that wait for an answer."""
 
-from understudy.cli.arguments.adding import ID, Commands, add, add_json
+from understudy.cli.arguments.adding import ID, CommandParsers, add, add_json
 
 ANSWERS = ("yes", "session", "no", "abort")
 
 
-def add_questions(commands: Commands) -> None:
+def add_questions(commands: CommandParsers) -> None:
     approvals = add(
         commands,
         "approvals",
@@ -16,7 +16,7 @@ def add_questions(commands: Commands) -> None:
     approvals.set_defaults(action="list")
     add_json(approvals)
     approvals.add_argument("--list", action="store_true", dest="only_list", help="only list them, even in a terminal")
-    actions: Commands = approvals.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = approvals.add_subparsers(metavar="ACTION", title="actions")
     answer = add(
         actions,
         "answer",

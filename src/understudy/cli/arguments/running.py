@@ -1,10 +1,10 @@
 """Commands that run something as the agent would, and that say what the rules decide."""
 
-from understudy.cli.arguments.adding import Commands, add, add_command, add_json, add_overrides, seconds
+from understudy.cli.arguments.adding import CommandParsers, add, add_command, add_json, add_overrides, seconds
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES
 
 
-def add_running(commands: Commands) -> None:
+def add_running(commands: CommandParsers) -> None:
     sandbox = add(commands, "sandbox", "sandbox", "run a command exactly as the agent's shell tool would")
     sandbox.add_argument("--mode", choices=SANDBOX_MODES, help="what it may write (default: as configured for the folder)")
     sandbox.add_argument("--cwd", metavar="DIR", help="where it runs (default: here)")
@@ -19,10 +19,10 @@ def add_running(commands: Commands) -> None:
     add(commands, "apply-patch", "patch", "apply a patch from standard input to the files here")
 
 
-def add_policy(commands: Commands) -> None:
+def add_policy(commands: CommandParsers) -> None:
     policy = commands.add_parser("policy", help="say what your rules decide", description="Say what your rules decide.")
     policy.set_defaults(act=None, help_of=policy)
-    actions: Commands = policy.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = policy.add_subparsers(metavar="ACTION", title="actions")
     check = add(actions, "check", "policy", "say what would be decided about a command, and by which rule")
     check.set_defaults(action="check")
     check.add_argument("--escalated", action="store_true", help="as if the model asked to leave the sandbox")

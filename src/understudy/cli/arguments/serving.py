@@ -2,10 +2,10 @@
 
 import argparse
 
-from understudy.cli.arguments.adding import Commands, add, add_json, add_overrides
+from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides
 
 
-def add_http(commands: Commands) -> None:
+def add_http(commands: CommandParsers) -> None:
     serve = add(commands, "serve", "serve", "serve MCP, REST and a page over HTTP", more="docs/serve.md says how to use it.")
     serve.add_argument("--host", help="the address to listen on (default: 127.0.0.1, which only this machine can reach)")
     serve.add_argument("--port", type=_port, help="the port to listen on (default: 8722; 0: any that is free)")
@@ -32,7 +32,7 @@ def add_http(commands: Commands) -> None:
         "token", help="decide who may call a server over HTTP", description="Decide who may call a server over HTTP."
     )
     token.set_defaults(act=None, help_of=token)
-    actions: Commands = token.add_subparsers(metavar="ACTION", title="actions")
+    actions: CommandParsers = token.add_subparsers(metavar="ACTION", title="actions")
     new = add(actions, "add", "token", "make a token, and print it once")
     new.set_defaults(action="add")
     new.add_argument("name", metavar="NAME", help="who it is for: conversations and approvals bear this name")

@@ -2,12 +2,12 @@
 
 import argparse
 
-from understudy.cli.arguments.adding import ID, Commands, add, add_json
+from understudy.cli.arguments.adding import ID, CommandParsers, add, add_json
 
 _DIGITS = 64
 
 
-def add_verify(commands: Commands) -> None:
+def add_verify(commands: CommandParsers) -> None:
     verify = add(
         commands,
         "verify",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from understudy import __version__
 from understudy.cli.exec_input import read_budget, read_images
-from understudy.cli.exec_options import Request
+from understudy.cli.exec_options import ExecRequest
 from understudy.cli.exec_run import find_conversation
 from understudy.cli.settings import read_overrides
 from understudy.errors import AgentError, BadRequest, how_to_add
@@ -45,7 +45,7 @@ def run(options: Namespace) -> int:
         config=dict(read_overrides(options)) or None,
         include_plan_tool=True,
     )
-    budget = read_budget(Request(budget=options.budget))
+    budget = read_budget(ExecRequest(budget=options.budget))
     dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
     if not dumb:
         from importlib import import_module
@@ -105,7 +105,7 @@ async def _find(options: Namespace, overrides: Overrides, engine: "Engine") -> "
 
     if options.id is None and not options.last:
         return await engine.create(LOCAL, overrides)
-    request = Request(action="resume", thread=options.id, last=options.last, cwd=options.cwd)
+    request = ExecRequest(action="resume", thread=options.id, last=options.last, cwd=options.cwd)
     return await engine.find(LOCAL, await find_conversation(engine, request))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
-from understudy.places.reading import Limits, NotForModels
+from understudy.places.reading import NotForModels, ReadLimits
 from understudy.places.tree import Tree
 from understudy.places.unreadable import KERNEL, Unreadable
 
@@ -58,7 +58,7 @@ class Files:
 def find_files(config: Config) -> list[str]:
     places = places_of(config)
     pins = {place.path: (place.device, place.inode) for place in places.pinned}
-    tree = Tree(Limits(places.masks, Unreadable(KERNEL, places.roots), pins))
+    tree = Tree(ReadLimits(places.masks, Unreadable(KERNEL, places.roots), pins))
     deadline = time.monotonic() + MOST_SECONDS
     found: list[str] = []
     try:

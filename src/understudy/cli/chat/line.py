@@ -11,7 +11,7 @@ from understudy.cli.chat.chat import Chat
 from understudy.cli.chat.completing import ChatCompleter
 from understudy.cli.chat.files import Files
 from understudy.cli.chat.question_panel import QuestionPanel
-from understudy.cli.chat.showing import OpenQuestion
+from understudy.cli.chat.showing import ShownQuestion
 from understudy.cli.chat.slash import UnknownSlash, read_slash
 from understudy.cli.chat.typed import Pastes, named_images
 from understudy.errors import AgentError
@@ -99,7 +99,7 @@ class Line:
 
     # -- a word that goes with a no
 
-    def refuse(self, asked: OpenQuestion) -> None:
+    def refuse(self, asked: ShownQuestion) -> None:
         self._panel.refusing = asked
         self._draft = self._buffer.text
         self._buffer.reset()

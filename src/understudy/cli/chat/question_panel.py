@@ -11,7 +11,7 @@ from prompt_toolkit.layout import FormattedTextControl
 
 from understudy.cli.chat.asking import PAUSE, decision_of, menu
 from understudy.cli.chat.chat import Chat
-from understudy.cli.chat.showing import OpenQuestion
+from understudy.cli.chat.showing import ShownQuestion
 
 
 class QuestionPanel:
@@ -20,17 +20,17 @@ class QuestionPanel:
     def __init__(self, chat: Chat, width: Callable[[], int], spell: Callable[[str], str], changed: Callable[[], None]) -> None:
         self.control = FormattedTextControl(self._text, focusable=True, show_cursor=False)
         self.takes_keys = False
-        self.refusing: OpenQuestion | None = None  # it is to be denied, and a word is typed that goes with it
+        self.refusing: ShownQuestion | None = None  # it is to be denied, and a word is typed that goes with it
         self._chat = chat
         self._width = width
         self._spell = spell
         self._changed = changed
         self._last_key = float("-inf")
-        self._seen: OpenQuestion | None = None
+        self._seen: ShownQuestion | None = None
         self._seen_at = 0.0
         self._put_off = False  # something else is typed first
 
-    def open(self) -> OpenQuestion | None:
+    def open(self) -> ShownQuestion | None:
         return next((asked for asked in self._chat.showing.questions.values() if not asked.answered), None)
 
     def look(self) -> bool:
@@ -62,7 +62,7 @@ class QuestionPanel:
         self._put_off = False
         self._last_key = float("-inf")
 
-    def keys(self, takes_keys: Callable[[], bool], refuse: Callable[[OpenQuestion], None]) -> KeyBindings:
+    def keys(self, takes_keys: Callable[[], bool], refuse: Callable[[ShownQuestion], None]) -> KeyBindings:
         keys = KeyBindings()
         asking = Condition(takes_keys)
 
@@ -87,7 +87,7 @@ class QuestionPanel:
 
         return keys
 
-    async def _view(self, asked: OpenQuestion) -> None:
+    async def _view(self, asked: ShownQuestion) -> None:
         self._chat.showing.tell_all_of(asked)
 
     def _text(self) -> StyleAndTextTuples:

@@ -54,7 +54,7 @@ class Face(Protocol):
         ...
 
 
-class OpenQuestion:
+class ShownQuestion:
     def __init__(self, question: Question, turn: str, asked_at: float, *, folded: bool = False) -> None:
         self.question = question
         self.folded = folded  # not all that it is about was shown
@@ -80,7 +80,7 @@ class Showing:
         self.handle = handle
         self.folds = Folds()
         self.teller = ChatTeller(face.console, self.folds, cwd=handle.facts.cwd, has_live_part=face.has_live_part)
-        self.questions: dict[str, OpenQuestion] = {}
+        self.questions: dict[str, ShownQuestion] = {}
         self.model = handle.setup().config.model
         self.turn: str | None = None  # that is under way, as far as it was shown
         self.turn_began = time.time()
@@ -122,7 +122,7 @@ class Showing:
         known = self.questions.get(question.call_id)
         if known is None or known.answered or known.question != question:  # the answer may have gone to a process that has died
             asked_at, folded = self.handle.asked_at(question.call_id), question.call_id in self._folded_questions
-            self.questions[question.call_id] = OpenQuestion(question, turn, asked_at, folded=folded)
+            self.questions[question.call_id] = ShownQuestion(question, turn, asked_at, folded=folded)
         self._face.changed()
 
     def question_closed(self, call_id: str, turn: str) -> None:
@@ -210,7 +210,7 @@ class Showing:
                 self._folded_questions.add(question.call_id)
         self.teller.question(question_text(question, self.handle.facts.cwd))
 
-    def tell_all_of(self, asked: OpenQuestion) -> None:
+    def tell_all_of(self, asked: ShownQuestion) -> None:
         """Again, with nothing folded."""
         self.teller.shows_all = True
         try:

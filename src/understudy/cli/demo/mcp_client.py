@@ -31,7 +31,7 @@ class Came:
     message: dict[str, Any] | None  # None: the server has ended
 
 
-class Exchange:
+class Arrivals:
     """What comes from every client, one message at a time."""
 
     def __init__(self, on_message: OnMessage) -> None:
@@ -59,7 +59,7 @@ class Exchange:
 
 class McpClient:
     def __init__(
-        self, name: str, exchange: Exchange, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], can_be_asked: bool
+        self, name: str, exchange: Arrivals, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], can_be_asked: bool
     ) -> None:
         self.name = name
         self.ended = False

@@ -16,7 +16,7 @@ from typing import Any
 from rich.text import Text
 
 from understudy.cli.answers import HINT, prompt, read_answer
-from understudy.cli.demo.mcp_client import Direction, Exchange, McpClient, ServerFailed
+from understudy.cli.demo.mcp_client import Arrivals, Direction, McpClient, ServerFailed
 from understudy.cli.demo.stage import Stage
 from understudy.cli.demo.wire import WireLines
 from understudy.cli.ending import ending_tidily
@@ -42,7 +42,7 @@ class _Demo:
         self._ask_person = ask
         self._console = open_console()
         self._wire = WireLines(self._show_line) if wire else None
-        self._exchange = Exchange(self._passed)
+        self._exchange = Arrivals(self._passed)
         self._stage = Stage(folder, self._exchange)
         self._teller = Teller(self._console, cwd=str(self._stage.project))
         self._seen: Counter[str] = Counter()  # by the client that only watches

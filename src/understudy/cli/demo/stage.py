@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from understudy.cli.demo.mcp_client import Exchange, McpClient
+from understudy.cli.demo.mcp_client import Arrivals, McpClient
 
 _HERE = Path(__file__).parent
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM", "UNDERSTUDY_SANDBOX_RUNG", "UNDERSTUDY_LOG")
 
 
 class Stage:
-    def __init__(self, folder: Path, exchange: Exchange) -> None:
+    def __init__(self, folder: Path, exchange: Arrivals) -> None:
         self.project = folder / "project"
         self.release = folder / "release"
         self._home = folder / "home"

@@ -39,7 +39,7 @@ SCHEMA: dict[str, Any] = _object(
 )
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ReviewFinding(msgspec.Struct, frozen=True):
     title: str
     body: str
     severity: Severity
@@ -56,12 +56,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Review(msgspec.Struct, frozen=True):
-    findings: tuple[Finding, ...]  # the worst first
+    findings: tuple[ReviewFinding, ...]  # the worst first
     correctness: str
     explanation: str
     confidence: float
 
-    def at_least(self, severity: Severity | None) -> tuple[Finding, ...]:
+    def at_least(self, severity: Severity | None) -> tuple[ReviewFinding, ...]:
         """Those that are as bad, or worse. None: all."""
         worst = len(SEVERITIES) if severity is None else SEVERITIES.index(severity)
         return tuple(finding for finding in self.findings if SEVERITIES.index(finding.severity) <= worst)
@@ -95,11 +95,11 @@ def read_review(answer: str, root: str) -> Review:
     return Review(tuple(findings), given.overall_correctness, given.overall_explanation, _share(given.overall_confidence_score))
 
 
-def _finding(given: _Finding, root: str) -> Finding:
+def _finding(given: _Finding, root: str) -> ReviewFinding:
     line = min(max(given.line, 1), 2**31 - 1)
     end = min(max(given.end_line, line), 2**31 - 1)
     title = " ".join(given.title.split())
-    return Finding(title, given.body, given.severity, _inside(given.file, root), line, end, _share(given.confidence))
+    return ReviewFinding(title, given.body, given.severity, _inside(given.file, root), line, end, _share(given.confidence))
 
 
 def _inside(file: str, root: str) -> str | None:

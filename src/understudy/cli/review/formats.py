@@ -10,7 +10,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from understudy import __version__
-from understudy.cli.review.findings import SEVERITIES, Finding, Review, Severity
+from understudy.cli.review.findings import SEVERITIES, Review, ReviewFinding, Severity
 from understudy.policy.visible import make_visible
 
 Format = Literal["text", "json", "sarif", "junit"]
@@ -65,7 +65,7 @@ def _as_json(review: Review) -> dict[str, Any]:
     }
 
 
-def _finding_as_json(finding: Finding) -> dict[str, Any]:
+def _finding_as_json(finding: ReviewFinding) -> dict[str, Any]:
     return {name: getattr(finding, name) for name in ("title", "body", "severity", "file", "line", "end_line", "confidence")}
 
 
@@ -97,7 +97,7 @@ def _as_sarif(review: Review) -> dict[str, Any]:
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: ReviewFinding) -> dict[str, Any]:
     text = f"{finding.title}\n\n{finding.body}".strip()
     seed = "\0".join((finding.severity, finding.file or "", finding.title))
     result: dict[str, Any] = {

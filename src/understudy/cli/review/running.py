@@ -5,8 +5,8 @@ import sys
 
 import msgspec
 
-from understudy.cli.exec_input import Task
-from understudy.cli.exec_options import Request
+from understudy.cli.exec_input import ExecTask
+from understudy.cli.exec_options import ExecRequest
 from understudy.cli.review.findings import CORRECT, SCHEMA, Review, Severity, read_review
 from understudy.cli.review.formats import WIDTH, Format, as_text, render
 from understudy.cli.review.prompt import review_prompt
@@ -46,7 +46,7 @@ class Reviewing(msgspec.Struct, frozen=True):
         return FOUND if self.fail_on is not None and self.read(answer).at_least(self.fail_on) else 0
 
 
-async def with_review(task: Task, config: Config) -> Task:
+async def with_review(task: ExecTask, config: Config) -> ExecTask:
     """The task with the changes in its prompt. Raises `AgentError` where it cannot be known what has changed."""
     kind, name = target_of(task.request)
     changes = await read_changes(config, kind, name)
@@ -60,7 +60,7 @@ async def with_review(task: Task, config: Config) -> Task:
     return msgspec.structs.replace(task, prompt=review_prompt(changes, task.prompt), schema=SCHEMA, review=reviewing)
 
 
-def target_of(request: Request) -> tuple[Kind, str | None]:
+def target_of(request: ExecRequest) -> tuple[Kind, str | None]:
     if request.base is not None:
         return "base", request.base
     if request.commit is not None:

@@ -69,7 +69,7 @@ _FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false
 
 
 @dataclass(frozen=True)
-class Changes:
+class ReviewedChanges:
     """`diff` is what fits; `left_out` are the files that do not."""
 
     root: str  # of the repository
@@ -80,7 +80,7 @@ class Changes:
     message: str = ""  # of the commit
 
 
-async def read_changes(config: Config, kind: Kind, name: str | None) -> Changes:
+async def read_changes(config: Config, kind: Kind, name: str | None) -> ReviewedChanges:
     """Raises `BadRequest` where there is no repository or no such commit, and `SandboxError` where git cannot be contained."""
     prepare_folder(config.state_dir)
     private_tmp = config.state_dir / "tmp" / f"review-{uuid.uuid4()}"
@@ -183,7 +183,7 @@ def _why(result: CommandResult, stderr: bytes) -> str:
 # -- the three kinds
 
 
-async def _uncommitted(git: Git) -> Changes:
+async def _uncommitted(git: Git) -> ReviewedChanges:
     parts = [await _diff(git, await git.head())]
     listed = await git.run("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
     new = [path for path in listed.split("\0") if path]
@@ -216,7 +216,7 @@ async def _diff(git: Git, *ends: str) -> str:
     return "".join([*(text for _, text in whole), *(_not_shown(name) for name in names if name and name not in known)])
 
 
-async def _since(git: Git, base: str) -> Changes:
+async def _since(git: Git, base: str) -> ReviewedChanges:
     start = await git.commit(base)
     common = (await git.run("merge-base", start, "HEAD", allowed=(0, 1))).strip()
     if not common:
@@ -224,7 +224,7 @@ async def _since(git: Git, base: str) -> Changes:
     return _changes(git, f"the commits since this branch left {base}", await _diff(git, common, "HEAD"))
 
 
-async def _of_commit(git: Git, name: str) -> Changes:
+async def _of_commit(git: Git, name: str) -> ReviewedChanges:
     commit = await git.commit(name)
     parents = (await git.run("rev-list", "--parents", "-n", "1", commit)).split()[1:]
     diff = await _diff(git, parents[0] if parents else _EMPTY_TREE, commit)
@@ -232,7 +232,7 @@ async def _of_commit(git: Git, name: str) -> Changes:
     return _changes(git, f"the commit {commit[:12]}", diff, message.strip()[:4_000])
 
 
-def _changes(git: Git, about: str, diff: str, message: str = "") -> Changes:
+def _changes(git: Git, about: str, diff: str, message: str = "") -> ReviewedChanges:
     files = split_files(_readable(diff))
     kept: list[str] = []
     left_out: list[str] = []
@@ -243,7 +243,7 @@ def _changes(git: Git, about: str, diff: str, message: str = "") -> Changes:
             room -= len(text)
         else:
             left_out.append(name)
-    return Changes(git.root, about, "".join(kept), len(files), tuple(left_out[:MOST_NAMED]), _readable(message))
+    return ReviewedChanges(git.root, about, "".join(kept), len(files), tuple(left_out[:MOST_NAMED]), _readable(message))
 
 
 def _readable(text: str) -> str:

@@ -13,12 +13,12 @@ from understudy.engine.compaction.plan import (
     NOT_SUMMED_UP,
     REFUSED,
     SUMMED_UP,
-    Allowance,
-    Kept,
+    Remainder,
+    TokenShares,
     compacted,
     note_of,
-    plan_kept,
     plan_refused,
+    plan_remainder,
     plan_trim,
 )
 from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, all_tokens
@@ -91,9 +91,9 @@ class Compactor:
     async def before_request(self, state: State, used: int) -> None:
         """The next request would be too long, by the count of the last one."""
         limit = self._setup.limits.limit
-        allowance = self._allowance(state, used)
-        images, images_saved = plan_trim(state, allowance, only_images=True)
-        dropped, saved = plan_trim(state, allowance)
+        shares = self._shares(state, used)
+        images, images_saved = plan_trim(state, shares, only_images=True)
+        dropped, saved = plan_trim(state, shares)
         for enough, less in ((images, images_saved), (dropped, saved)):  # old images go first, they take most and say least
             if enough and used - less <= limit * CLEAR:
                 self._trim(state, enough, used, less)
@@ -108,13 +108,13 @@ class Compactor:
             if dropped:
                 self._trim(state, dropped, used, saved)
         else:
-            self._shorten(state, allowance, summary, used)
+            self._shorten(state, shares, summary, used)
 
     async def when_full(self, state: State) -> bool:
         """The provider refused a request for its length. False when there is nothing that could be left out."""
         used = max(state.context_tokens or 0, self._prefix.tokens() + all_tokens(state.items))
-        allowance = self._allowance(state, used, full=True)
-        kept = plan_kept(state, allowance)
+        shares = self._shares(state, used, full=True)
+        kept = plan_remainder(state, shares)
         if len(kept.sources) == len(set(state.history.sources)) and not kept.shortened:
             return False
         self._summed_up_at = used
@@ -127,7 +127,7 @@ class Compactor:
             note = note_of(state, SUMMED_UP if earlier else NOT_SUMMED_UP)
             self._turn.record(compacted("trimmed", state, kept, earlier, note, used, self._prefix.tokens()))
         else:
-            self._shorten(state, allowance, summary, used)
+            self._shorten(state, shares, summary, used)
         return True
 
     def leave_out_images(self, state: State, why: str) -> bool:
@@ -146,23 +146,23 @@ class Compactor:
             summary = await self._summarise(state, "asked", used, (list(state.items), *self._smaller_and_smaller(state)))
         except SummaryFailed as failure:
             raise ModelError(f"the conversation could not be summed up: {failure}") from None
-        self._shorten(state, self._allowance(state, used), summary, used)
+        self._shorten(state, self._shares(state, used), summary, used)
 
     # -- what goes
 
-    def _allowance(self, state: State, used: int, *, full: bool = False) -> Allowance:
+    def _shares(self, state: State, used: int, *, full: bool = False) -> TokenShares:
         prefix = self._prefix.tokens()
         guess = prefix + all_tokens(state.items)
         limit = self._setup.limits.limit
         capacity = min(limit, guess) if full else limit  # a window that is full has proved to be smaller than it was thought to be
-        return Allowance.of(capacity, prefix, min(max(used / max(guess, 1), 1.0), MOST_RATIO))
+        return TokenShares.of(capacity, prefix, min(max(used / max(guess, 1), 1.0), MOST_RATIO))
 
     def _trim(self, state: State, dropped: tuple[Shortened, ...], used: int, saved: int) -> None:
         self._turn.record(Compacted("trimmed", used, max(used - saved, 0), shortened=dropped, total=state.usage))
 
-    def _shorten(self, state: State, allowance: Allowance, summary: str, used: int) -> None:
-        kept: Kept = plan_kept(state, allowance)
-        words = shortened_text(summary, allowance.summary * BYTES_PER_TOKEN, "summary")
+    def _shorten(self, state: State, shares: TokenShares, summary: str, used: int) -> None:
+        kept: Remainder = plan_remainder(state, shares)
+        words = shortened_text(summary, shares.summary * BYTES_PER_TOKEN, "summary")
         note = note_of(state, SUMMED_UP)
         self._turn.record(compacted("summary", state, kept, words, note, used, self._prefix.tokens()))
 

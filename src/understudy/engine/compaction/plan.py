@@ -24,7 +24,7 @@ SUMMED_UP = "Earlier parts of this conversation were left out to make room. This
 REFUSED = "The provider could not use an image that you were to be shown, so it was left out. Do not ask for it again as it is."
 
 
-class Allowance(msgspec.Struct, frozen=True):
+class TokenShares(msgspec.Struct, frozen=True):
     """Tokens that may be kept, by our estimate."""
 
     users: int  # what people wrote before the recent part
@@ -33,7 +33,7 @@ class Allowance(msgspec.Struct, frozen=True):
     summary: int
 
     @classmethod
-    def of(cls, capacity: int, prefix: int, ratio: float) -> "Allowance":
+    def of(cls, capacity: int, prefix: int, ratio: float) -> "TokenShares":
         """`capacity`: tokens at which compaction begins. `ratio`: of the provider's count to our estimate."""
         free = max(capacity - prefix, capacity // 4) / ratio
         return cls(
@@ -48,7 +48,7 @@ def _share(free: float, part: float, most: int, least: int = 1_500) -> int:
     return max(min(int(free * part), most), least)
 
 
-class Kept(msgspec.Struct, frozen=True):
+class Remainder(msgspec.Struct, frozen=True):
     """What stays of a history: the records that brought it, where the recent part begins, and what is cut."""
 
     sources: tuple[int, ...]
@@ -57,10 +57,10 @@ class Kept(msgspec.Struct, frozen=True):
     tokens: int
 
 
-def plan_trim(state: State, allowance: Allowance, *, only_images: bool = False) -> tuple[tuple[Shortened, ...], int]:
+def plan_trim(state: State, shares: TokenShares, *, only_images: bool = False) -> tuple[tuple[Shortened, ...], int]:
     """The images and the outputs before the recent part, and how many tokens are saved without them."""
     history = state.history
-    start = _recent_start(state, allowance)
+    start = _recent_start(state, shares)
     dropped: list[Shortened] = []
     saved = 0
     for item, source in zip(history.items[:start], history.sources, strict=False):
@@ -92,24 +92,24 @@ def _text_of(item: Item) -> str:
             return ""
 
 
-def plan_kept(state: State, allowance: Allowance) -> Kept:
+def plan_remainder(state: State, shares: TokenShares) -> Remainder:
     """What people wrote, the newest first and the very first always, and the recent part with its calls and outputs."""
     history = state.history
-    start = _recent_start(state, allowance)
+    start = _recent_start(state, shares)
     words = [index for index in range(start) if history.sources[index] in history.from_users]
-    kept, cut = _plan_users(history.items, history.sources, words, allowance.users)
+    kept, cut = _plan_users(history.items, history.sources, words, shares.users)
     recent = [index for index in range(start, len(history.items)) if not _is_ours(state, index)]
-    cut += _plan_outputs(history.items, history.sources, recent, allowance.exchange)
+    cut += _plan_outputs(history.items, history.sources, recent, shares.exchange)
     sources = tuple(dict.fromkeys(history.sources[index] for index in (*kept, *recent)))
     limits = {each.seq: each.characters for each in cut}
     tokens = sum(
         min(tokens_of(history.items[index]), limits.get(history.sources[index], 1 << 60) // BYTES_PER_TOKEN + 3 * ITEM_TOKENS)
         for index in (*kept, *recent)
     )
-    return Kept(sources, history.sources[recent[0]] if recent else 0, tuple(cut), tokens)
+    return Remainder(sources, history.sources[recent[0]] if recent else 0, tuple(cut), tokens)
 
 
-def _recent_start(state: State, allowance: Allowance) -> int:
+def _recent_start(state: State, shares: TokenShares) -> int:
     """Where the recent part begins: with the last exchange that was answered, if it is small enough to stay whole, else with as
     many of its last steps as fit, and at least one. A step is a request's messages, the answer, and the outputs of its calls.
     """
@@ -122,10 +122,10 @@ def _recent_start(state: State, allowance: Allowance) -> int:
     for start, end in zip(reversed(starts), reversed([*starts[1:], len(from_here)]), strict=True):
         answered = answered or any(not _is_given(item) for item in history.items[start:end])
         if answered and any(history.sources[index] in history.from_users for index in range(start, end)):
-            if from_here[start] <= allowance.exchange:
+            if from_here[start] <= shares.exchange:
                 return start
             break
-    fitting = [start for start in starts if from_here[start] <= allowance.recent]
+    fitting = [start for start in starts if from_here[start] <= shares.recent]
     return fitting[0] if fitting else starts[-1]
 
 
@@ -200,7 +200,7 @@ def note_of(state: State, heading: str) -> str:
 
 
 def compacted(
-    kind: Literal["summary", "trimmed"], state: State, kept: Kept, summary: str, note: str, before: int, prefix: int
+    kind: Literal["summary", "trimmed"], state: State, kept: Remainder, summary: str, note: str, before: int, prefix: int
 ) -> Compacted:
     """The record that leaves out all but what is kept, with note and summary in its place. `prefix`: tokens before the history."""
     after = prefix + kept.tokens + text_tokens(note) + text_tokens(summary) + ITEM_TOKENS

@@ -26,7 +26,7 @@ _WHOLE = (Phase.COMPLETE, Phase.CLOSING)
 _WITH_HEAD = (Phase.BODY, *_WHOLE)
 
 
-class Answer:
+class ParsedAnswer:
     def __init__(self) -> None:
         self.phase = Phase.UNTOUCHED
         self.failure: HttpFailure | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import cast
 
-from understudy.models.http.answer import Answer, Phase
+from understudy.models.http.answer import ParsedAnswer, Phase
 from understudy.models.http.failures import AnswerCut, AnswerSilent
 
 HIGH_WATER = 256 * 1024  # unread bytes at which the peer is made to wait
@@ -30,7 +30,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, on_free: Callable[["Connection"], None], on_lost: Callable[["Connection"], None]) -> None:
         self.freed_at = 0.0
-        self.answer = Answer()
+        self.answer = ParsedAnswer()
         self._use = Use.FREE
         self._on_free = on_free
         self._on_lost = on_lost
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
     def send(self, request: bytes) -> None:
         if self._transport is None:
             raise AnswerCut("the connection is closed", untouched=True)
-        self.answer = Answer()
+        self.answer = ParsedAnswer()
         self._use = Use.READ
         self._unread = 0
         self._transport.write(request)

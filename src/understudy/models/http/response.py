@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from understudy.models.http.unpacking import Unpacker
 
 
-class Response:
+class HttpResponse:
     def __init__(self, connection: Connection) -> None:
         self.status = connection.answer.status
         self.reason = connection.answer.reason

@@ -17,7 +17,7 @@ _REST = 10  # times as long as measuring took, before it is done again
 Room = tuple[int, int]  # bytes and inodes
 
 
-class Guards:
+class LimitGuards:
     def __init__(self, plan: Plan, *, own_proc: bool, count_processes: bool, private_tmp: bytes) -> None:
         """`own_proc`: everything in /proc is the command's; `count_processes`: the kernel does not limit them.
 

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable
 
 from . import confine, identity, kernel, landlock, memory, supervise
-from .guards import Guards
+from .guards import LimitGuards
 from .mounts import Machine, View
 from .orders import BEGIN, Orders
 from .plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Kind, Plan
 from .programs import execute
-from .supervise import Descendants, Namespace, Watch
+from .supervise import CommandWatch, Descendants, Namespace
 from .terminal import Terminal
 
 NOT_RUN = 125
@@ -29,7 +29,7 @@ _USED = b"\0"
 _MOST_TOLD = 1 << 15  # a pipe holds more: nobody reads the ledger before the end
 
 
-class Surroundings:
+class HelperState:
     """What the helper has open and knows, for all its children."""
 
     def __init__(self, *, alive: int, recall: int) -> None:
@@ -63,7 +63,7 @@ class Cell:
 
     _plan: Plan
 
-    def __init__(self, around: Surroundings, ids: "tuple[int, int]", gate: int) -> None:
+    def __init__(self, around: HelperState, ids: "tuple[int, int]", gate: int) -> None:
         """`ids`: whose process the helper is; `gate`: can be read once the helper has mapped the workspace's owner, or -1."""
         self._around = around
         self._ids = ids
@@ -160,7 +160,7 @@ class Cell:
         own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
         private_tmp = self._plan.private_tmp if view is None else b"/tmp" if view.has_private_tmp else b""
         # Before the start: a disk can be filled in no time.
-        guards = Guards(self._plan, own_proc=own_proc, count_processes=count, private_tmp=private_tmp)
+        guards = LimitGuards(self._plan, own_proc=own_proc, count_processes=count, private_tmp=private_tmp)
         if self._plan.terminal:
             self._terminal = Terminal(self.status, self._plan.owner if view is None else None)
             self._plan.own_terminal = self._terminal.path
@@ -170,7 +170,7 @@ class Cell:
         self.begun = True
         for descriptor in {self._out, self._err, *self._kept, self._input} - {-1}:
             os.close(descriptor)
-        ended = Watch(command, everything, guards, self._orders(), self._plan.grace_seconds).run()
+        ended = CommandWatch(command, everything, guards, self._orders(), self._plan.grace_seconds).run()
         if view is not None:
             view.release()
         report(self.status, ended)

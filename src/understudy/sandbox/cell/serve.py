@@ -10,7 +10,7 @@ import sys
 import time
 
 from . import confine, identity, kernel, placeholder, spawn, supervise
-from .inside import Surroundings, receive
+from .inside import HelperState, receive
 from .plan import FULL, LANDLOCK, Kind, Plan
 
 _MOST_DESCRIPTORS = 8
@@ -24,11 +24,11 @@ Spare = tuple[Kind, int]  # its kind and process
 Message = tuple[int, str, "str | int | dict[str, str] | tuple[int, Spare | None]"]
 
 
-class Helper:
+class HelperServer:
     def __init__(self, control: int) -> None:
         self._control = _socket.socket(fileno=control)
         alive = os.pidfd_open(os.getpid())  # not a pipe: a cell that has just been forked would hold the other end open
-        self._around = Surroundings(alive=alive, recall=os.eventfd(0))
+        self._around = HelperState(alive=alive, recall=os.eventfd(0))
         self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
         self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
         self._spare: spawn.Started | None = None  # the newest; the server may have used it already
@@ -222,7 +222,7 @@ def main(control: int) -> None:
     supervise.leave_interrupts_to_the_kernel()
     identity.prefer_for_oom()  # before our memory is hidden: then these files are no longer ours
     identity.hide_memory(True)
-    helper = Helper(control)
+    helper = HelperServer(control)
     for network in ("off", "loopback"):
         confine.filter_program(network, own_namespaces=True)
     gc.freeze()

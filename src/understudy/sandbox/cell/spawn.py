@@ -8,7 +8,7 @@ import select
 from collections.abc import Callable
 
 from . import confine, identity, kernel, memory
-from .inside import NOT_RUN, Cell, Surroundings, describe, report
+from .inside import NOT_RUN, Cell, HelperState, describe, report
 from .plan import FULL, Kind, Plan
 
 _NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC  # of mounts: see `Cell`
@@ -69,7 +69,7 @@ def _read_lists(ledger: bytes) -> "tuple[list[bytes], list[memory.Run]]":
     return paths, runs
 
 
-def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started:
+def start(plan: Plan, descriptors: "list[int]", around: HelperState) -> Started:
     """Fork the process that sets up, watches and ends the command. `descriptors`: stdout, stderr, status, then what to keep."""
     if plan.shape != FULL:
         return Started(*_fork(around, None, lambda cell: cell.run(plan, descriptors), descriptors[2]), None, -1)
@@ -79,7 +79,7 @@ def start(plan: Plan, descriptors: "list[int]", around: Surroundings) -> Started
         return Started(pid, pidfd, plan.kind, ledger.keep())
 
 
-def prepare(kind: Kind, around: Surroundings) -> "tuple[Started, _socket.socket]":
+def prepare(kind: Kind, around: HelperState) -> "tuple[Started, _socket.socket]":
     """Fork a process that waits for a command; the socket is where to send that. Closing that sends it away.
 
     A command that finds one takes 10.5 ms instead of 13.9, the model's two answers included.
@@ -116,7 +116,7 @@ class _Ledger:
             os.close(self._reader)
 
 
-def _fork(around: Surroundings, kind: "Kind | None", live: "Callable[[Cell], None]", status: int) -> "tuple[int, int]":
+def _fork(around: HelperState, kind: "Kind | None", live: "Callable[[Cell], None]", status: int) -> "tuple[int, int]":
     own_network, owner = kind or (False, None)
     flags = _NAMESPACES if kind is not None else 0
     if own_network:

@@ -9,7 +9,7 @@ import select
 import signal
 import time
 
-from .guards import Guards
+from .guards import LimitGuards
 from .orders import END, ORPHANED, TERM, Orders
 
 KILL = signal.SIGKILL
@@ -37,14 +37,14 @@ def unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-class Watch:
+class CommandWatch:
     """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken.
 
     `grace_seconds`: so long a command that has ended leaves to what it started, e.g. the `tee` behind a redirection.
     """
 
     def __init__(
-        self, command: int, everything: "Namespace | Descendants", guards: Guards, orders: Orders, grace_seconds: float
+        self, command: int, everything: "Namespace | Descendants", guards: LimitGuards, orders: Orders, grace_seconds: float
     ) -> None:
         self._command = command
         self._everything = everything

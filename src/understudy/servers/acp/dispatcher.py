@@ -10,7 +10,7 @@ from understudy.errors import UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Notification, Request, RequestId, error_line, result_line
 from understudy.servers.acp import params, prompting
-from understudy.servers.acp.client import NOT_FOUND, Client
+from understudy.servers.acp.editor_peer import NOT_FOUND, EditorPeer
 from understudy.servers.acp.methods import METHODS
 from understudy.servers.failures import AGENT_ERROR, InvalidParams, InvalidRequest, MethodNotFound, RpcFault, to_rpc_fault
 from understudy.servers.line_dispatcher import LineDispatcher
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 class Dispatcher(LineDispatcher):
     def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
-        self._client = Client(engine, caller, sink)
+        self._client = EditorPeer(engine, caller, sink)
         super().__init__(engine.tasks, self._client, sink)
 
     async def serve(self, request: Request) -> Any:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from understudy.protocol.jsonrpc import Response
-from understudy.servers.acp.client import Client
+from understudy.servers.acp.editor_peer import EditorPeer
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ MOST_CHARACTERS = 8 * 1024 * 1024
 class EditorTexts:
     """Of one session."""
 
-    def __init__(self, client: Client, session_id: str, send: Callable[[bytes], None]) -> None:
+    def __init__(self, client: EditorPeer, session_id: str, send: Callable[[bytes], None]) -> None:
         self._client = client
         self._session_id = session_id
         self._send = send

@@ -3,15 +3,15 @@
 from understudy import __version__
 from understudy.protocol.jsonrpc import Request
 from understudy.servers.acp import params, prompting, sessions
-from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json
+from understudy.servers.acp.editor_peer import EditorPeer
 from understudy.servers.acp.requests import Handler
 from understudy.servers.failures import InvalidParams, InvalidRequest
 
 VERSION = 1
 
 
-async def initialize(client: Client, request: Request) -> Json:
+async def initialize(client: EditorPeer, request: Request) -> Json:
     """A client that knows a later version is answered with ours, and goes on or hangs up."""
     if client.initialized:
         raise InvalidRequest("initialize was called before; it is called once")
@@ -39,7 +39,7 @@ def _gives_texts(capabilities: Json | None) -> bool:
             return False
 
 
-async def authenticate(client: Client, request: Request) -> Json:
+async def authenticate(client: EditorPeer, request: Request) -> Json:
     raise InvalidParams("Invalid params: there is nothing to log in to here; `understudy login` stores a provider's key")
 
 

@@ -15,7 +15,7 @@ class Shown(Protocol):
     def __call__(self, seq: int, callback: Callable[[], None]) -> None: ...
 
 
-class Prompt(QuietViewer):
+class RunningPrompt(QuietViewer):
     """`done` has the end of the turn once the client has been shown it; None: it was given up."""
 
     def __init__(self, request_id: RequestId, when_shown: Shown) -> None:

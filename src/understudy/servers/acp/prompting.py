@@ -1,25 +1,25 @@
 """`session/prompt` and `session/cancel`: a request is answered at the end of the turn that reads it."""
 
-from understudy.engine.kept import Kept
+from understudy.engine.durable import Durable
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
 from understudy.servers.acp import params
-from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json, pointed_at, read_prompt
-from understudy.servers.acp.prompt import Prompt
-from understudy.servers.acp.session import Session
+from understudy.servers.acp.editor_peer import EditorPeer
+from understudy.servers.acp.prompt import RunningPrompt
+from understudy.servers.acp.session import EditorSession
 from understudy.servers.acp.sessions import opened
 from understudy.servers.failures import ProtocolError
 
 CANCELLED: Json = {"stopReason": "cancelled"}
 
 
-async def prompt(client: Client, request: Request) -> Json:
+async def prompt(client: EditorPeer, request: Request) -> Json:
     """One that comes while a turn runs joins it, and is answered at its end, too."""
     asked = params.read(params.Prompt, request.params)
     session = await opened(client, asked.session_id)
-    waiting = Prompt(request.id, session.when_shown)
+    waiting = RunningPrompt(request.id, session.when_shown)
     prompts = session.prompts
     prompts.append(waiting)
     try:
@@ -43,32 +43,32 @@ async def prompt(client: Client, request: Request) -> Json:
     return {"stopReason": "end_turn"}
 
 
-async def _send(session: Session, waiting: Prompt, message: Message) -> None:
+async def _send(session: EditorSession, waiting: RunningPrompt, message: Message) -> None:
     handle = session.handle
     before, session.chosen = session.chosen, None
     op = handle.message(message, before)
     waiting.message_id = op.message.message_id
     session.projection.own.add(waiting.message_id)
-    kept = Kept()
+    durable = Durable()
     following = handle.follow(waiting, only_its_turn=True)
     try:
-        await handle.submit(op, following, kept)
+        await handle.submit(op, following, durable)
         waiting.sent = True
-        await kept
+        await durable
     except BaseException:
         following.stop()
         session.chosen = session.chosen or before
         raise
 
 
-def cancel(client: Client, session_id: str) -> None:
+def cancel(client: EditorPeer, session_id: str) -> None:
     """A notification: for a session that is not open here there is nothing to be done."""
     session = client.sessions.get(ConversationId(session_id))
     if session is not None:
         session.handle.tasks.run(session.cancel())
 
 
-def cancel_request(client: Client, request_id: int | str) -> None:
+def cancel_request(client: EditorPeer, request_id: int | str) -> None:
     """Of prompts: others are answered soon."""
     for session in client.sessions.values():
         if any(waiting.request_id == request_id for waiting in session.prompts):

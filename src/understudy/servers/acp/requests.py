@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from understudy.protocol.jsonrpc import Request
-from understudy.servers.acp.client import Client
+from understudy.servers.acp.editor_peer import EditorPeer
 
-Handler = Callable[[Client, Request], Awaitable[Any]]
-"""Serves a request: returns its result (or an `Answer` of `line_dispatcher`), or raises what the client is to be told."""
+Handler = Callable[[EditorPeer, Request], Awaitable[Any]]
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""

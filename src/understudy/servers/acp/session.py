@@ -12,12 +12,12 @@ from understudy.errors import AgentError, ConfigError, UnknownConversation, repo
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import OutputDelta, Overrides, Question, TurnEnded, UserMessage
-from understudy.servers.acp.client import Client
 from understudy.servers.acp.content import Json
+from understudy.servers.acp.editor_peer import EditorPeer
 from understudy.servers.acp.editor_texts import EditorTexts
 from understudy.servers.acp.permissions import options, read_answer
 from understudy.servers.acp.projection import Projection
-from understudy.servers.acp.prompt import Prompt
+from understudy.servers.acp.prompt import RunningPrompt
 from understudy.servers.acp.settings import config_options, mode_of
 from understudy.servers.asked_questions import AskedQuestions, OnAnswer
 
@@ -31,15 +31,15 @@ def update_line(session_id: str, update: Json) -> bytes:
     return notification_line("session/update", {"sessionId": session_id, "update": update})
 
 
-class Session:
+class EditorSession:
     """`entry`, `delta` and so on are called by the following, in order."""
 
-    def __init__(self, client: Client, handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
+    def __init__(self, client: EditorPeer, handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
         self.handle = handle
         self.projection = projection
         self.chosen: Overrides | None = None  # by the client, for the next prompt
         self.over = False
-        self.prompts: list[Prompt] = []  # not answered yet
+        self.prompts: list[RunningPrompt] = []  # not answered yet
         self.sending = asyncio.Lock()  # prompts are sent in the order in which they came
         self.following = handle.follow(self, after=after, outlet=client.sink, hides_reasoning=hides_reasoning)
         self._client = client
@@ -87,7 +87,7 @@ class Session:
         for prompt in tuple(self.prompts):
             prompt.stop()
 
-    def replaces(self, before: "Session") -> None:
+    def replaces(self, before: "EditorSession") -> None:
         """It was open already, and is loaded once more: what waits there goes on here."""
         self.prompts, self.sending, self.chosen = before.prompts, before.sending, before.chosen
         self.projection.own |= before.projection.own

@@ -6,57 +6,57 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from understudy.config.model import Config
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.engine.log_path import path_to
 from understudy.errors import ConfigError, ConversationBusy
 from understudy.protocol.jsonrpc import Request
 from understudy.protocol.ops import Delete, Resume
 from understudy.protocol.records import Entry, Overrides
 from understudy.servers.acp import params
-from understudy.servers.acp.client import Client, read_session_id
 from understudy.servers.acp.content import Json
+from understudy.servers.acp.editor_peer import EditorPeer, read_session_id
 from understudy.servers.acp.mcp_servers import server_overrides
 from understudy.servers.acp.projection import Projection
-from understudy.servers.acp.session import Session, update_line
+from understudy.servers.acp.session import EditorSession, update_line
 from understudy.servers.acp.settings import config_options, mode_overrides, modes, option_overrides
 from understudy.servers.failures import InvalidParams
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 from understudy.servers.presentation import presentation_of
 
 PAGE = 50
 READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
 
 
-async def new(client: Client, request: Request) -> Answer:
+async def new(client: EditorPeer, request: Request) -> LineAnswer:
     overrides = _overrides(params.read(params.NewSession, request.params))
     try:
         handle = await client.engine.create(client.caller, overrides)
     except ConfigError as error:
         raise InvalidParams(str(error)) from None
-    await handle.kept()
+    await handle.durable()
     session = await _open(client, handle)
-    return Answer({"sessionId": handle.id, **_settings(session)}, session.release)
+    return LineAnswer({"sessionId": handle.id, **_settings(session)}, session.release)
 
 
-async def load(client: Client, request: Request) -> Answer:
+async def load(client: EditorPeer, request: Request) -> LineAnswer:
     """The whole conversation again, and then the answer."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=True)
 
 
-async def resume(client: Client, request: Request) -> Answer:
+async def resume(client: EditorPeer, request: Request) -> LineAnswer:
     """Like `load`, for an editor that has the conversation still."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=False)
 
 
-async def _open_again(client: Client, asked: params.LoadSession, *, replays: bool) -> Answer:
+async def _open_again(client: EditorPeer, asked: params.LoadSession, *, replays: bool) -> LineAnswer:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     overrides = _overrides(asked)
     handle = await client.find(asked.session_id)
-    kept = Kept()
+    durable = Durable()
     try:
-        await handle.submit(Resume(), kept=kept)
-        await kept  # so that what was cut off is shown as such
+        await handle.submit(Resume(), durable=durable)
+        await durable  # so that what was cut off is shown as such
     except ConversationBusy:
         pass  # another process runs its turn, which is watched from here
     chosen = Overrides(cwd=None if overrides.cwd == handle.facts.cwd else overrides.cwd, config=overrides.config)
@@ -67,7 +67,7 @@ async def _open_again(client: Client, asked: params.LoadSession, *, replays: boo
             raise InvalidParams(str(error)) from None
     async with client.histories:
         session = await _open(client, handle, chosen, replays=replays)
-        return Answer(_settings(session), session.release)
+        return LineAnswer(_settings(session), session.release)
 
 
 def _overrides(asked: params.NewSession) -> Overrides:
@@ -80,7 +80,7 @@ def _overrides(asked: params.NewSession) -> Overrides:
     return Overrides(cwd=os.path.normpath(asked.cwd), config=server_overrides(asked.mcp_servers or ()) or None)
 
 
-async def _open(client: Client, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> Session:
+async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> EditorSession:
     """Follow it from here on. What happens while the log is read is shown behind the answer."""
     hides_reasoning = presentation_of(handle).hides_reasoning
     entries = await _read(handle)
@@ -94,7 +94,7 @@ async def _open(client: Client, handle: Handle, chosen: Overrides | None = None,
             await client.histories.room()
         if number % READ_AT_ONCE == READ_AT_ONCE - 1:
             await asyncio.sleep(0)
-    session = Session(client, handle, projection, entries[-1].seq if entries else 0, hides_reasoning=hides_reasoning)
+    session = EditorSession(client, handle, projection, entries[-1].seq if entries else 0, hides_reasoning=hides_reasoning)
     before = client.sessions.get(handle.id)
     if before is not None:
         session.replaces(before)
@@ -104,7 +104,7 @@ async def _open(client: Client, handle: Handle, chosen: Overrides | None = None,
     return session
 
 
-async def opened(client: Client, session_id: str) -> Session:
+async def opened(client: EditorPeer, session_id: str) -> EditorSession:
     """One that was made or loaded here. Where a failed write has ended it, it is opened again. Raises `ProtocolError`."""
     conversation_id = read_session_id(session_id)
     if conversation_id in client.lost:
@@ -123,7 +123,7 @@ async def _read(handle: Handle) -> Sequence[Entry]:
     return entries
 
 
-def _settings(session: Session) -> Json:
+def _settings(session: EditorSession) -> Json:
     try:
         config = session.config()
     except ConfigError:  # its folder is gone, say: what was there can still be shown
@@ -132,7 +132,7 @@ def _settings(session: Session) -> Json:
     return {"modes": modes(config), "configOptions": config_options(config)}
 
 
-async def list_sessions(client: Client, request: Request) -> Json:
+async def list_sessions(client: EditorPeer, request: Request) -> Json:
     asked = params.read(params.ListSessions, request.params)
     folder = _plain_path(asked.cwd)
     rows: list[Json] = []
@@ -154,7 +154,7 @@ def _plain_path(path: str | None) -> str | None:
     return None if path is None else os.path.normpath(path)
 
 
-async def close(client: Client, request: Request) -> Json:
+async def close(client: EditorPeer, request: Request) -> Json:
     """Ends what runs, and shows nothing more of it. The conversation stays in the log."""
     session = await opened(client, params.read(params.OneSession, request.params).session_id)
     await session.cancel()
@@ -164,7 +164,7 @@ async def close(client: Client, request: Request) -> Json:
     return {}
 
 
-async def delete(client: Client, request: Request) -> Json:
+async def delete(client: EditorPeer, request: Request) -> Json:
     """For good."""
     session_id = params.read(params.OneSession, request.params).session_id
     handle = await client.find(session_id)
@@ -180,7 +180,7 @@ async def delete(client: Client, request: Request) -> Json:
 # -- how it works
 
 
-async def set_mode(client: Client, request: Request) -> Json:
+async def set_mode(client: EditorPeer, request: Request) -> Json:
     """From the next prompt on."""
     asked = params.read(params.SetMode, request.params)
     session = await opened(client, asked.session_id)
@@ -189,7 +189,7 @@ async def set_mode(client: Client, request: Request) -> Json:
     return {}
 
 
-async def set_config_option(client: Client, request: Request) -> Json:
+async def set_config_option(client: EditorPeer, request: Request) -> Json:
     """From the next prompt on. The answer has all options."""
     asked = params.read(params.SetConfigOption, request.params)
     session = await opened(client, asked.session_id)
@@ -199,7 +199,7 @@ async def set_config_option(client: Client, request: Request) -> Json:
     return {"configOptions": config_options(config)}
 
 
-def _choose(session: Session, chosen: Overrides) -> Config:
+def _choose(session: EditorSession, chosen: Overrides) -> Config:
     try:
         return session.choose(chosen)
     except ConfigError as error:

@@ -6,7 +6,7 @@ from understudy.engine.engine import Engine
 from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import Request, RequestId
 from understudy.servers.app_server import handshake
-from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.methods import METHODS
 from understudy.servers.app_server.requests import Handler
 from understudy.servers.app_server.wire import error_line, result_line
@@ -17,7 +17,7 @@ from understudy.servers.sink import Sink
 
 class Dispatcher(LineDispatcher):
     def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
-        self._client = Client(engine, caller, sink)
+        self._client = AppPeer(engine, caller, sink)
         super().__init__(engine.tasks, self._client, sink)
 
     async def serve(self, request: Request) -> Any:

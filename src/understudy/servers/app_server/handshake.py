@@ -7,13 +7,13 @@ from msgspec import Raw
 
 from understudy import __version__
 from understudy.servers.app_server import params
-from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.wire import Json
 from understudy.servers.codex_version import CODEX_VERSION
 from understudy.servers.failures import InvalidRequest
 
 
-async def initialize(client: Client, given: Raw | None) -> Json:
+async def initialize(client: AppPeer, given: Raw | None) -> Json:
     if client.initialized:
         raise InvalidRequest("Already initialized")
     asked = params.read(params.Initialize, given)

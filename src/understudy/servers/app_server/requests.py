@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.app_peer import AppPeer
 
-Handler = Callable[[Client, Raw | None], Awaitable[Any]]
-"""Serves a request: returns its result (or an `Answer` of `line_dispatcher`), or raises what the client is to be told."""
+Handler = Callable[[AppPeer, Raw | None], Awaitable[Any]]
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""

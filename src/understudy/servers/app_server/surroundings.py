@@ -12,17 +12,17 @@ from understudy.config.providers import BY_ID
 from understudy.errors import ConfigError, MissingKey
 from understudy.models.auth import Credentials
 from understudy.models.families import EFFORTS, family_of
-from understudy.models.logins import Logins, key_problem
 from understudy.models.prices import models_of
+from understudy.models.provider_keys import ProviderKeys, key_problem
 from understudy.models.providers import Provider, find_provider
 from understudy.policy.secrets import without_secrets
 from understudy.protocol.records import Overrides
 from understudy.servers.app_server import params
-from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.settings import PROFILES
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 
 _USUAL_EFFORTS = ("low", "medium", "high")
 _DESCRIBED = {
@@ -40,7 +40,7 @@ _DESCRIBED = {
 # -- models
 
 
-async def list_models(client: Client, given: Raw | None) -> Json:
+async def list_models(client: AppPeer, given: Raw | None) -> Json:
     """The configured model first, then those that are known of its provider. Nobody is asked: an editor waits for this."""
     asked = params.read(params.ListPage, given)
     config = client.engine.configure(Overrides())
@@ -89,7 +89,7 @@ def _model(name: str, *, is_default: bool) -> Json:
 # -- configuration
 
 
-async def read_config(client: Client, given: Raw | None) -> Json:
+async def read_config(client: AppPeer, given: Raw | None) -> Json:
     """What the file says and what holds in the end; never a secret."""
     asked = params.read(params.ReadConfig, given)
     config = client.engine.configure(Overrides(cwd=asked.cwd))
@@ -119,18 +119,18 @@ def _plain(tree: Json) -> Json:
     return cast(Json, msgspec.to_builtins(tree, enc_hook=str))
 
 
-async def list_profiles(client: Client, given: Raw | None) -> Json:
+async def list_profiles(client: AppPeer, given: Raw | None) -> Json:
     params.read(params.ListPage, given)
     return {"data": [{"id": name, "description": None, "allowed": True} for name in PROFILES], "nextCursor": None}
 
 
-async def list_skills(client: Client, given: Raw | None) -> Json:
+async def list_skills(client: AppPeer, given: Raw | None) -> Json:
     """Those that the model is told of in each folder."""
     asked = params.read(params.ListSkills, given)
     return {"data": [_skills_in(client, cwd) for cwd in asked.cwds or [os.getcwd()]]}
 
 
-def _skills_in(client: Client, cwd: str) -> Json:
+def _skills_in(client: AppPeer, cwd: str) -> Json:
     from understudy.config.sandbox import places_of
     from understudy.engine.skills import find_skills
 
@@ -156,14 +156,14 @@ def _skills_in(client: Client, cwd: str) -> Json:
 # -- the account
 
 
-async def read_account(client: Client, given: Raw | None) -> Json:
+async def read_account(client: AppPeer, given: Raw | None) -> Json:
     params.read(params.Nothing, given)
     config, provider = _provider(client)
     account = {"type": "apiKey"} if _has_key(config, provider) else None
     return {"account": account, "requiresOpenaiAuth": provider.requires_openai_auth, "workspaceRouting": None}
 
 
-async def auth_status(client: Client, given: Raw | None) -> Json:
+async def auth_status(client: AppPeer, given: Raw | None) -> Json:
     """The token itself is never told."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
@@ -171,7 +171,7 @@ async def auth_status(client: Client, given: Raw | None) -> Json:
     return {"authMethod": method, "authToken": None, "requiresOpenaiAuth": provider.requires_openai_auth}
 
 
-async def log_in(client: Client, given: Raw | None) -> Answer:
+async def log_in(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.Login, given)
     if asked.type != "apiKey":
         raise InvalidRequest(f"login of type {asked.type[:100]!r} is not offered; log in with an API key: type `apiKey`")
@@ -180,7 +180,7 @@ async def log_in(client: Client, given: Raw | None) -> Answer:
         raise InvalidParams(f"Invalid params: `apiKey`: {problem}")
     config, provider = _provider(client)
     try:
-        Logins(config.state_dir).keep(provider.id, key, config.cli_auth_credentials_store)
+        ProviderKeys(config.state_dir).keep(provider.id, key, config.cli_auth_credentials_store)
     except OSError as error:
         raise InvalidRequest(f"the key cannot be kept in {config.state_dir}: {error.strerror}") from None
 
@@ -189,22 +189,22 @@ async def log_in(client: Client, given: Raw | None) -> Answer:
         client.notify("account/login/completed", done)
         client.notify("account/updated", {"authMode": "apikey", "planType": None})
 
-    return Answer({"type": "apiKey"}, then)
+    return LineAnswer({"type": "apiKey"}, then)
 
 
-async def log_out(client: Client, given: Raw | None) -> Answer:
+async def log_out(client: AppPeer, given: Raw | None) -> LineAnswer:
     """Forgets what `account/login/start` has kept; a key in the environment stays."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
     try:
-        Logins(config.state_dir).forget(provider.id)
+        ProviderKeys(config.state_dir).forget(provider.id)
     except OSError as error:
         raise InvalidRequest(f"the key in {config.state_dir} cannot be forgotten: {error.strerror}") from None
     mode = "apikey" if _has_key(config, provider) else None
-    return Answer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
+    return LineAnswer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
 
 
-def _provider(client: Client) -> tuple[Config, Provider]:
+def _provider(client: AppPeer) -> tuple[Config, Provider]:
     config = client.engine.configure(Overrides())
     env: dict[str, Any] = dict(os.environ)
     if config.openai_base_url:
@@ -214,7 +214,7 @@ def _provider(client: Client) -> tuple[Config, Provider]:
 
 def _has_key(config: Config, provider: Provider) -> bool:
     if not provider.requires_openai_auth:
-        return provider.id in Logins(config.state_dir).kept().providers()
+        return provider.id in ProviderKeys(config.state_dir).stored().providers()
     try:
         return Credentials(os.environ, config.home).key_for(provider) is not None
     except MissingKey:

@@ -11,8 +11,8 @@ from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.jsonrpc import RequestId
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import Overrides, Question, TurnDropped, TurnEnded, UserMessage
+from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.approvals import question_request, read_answer
-from understudy.servers.app_server.client import Client
 from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Notice
@@ -27,7 +27,7 @@ MOST_WAITING = 64  # turns that wait for the running one
 class ThreadViewer:
     """`entry`, `delta` and so on are called by the following, in order."""
 
-    def __init__(self, client: Client, handle: Handle, projection: Projection, after: int) -> None:
+    def __init__(self, client: AppPeer, handle: Handle, projection: Projection, after: int) -> None:
         self.handle = handle
         self.projection = projection
         self.chosen: Overrides | None = None  # by the client, for the next turn

@@ -3,21 +3,21 @@
 from msgspec import Raw
 
 from understudy.config.model import Config
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import BadRequest, ConfigError, ConversationBusy
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Archive, Delete, Resume
 from understudy.protocol.records import Opened, Overrides, UserMessage
 from understudy.servers.app_server import params
-from understudy.servers.app_server.client import Client, read_thread_id
+from understudy.servers.app_server.app_peer import AppPeer, read_thread_id
 from understudy.servers.app_server.history import Log, last_cursor, page_of, read_log
 from understudy.servers.app_server.settings import config_of, thread_overrides
 from understudy.servers.app_server.thread_shape import NOT_LOADED, listed_thread, opened_thread, status_of, thread_object
 from understudy.servers.app_server.thread_viewer import ThreadViewer
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100
@@ -25,28 +25,28 @@ FIRST_RECORDS = 8  # of a conversation, among which its first message is
 READ_AT_ONCE = 100  # rows, in search of those that a filter lets through
 
 
-async def start(client: Client, given: Raw | None) -> Answer:
+async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.StartThread, given)
     handle = await client.engine.create(client.caller, thread_overrides(asked, ephemeral=asked.ephemeral))
-    await handle.kept()
+    await handle.durable()
     return _loaded(client, handle, await read_log(handle), with_turns=False)
 
 
-async def resume(client: Client, given: Raw | None) -> Answer:
+async def resume(client: AppPeer, given: Raw | None) -> LineAnswer:
     """A turn that a crash cut off is settled: one that waits for an answer asks again."""
     asked = params.read(params.ResumeThread, given)
     handle = await client.find(asked.thread_id)
-    kept = Kept()
+    durable = Durable()
     try:
-        await handle.submit(Resume(), kept=kept)
-        await kept  # so that what was cut off is told as such
+        await handle.submit(Resume(), durable=durable)
+        await durable  # so that what was cut off is told as such
     except ConversationBusy:
         pass  # another process runs its turn, which is watched from here
     async with client.histories:
         return _resumed(client, handle, await read_log(handle), asked)
 
 
-def _resumed(client: Client, handle: Handle, log: Log, asked: params.ResumeThread) -> Answer:
+def _resumed(client: AppPeer, handle: Handle, log: Log, asked: params.ResumeThread) -> LineAnswer:
     chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
     before = client.threads.get(handle.id)
     if before is None or before.over:
@@ -58,7 +58,7 @@ def _resumed(client: Client, handle: Handle, log: Log, asked: params.ResumeThrea
     except BaseException:
         before.chosen = chosen_before  # what cannot be used is not kept for the next turn
         raise
-    return Answer({**opened, **_cursors(log)}, lambda: _tell_usage(before))
+    return LineAnswer({**opened, **_cursors(log)}, lambda: _tell_usage(before))
 
 
 def _cursors(log: Log) -> Json:
@@ -70,7 +70,7 @@ def _cursors(log: Log) -> Json:
     }
 
 
-async def fork(client: Client, given: Raw | None) -> Answer:
+async def fork(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.ForkThread, given)
     source = await client.find(asked.thread_id)
     turn = None if asked.last_turn_id is None else await _number_of(client, source, asked.last_turn_id)
@@ -82,7 +82,7 @@ async def fork(client: Client, given: Raw | None) -> Answer:
         return _loaded(client, handle, await read_log(handle), chosen, with_turns=with_turns)
 
 
-async def _number_of(client: Client, handle: Handle, turn_id: str) -> str:
+async def _number_of(client: AppPeer, handle: Handle, turn_id: str) -> str:
     async with client.histories:
         known_turns = (await read_log(handle)).past.turn_ids
     for number, known in known_turns.items():
@@ -91,7 +91,7 @@ async def _number_of(client: Client, handle: Handle, turn_id: str) -> str:
     raise InvalidParams(f"Invalid params: there is no turn {turn_id} in thread {handle.id}")
 
 
-async def follow_again(client: Client, handle: Handle) -> ThreadViewer:
+async def follow_again(client: AppPeer, handle: Handle) -> ThreadViewer:
     """A thread whose viewer was lost because a write failed, from where the log stands now."""
     async with client.reopening:
         known = client.threads.get(handle.id)
@@ -106,8 +106,8 @@ async def follow_again(client: Client, handle: Handle) -> ThreadViewer:
 
 
 def _loaded(
-    client: Client, handle: Handle, log: Log, chosen: Overrides | None = None, *, with_turns: bool, resumed: bool = False
-) -> Answer:
+    client: AppPeer, handle: Handle, log: Log, chosen: Overrides | None = None, *, with_turns: bool, resumed: bool = False
+) -> LineAnswer:
     """Follow it from here on. What has happened since the log was read is told behind the answer."""
     past = log.past
     viewer = ThreadViewer(client, handle, past, past.last_seq)
@@ -127,7 +127,7 @@ def _loaded(
         viewer.release()
         _tell_usage(viewer)
 
-    return Answer(result, then)
+    return LineAnswer(result, then)
 
 
 def _tell_usage(viewer: ThreadViewer) -> None:
@@ -136,12 +136,12 @@ def _tell_usage(viewer: ThreadViewer) -> None:
         viewer.tell([viewer.projection.token_usage(last, viewer.projection.last_usage or usage)])
 
 
-def _opened(client: Client, handle: Handle, log: Log, chosen: Overrides | None, *, with_turns: bool) -> Json:
+def _opened(client: AppPeer, handle: Handle, log: Log, chosen: Overrides | None, *, with_turns: bool) -> Json:
     config = config_of(client, handle, chosen)
     return opened_thread(_thread(client, handle, log, config, with_turns=with_turns), config)
 
 
-def _thread(client: Client, handle: Handle, log: Log, config: Config | None = None, *, with_turns: bool = False) -> Json:
+def _thread(client: AppPeer, handle: Handle, log: Log, config: Config | None = None, *, with_turns: bool = False) -> Json:
     past, facts = log.past, handle.facts
     if config is None:
         try:
@@ -167,14 +167,14 @@ def _thread(client: Client, handle: Handle, log: Log, config: Config | None = No
     )
 
 
-async def read(client: Client, given: Raw | None) -> Json:
+async def read(client: AppPeer, given: Raw | None) -> Json:
     asked = params.read(params.ReadThread, given)
     handle = await client.find(asked.thread_id)
     async with client.histories:
         return {"thread": await _stored_thread(client, handle, with_turns=bool(asked.include_turns))}
 
 
-async def _stored_thread(client: Client, handle: Handle, *, with_turns: bool = False) -> Json:
+async def _stored_thread(client: AppPeer, handle: Handle, *, with_turns: bool = False) -> Json:
     log = await read_log(handle)
     thread = _thread(client, handle, log, with_turns=with_turns)
     if handle.id not in client.threads and log.past.turn is None:
@@ -182,7 +182,7 @@ async def _stored_thread(client: Client, handle: Handle, *, with_turns: bool = F
     return thread
 
 
-async def list_threads(client: Client, given: Raw | None) -> Json:
+async def list_threads(client: AppPeer, given: Raw | None) -> Json:
     asked = params.read(params.ListThreads, given)
     limit = _limit(asked.limit)
     folders = None if asked.cwd is None else [asked.cwd] if isinstance(asked.cwd, str) else asked.cwd
@@ -213,12 +213,12 @@ async def list_threads(client: Client, given: Raw | None) -> Json:
             return {"data": rows, "nextCursor": cursor, "backwardsCursor": None}
 
 
-async def loaded_list(client: Client, given: Raw | None) -> Json:
+async def loaded_list(client: AppPeer, given: Raw | None) -> Json:
     params.read(params.ListPage, given)
     return {"data": list(client.threads), "nextCursor": None}
 
 
-async def turns_list(client: Client, given: Raw | None) -> Json:
+async def turns_list(client: AppPeer, given: Raw | None) -> Json:
     """Newest first unless asked otherwise, as the protocol has it."""
     asked = params.read(params.ListTurns, given)
     handle = await client.find(asked.thread_id)
@@ -230,7 +230,7 @@ async def turns_list(client: Client, given: Raw | None) -> Json:
     return page_of(turns, asked.cursor, _limit(asked.limit), newest_first=asked.sort_direction != "asc")
 
 
-async def items_list(client: Client, given: Raw | None) -> Json:
+async def items_list(client: AppPeer, given: Raw | None) -> Json:
     """Oldest first unless asked otherwise."""
     asked = params.read(params.ListItems, given)
     if isinstance(asked.cursor, dict):
@@ -247,7 +247,7 @@ def _limit(limit: int | None) -> int:
     return min(limit or DEFAULT_PAGE, LARGEST_PAGE)
 
 
-async def rename(client: Client, given: Raw | None) -> Json:
+async def rename(client: AppPeer, given: Raw | None) -> Json:
     """`thread/name/updated` tells of it, to everybody who has loaded the thread."""
     asked = params.read(params.NameThread, given)
     handle = await client.find(asked.thread_id)
@@ -255,26 +255,26 @@ async def rename(client: Client, given: Raw | None) -> Json:
     return {}
 
 
-async def archive(client: Client, given: Raw | None) -> Answer:
+async def archive(client: AppPeer, given: Raw | None) -> LineAnswer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     await handle.submit(Archive())
-    return Answer({}, lambda: _put_away(client, handle, "thread/archived"))
+    return LineAnswer({}, lambda: _put_away(client, handle, "thread/archived"))
 
 
-def _put_away(client: Client, handle: Handle, method: str, *, was_loaded: bool = False) -> None:
+def _put_away(client: AppPeer, handle: Handle, method: str, *, was_loaded: bool = False) -> None:
     if client.unload(handle.id) or was_loaded:
         client.notify("thread/status/changed", {"threadId": handle.id, "status": NOT_LOADED})
     client.notify(method, {"threadId": handle.id})
 
 
-async def unarchive(client: Client, given: Raw | None) -> Answer:
+async def unarchive(client: AppPeer, given: Raw | None) -> LineAnswer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     await handle.submit(Archive(archived=False))
     thread = await _stored_thread(client, handle)
-    return Answer({"thread": thread}, lambda: client.notify("thread/unarchived", {"threadId": handle.id}))
+    return LineAnswer({"thread": thread}, lambda: client.notify("thread/unarchived", {"threadId": handle.id}))
 
 
-async def delete(client: Client, given: Raw | None) -> Answer:
+async def delete(client: AppPeer, given: Raw | None) -> LineAnswer:
     handle = await client.find(params.read(params.OneThread, given).thread_id)
     loaded = client.threads.get(handle.id)
     if loaded is not None:
@@ -285,15 +285,15 @@ async def delete(client: Client, given: Raw | None) -> Answer:
         if loaded is not None:
             loaded.is_deleted = False
         raise
-    return Answer({}, lambda: _put_away(client, handle, "thread/deleted", was_loaded=loaded is not None))
+    return LineAnswer({}, lambda: _put_away(client, handle, "thread/deleted", was_loaded=loaded is not None))
 
 
-async def unsubscribe(client: Client, given: Raw | None) -> Json:
+async def unsubscribe(client: AppPeer, given: Raw | None) -> Json:
     thread_id: ConversationId = read_thread_id(params.read(params.OneThread, given).thread_id)
     return {"status": "unsubscribed" if client.unload(thread_id) else "notLoaded"}
 
 
-async def compact(client: Client, given: Raw | None) -> Answer:
+async def compact(client: AppPeer, given: Raw | None) -> LineAnswer:
     viewer = await client.loaded(params.read(params.OneThread, given).thread_id)
     viewer.hold()
     try:
@@ -304,4 +304,4 @@ async def compact(client: Client, given: Raw | None) -> Answer:
     except BaseException:
         viewer.release()
         raise
-    return Answer({}, viewer.release)
+    return LineAnswer({}, viewer.release)

@@ -4,26 +4,26 @@ from typing import Any
 
 from msgspec import Raw
 
+from understudy.engine.durable import Durable
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import Terms
 from understudy.servers.app_server import params
-from understudy.servers.app_server.client import Client
+from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.settings import config_of, thread_settings, turn_overrides
 from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadViewer
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import Answer
+from understudy.servers.line_dispatcher import LineAnswer
 
 KINDS = ("text", "image", "localImage", "skill", "mention")
 
 
-async def start(client: Client, given: Raw | None) -> Answer:
+async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     """A turn of its own: while another runs, it waits for the end of that."""
     asked = params.read(params.StartTurn, given)
     viewer = await client.loaded(asked.thread_id)
@@ -41,9 +41,9 @@ async def start(client: Client, given: Raw | None) -> Answer:
     viewer.hold()
     viewer.promise(op.message.message_id)
     try:
-        kept = Kept()
-        accepted = await handle.submit(op, kept=kept)
-        await kept
+        durable = Durable()
+        accepted = await handle.submit(op, durable=durable)
+        await durable
     except BaseException:
         viewer.chosen = viewer.chosen or before
         viewer.release()
@@ -51,7 +51,7 @@ async def start(client: Client, given: Raw | None) -> Answer:
         raise
     if accepted.queued:
         viewer.following.wait()  # should the process die that runs the turn before it, that is ended here
-        return Answer({"turn": turn_object(op.message.message_id, "inProgress")}, viewer.release)
+        return LineAnswer({"turn": turn_object(op.message.message_id, "inProgress")}, viewer.release)
     turn_id = viewer.id_of_turn(accepted, op.message.message_id)
     settled = None if chosen is None else _settings_updated(viewer, config_of(client, handle))
 
@@ -60,14 +60,14 @@ async def start(client: Client, given: Raw | None) -> Answer:
             viewer.tell_first([settled])
         viewer.release()
 
-    return Answer({"turn": turn_object(turn_id, "inProgress")}, then)
+    return LineAnswer({"turn": turn_object(turn_id, "inProgress")}, then)
 
 
 def _settings_updated(viewer: ThreadViewer, config: Any) -> tuple[str, Json]:
     return "thread/settings/updated", {"threadId": viewer.handle.id, "threadSettings": thread_settings(config)}
 
 
-async def update_settings(client: Client, given: Raw | None) -> Answer:
+async def update_settings(client: AppPeer, given: Raw | None) -> LineAnswer:
     """What is chosen holds from the next turn on."""
     asked = params.read(params.TurnSettings, given)
     viewer = await client.loaded(asked.thread_id)
@@ -79,10 +79,10 @@ async def update_settings(client: Client, given: Raw | None) -> Answer:
     except AgentError:
         viewer.chosen = before
         raise
-    return Answer({}, lambda: viewer.tell([_settings_updated(viewer, config)]))
+    return LineAnswer({}, lambda: viewer.tell([_settings_updated(viewer, config)]))
 
 
-async def steer(client: Client, given: Raw | None) -> Json:
+async def steer(client: AppPeer, given: Raw | None) -> Json:
     asked = params.read(params.Steer, given)
     viewer = await client.loaded(asked.thread_id)
     message = Message("user", await read_input(asked.input, viewer.handle.facts.cwd, viewer.handle))
@@ -91,21 +91,21 @@ async def steer(client: Client, given: Raw | None) -> Json:
         raise InvalidRequest("no active turn to steer")
     if running != asked.expected_turn_id:
         raise InvalidRequest(f"expected active turn id `{asked.expected_turn_id}` but found `{running}`")
-    kept = Kept()
+    durable = Durable()
     op = viewer.handle.message(message)
-    accepted = await viewer.handle.submit(op, kept=kept)
-    await kept
+    accepted = await viewer.handle.submit(op, durable=durable)
+    await durable
     return {"turnId": running if accepted.joined else viewer.id_of_turn(accepted, op.message.message_id)}
 
 
-async def interrupt(client: Client, given: Raw | None) -> Json:
+async def interrupt(client: AppPeer, given: Raw | None) -> Json:
     """Answered once the turn is over. One that was over before is left alone."""
     asked = params.read(params.Interrupt, given)
     viewer = await client.loaded(asked.thread_id)
     if asked.turn_id in viewer.promised:  # it has not begun
-        kept = Kept()
-        await viewer.handle.submit(Cancel(asked.turn_id), kept=kept)
-        await kept
+        durable = Durable()
+        await viewer.handle.submit(Cancel(asked.turn_id), durable=durable)
+        await durable
         return {}
     running = viewer.running_turn
     if running == asked.turn_id:
@@ -114,7 +114,7 @@ async def interrupt(client: Client, given: Raw | None) -> Json:
             holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
             raise InvalidRequest(f"the turn runs in {holder}, which was told to end it and has not done so yet")
         return {}
-    await viewer.handle.settled()  # it may be over in this very moment, which clients are told first
+    await viewer.handle.committed()  # it may be over in this very moment, which clients are told first
     if asked.turn_id in viewer.projection.turn_ids.values():
         return {}
     if running is None:

@@ -52,7 +52,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     begin: int
 
 
-class Position(msgspec.Struct, frozen=True):
+class StreamPosition(msgspec.Struct, frozen=True):
     """What a client has been given of a stream."""
 
     record: int = 0
@@ -86,20 +86,20 @@ class StreamPlace(msgspec.Struct, frozen=True):
     """None: not even its snapshot was sent."""
 
     stream: StreamName
-    seen: Position | None
+    seen: StreamPosition | None
 
 
 _decode = msgspec.msgpack.Decoder(_Packed).decode
 _decode_stream = msgspec.msgpack.Decoder(_PackedStream).decode
 
 
-def write_event_id(stream: str, position: Position) -> bytes:
+def write_event_id(stream: str, position: StreamPosition) -> bytes:
     given = "".join(f"{'' if at == 0 else '--'}{mark}-{length}" for at, (mark, length) in enumerate(position.given.items()))
     text = f"{stream}.{position.record}.{position.messages}.{position.progress}"
     return (f"{text}.{given}" if given else text).encode()
 
 
-def read_event_id(text: str) -> tuple[CallStream, Position] | None:
+def read_event_id(text: str) -> tuple[CallStream, StreamPosition] | None:
     """None for what is none of ours."""
     found = _FORM.fullmatch(text)
     if found is None:
@@ -115,7 +115,7 @@ def read_event_id(text: str) -> tuple[CallStream, Position] | None:
         return None
     stream = CallStream(packed.request_id, packed.progress_token, conversation_id, message_id, packed.begin)
     given = _read_given((found[5] or "").split("--") if found[5] else ())
-    return None if given is None else (stream, Position(int(found[2]), int(found[3]), int(found[4]), given))
+    return None if given is None else (stream, StreamPosition(int(found[2]), int(found[3]), int(found[4]), given))
 
 
 def _read_given(parts: Iterable[str]) -> dict[str, int] | None:
@@ -128,7 +128,7 @@ def _read_given(parts: Iterable[str]) -> dict[str, int] | None:
     return given
 
 
-def write_stream_place(name: str, position: Position) -> bytes:
+def write_stream_place(name: str, position: StreamPosition) -> bytes:
     """Of one conversation; an id joins those of all that a session watches, each behind `BEGINNING`."""
     marks = [f"{mark}-{length}" for mark, length in position.given.items()]
     marks += [f"q{digest}" for digest in sorted(position.asked)]
@@ -160,4 +160,4 @@ def _read_stream_place(text: str) -> StreamPlace | None:
     marks = found[4].split("--") if found[4] else []
     asked = frozenset(name[1] for mark in marks if (name := _ASKED.fullmatch(mark)) is not None)
     given = _read_given(mark for mark in marks if not _ASKED.fullmatch(mark))
-    return None if given is None else StreamPlace(stream, Position(int(found[2]), int(found[3]), 0, given, asked))
+    return None if given is None else StreamPlace(stream, StreamPosition(int(found[2]), int(found[3]), 0, given, asked))

@@ -13,7 +13,7 @@ from understudy.servers.http.exchange import Exchange
 from understudy.servers.http.guards import accepts
 from understudy.servers.http.heads import Head
 from understudy.servers.http.principals import Principal, Principals
-from understudy.servers.http.session import Session
+from understudy.servers.http.session import HttpSession
 from understudy.servers.http.session_ids import SessionIds
 from understudy.servers.http.streaming import send_json, send_stream
 from understudy.servers.mcp.handshake import PREFIX, VERSIONS
@@ -30,7 +30,7 @@ CROWDED_SECONDS = 5.0  # likewise, where there are so many
 class _SessionExchange(Exchange):
     __slots__ = ("_request_id", "_session")
 
-    def __init__(self, session: Session, session_id: str, request: Request) -> None:
+    def __init__(self, session: HttpSession, session_id: str, request: Request) -> None:
         super().__init__(session.request(request), ((b"mcp-session-id", session_id.encode()),))
         self._session = session
         self._request_id = request.id
@@ -48,7 +48,7 @@ class Legacy:
         self._offer = offer
         self._ids = ids
         self._loop = asyncio.get_running_loop()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, HttpSession] = {}
 
     # -- requests
 
@@ -127,7 +127,7 @@ class Legacy:
                 raise Refusal(400, "the header MCP-Protocol-Version is missing", code=HEADER_MISMATCH, request_id=message.id)
             request_id = message.id if isinstance(message, Request) else None
             raise Refusal(400, "Missing session ID: begin with initialize, and send its Mcp-Session-Id", request_id=request_id)
-        session = Session(self._engine, principal, None, self._offer)
+        session = HttpSession(self._engine, principal, None, self._offer)
         sink = session.request(message)
         peer = session.dispatcher.peer
         if peer.handshake is None:
@@ -143,7 +143,7 @@ class Legacy:
     def knows(self, session_id: str | None) -> bool:
         return session_id is not None and self._ids.read(session_id) is not None
 
-    def _named(self, asked: Asked, principal: Principal) -> tuple[str, Session]:
+    def _named(self, asked: Asked, principal: Principal) -> tuple[str, HttpSession]:
         session_id = asked.header(b"mcp-session-id")
         if session_id is None:
             raise Refusal(400, "Missing session ID")
@@ -151,7 +151,7 @@ class Legacy:
         self._check_version(asked)
         return session_id, session
 
-    def _find(self, session_id: str, principal: Principal) -> Session:
+    def _find(self, session_id: str, principal: Principal) -> HttpSession:
         """Another caller's session is answered like one that never was."""
         session = self._sessions.get(session_id)  # one that is in memory was ours when it came
         known = None if session is None else session.sealed
@@ -162,7 +162,7 @@ class Legacy:
             session.end()  # what was begun with more rights does not go on with fewer
             session = None
         if session is None:
-            session = Session(self._engine, principal, sealed, self._offer)
+            session = HttpSession(self._engine, principal, sealed, self._offer)
             self._remember(session_id, session)
         session.speak_for(principal)
         return session
@@ -173,7 +173,7 @@ class Legacy:
         if version is not None and version not in VERSIONS:
             raise Refusal(400, f"Unsupported protocol version; this session speaks one of {', '.join(VERSIONS)}")
 
-    def _remember(self, session_id: str, session: Session) -> None:
+    def _remember(self, session_id: str, session: HttpSession) -> None:
         if len(self._sessions) >= MOST_SESSIONS:
             self.forget_idle(CROWDED_SECONDS)
         self._sessions[session_id] = session

@@ -14,7 +14,7 @@ OTHER = "other"
 Labels = tuple[str, ...]
 
 
-class Family:
+class MetricFamily:
     """`names` are those of its labels."""
 
     kind = "untyped"
@@ -38,7 +38,7 @@ class Family:
         return f"{self.name}{suffix}{{{inside}}} {_number(value)}\n" if inside else f"{self.name}{suffix} {_number(value)}\n"
 
 
-class Counter(Family):
+class Counter(MetricFamily):
     kind = "counter"
 
     def __init__(self, name: str, about: str, names: Sequence[str] = ()) -> None:
@@ -55,7 +55,7 @@ class Counter(Family):
             yield self.line(labels, value)
 
 
-class Gauge(Family):
+class Gauge(MetricFamily):
     """Its value is set when somebody asks for it."""
 
     kind = "gauge"
@@ -83,7 +83,7 @@ class _Spread:
         self.total = 0.0
 
 
-class Histogram(Family):
+class Histogram(MetricFamily):
     kind = "histogram"
 
     def __init__(self, name: str, about: str, buckets: Sequence[float], names: Sequence[str] = ()) -> None:
@@ -109,7 +109,7 @@ class Histogram(Family):
             yield self.line(labels, below, "_count")
 
 
-def page(families: Iterable[Family]) -> bytes:
+def page(families: Iterable[MetricFamily]) -> bytes:
     return "".join(text for family in families for text in family.text()).encode()
 
 

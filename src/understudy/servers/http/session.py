@@ -11,7 +11,7 @@ from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import Incoming, Request, RequestId, Response
 from understudy.protocol.ops import Decide
-from understudy.servers.http.event_ids import CallStream, Position, StreamPlace
+from understudy.servers.http.event_ids import CallStream, StreamPlace, StreamPosition
 from understudy.servers.http.principals import Principal
 from understudy.servers.http.session_ids import SealedSession
 from understudy.servers.http.standalone import StandaloneSink
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 RETURN_SECONDS = 30.0  # that a client whose connection broke has, before questions to it are answered by the rule
 
 
-class Session:
+class HttpSession:
     def __init__(self, engine: Engine, principal: Principal, sealed: SealedSession | None, offer: Offer) -> None:
         """`sealed`: of a session that was begun earlier, perhaps in another process."""
         self._engine = engine
@@ -107,7 +107,7 @@ class Session:
         *,
         created: bool = False,
         after: int | None = None,
-        seen: Position | None = None,
+        seen: StreamPosition | None = None,
     ) -> WatchedCall:
         viewer = WatchedCall(call, handle, presentation, progress, created=created, after=after, seen=seen)
         self._viewers[call.id] = viewer
@@ -142,7 +142,7 @@ class Session:
         if self._sinks.get(request_id) is sink:
             del self._sinks[request_id]
 
-    async def resume(self, stream: CallStream, seen: Position) -> StreamSink:
+    async def resume(self, stream: CallStream, seen: StreamPosition) -> StreamSink:
         """The rest of a call, from the log. Raises `UnknownConversation`, also where the caller may not read it."""
         handle = await self._engine.find(self.principal.caller, stream.conversation_id)
         if seen.record > handle.facts.last_seq:

@@ -12,7 +12,7 @@ import msgspec
 
 from understudy.servers.ended_ids import EndedIds
 from understudy.servers.mcp.handshake import Handshake
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 LIFETIME_SECONDS = 30 * 24 * 3600
 LONGEST_NAME = 100
@@ -38,7 +38,7 @@ _decode = msgspec.msgpack.Decoder(SealedSession).decode
 
 class SessionIds:
     def __init__(self, state_dir: Path) -> None:
-        self._seal = Seal(state_dir, b"mcp session")
+        self._seal = IdSeal(state_dir, b"mcp session")
         self._ended = EndedIds(state_dir / "ended_sessions", LIFETIME_SECONDS)
 
     def make(self, principal: str, handshake: Handshake, version: str) -> str:

@@ -8,7 +8,7 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, NotAllowed
 from understudy.protocol.ops import Resume
 from understudy.protocol.records import Question
-from understudy.servers.http.event_ids import CallStream, Position, write_event_id
+from understudy.servers.http.event_ids import CallStream, StreamPosition, write_event_id
 from understudy.servers.http.standalone import RETRY_MS
 from understudy.servers.http.stream_sink import SKIP, Skip, StreamSink
 from understudy.servers.mcp.call import Call
@@ -36,7 +36,7 @@ class WatchedCall(CallViewer):
         *,
         created: bool = False,
         after: int | None = None,
-        seen: Position | None = None,
+        seen: StreamPosition | None = None,
     ) -> None:
         super().__init__(call, handle, presentation, progress, created=created, after=after)
         assert isinstance(call.sink, StreamSink)
@@ -54,7 +54,7 @@ class WatchedCall(CallViewer):
 
     async def resume(self, stream: CallStream, *, known_here: bool) -> None:
         """Show what came after the position that the client has named, and wait for the end of the turn as before."""
-        seen = self._seen or Position()
+        seen = self._seen or StreamPosition()
         self._record, self._messages = self._begin, 0
         handle, following = self.handle, self.following
         turn = handle.turn_of_message(stream.message_id)
@@ -68,7 +68,7 @@ class WatchedCall(CallViewer):
         if known_here or self.call.answered:
             return
         with suppress(AgentError):  # then the call has been answered with it
-            await handle.settled()  # the turn may be over in this very moment, with its end still to be shown
+            await handle.committed()  # the turn may be over in this very moment, with its end still to be shown
         if self.call.answered:
             return
         if not handle.has_message(stream.message_id):
@@ -142,7 +142,7 @@ class WatchedCall(CallViewer):
             token = None if self._progress is None else self.call.progress_token
             self._name = CallStream(self.call.id, token, self.handle.id, following.message_id, self._begin).encode()
         counted = 0 if self._progress is None else self._progress.count
-        return write_event_id(self._name, Position(self._record, self._messages, counted, self.following.given_marks))
+        return write_event_id(self._name, StreamPosition(self._record, self._messages, counted, self.following.given_marks))
 
     def _client_lost(self) -> None:
         """It is not expected to come back soon: what it was asked would wait for ever."""

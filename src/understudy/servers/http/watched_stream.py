@@ -4,7 +4,7 @@ from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
 from understudy.protocol.jsonrpc import RequestId
 from understudy.protocol.records import Question
-from understudy.servers.http.event_ids import ALL, Position, StreamName, write_stream_place
+from understudy.servers.http.event_ids import ALL, StreamName, StreamPosition, write_stream_place
 from understudy.servers.http.standalone import StandaloneSink
 from understudy.servers.mcp.asking import withdraw_closed
 from understudy.servers.mcp.peer import Peer
@@ -25,7 +25,7 @@ class WatchedStream(StreamViewer):
         call: RequestId | None,
         presentation: Presentation,
         after: int | None,
-        seen: Position | None = None,
+        seen: StreamPosition | None = None,
     ) -> None:
         """`seen`: what the client had been shown before it came back."""
         super().__init__(peer, sink, handle, request_id, call, presentation, after)
@@ -48,7 +48,7 @@ class WatchedStream(StreamViewer):
         if self._seen is not None:
             given = self._seen.given if self._record <= self._seen.record else given
             asked |= self._seen.asked
-        return write_stream_place(self._name, Position(self._record, self._messages, 0, given, asked))
+        return write_stream_place(self._name, StreamPosition(self._record, self._messages, 0, given, asked))
 
     @property
     def snapshot_sent(self) -> bool:
@@ -67,7 +67,7 @@ class WatchedStream(StreamViewer):
 
     async def resume(self) -> None:
         """Show what came after what the client had, and go on."""
-        seen = self._seen or Position()
+        seen = self._seen or StreamPosition()
         self._peer.forget_asked(self.handle.id, self._sink)
         if self._needs_past:
             self._needs_past = False

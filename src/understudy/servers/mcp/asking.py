@@ -27,7 +27,7 @@ from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.peer import Asked, Peer
+from understudy.servers.mcp.peer import Peer, UnansweredQuestion
 from understudy.servers.mcp.question_names import question_name
 from understudy.servers.presentation import presentation_of
 from understudy.servers.seed_events import changes_on_wire
@@ -111,7 +111,7 @@ def ask_peer(
     }
     named = question_name(handle.id, turn, question) if peer.names_questions else None
     asked = peer.request("elicitation/create", params, on_answer, sink, related_to, named)
-    peer.asked[key] = Asked(asked, question)
+    peer.asked[key] = UnansweredQuestion(asked, question)
 
 
 def withdraw_closed(peer: Peer, handle: Handle) -> None:

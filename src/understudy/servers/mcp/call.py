@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
@@ -64,10 +64,10 @@ class Later:
 LATER: Final = Later()
 
 
-class OnceKept(msgspec.Struct, frozen=True):
+class OnceDurable(msgspec.Struct, frozen=True):
     """What a handler returns when its result holds only once the log has what it was given."""
 
-    kept: Kept
+    durable: Durable
     result: Any
 
 
@@ -209,9 +209,9 @@ class Call:
         """Answer with what the handler returned, as soon as that holds."""
         if returned is LATER:
             return
-        if type(returned) is OnceKept:
+        if type(returned) is OnceDurable:
             result = returned.result
-            returned.kept.when_known(lambda error: self.answer(result) if error is None else self.fail(error))
+            returned.durable.when_known(lambda error: self.answer(result) if error is None else self.fail(error))
         else:
             self.answer(returned)
 
@@ -276,4 +276,4 @@ class Call:
 
 
 Handler = Callable[[Call], Awaitable[Any]]
-"""Serves a call: returns its result (or `OnceKept`, or `LATER`), or raises what the client is to be told."""
+"""Serves a call: returns its result (or `OnceDurable`, or `LATER`), or raises what the client is to be told."""

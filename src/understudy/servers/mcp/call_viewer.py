@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
 from understudy.protocol.records import ApprovalDecided, Question, Terms, TurnEnded
@@ -68,15 +68,15 @@ class CallViewer:
     def can_answer(self) -> bool:
         return self._peer.can_be_asked and not self._sink.closed
 
-    async def send(self, message: Message, terms: Terms | None, kept: Kept | None = None) -> None:
-        """Send the message, and wait for the end of its turn from now on. `kept` is told when the message is on disk."""
+    async def send(self, message: Message, terms: Terms | None, durable: Durable | None = None) -> None:
+        """Send the message, and wait for the end of its turn from now on. `durable` is told when the message is on disk."""
         self._output_schema = None if terms is None else terms.output_schema
         if self.following.caught_up:
             self.following.go_live()
         else:
             await self.following.go_live_from_cursor()
         self.following.wait()
-        await self.handle.submit(self.handle.message(message, terms=terms), self.following, kept)
+        await self.handle.submit(self.handle.message(message, terms=terms), self.following, durable)
 
     def watching(self) -> None:
         """The turn that it waits for is under way, begun by a message that somebody had sent before."""

@@ -5,8 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError, ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import ContentPart, InputText, Message
@@ -128,9 +128,9 @@ async def _begin(
 ) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
     viewer = _make_viewer(call, handle, created=created)
-    kept = None if seconds is None else _answering_after(viewer, seconds)
+    durable = None if seconds is None else _answering_after(viewer, seconds)
     try:
-        await viewer.send(Message("user", content), terms, kept)
+        await viewer.send(Message("user", content), terms, durable)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:
@@ -142,14 +142,14 @@ async def _begin(
     return LATER
 
 
-def _answering_after(viewer: CallViewer, seconds: float) -> Kept:
+def _answering_after(viewer: CallViewer, seconds: float) -> Durable:
     """The call is answered after so long, though not before its message is on disk: until then there is nothing to come back to."""
     from understudy.servers.mcp.waiting_calls import answer_after  # few calls ask for it
 
-    kept, loop = Kept(), viewer.call.client.loop
+    durable, loop = Durable(), viewer.call.client.loop
     until = loop.time() + seconds
-    kept.when_known(lambda error: None if error is not None else answer_after(viewer, max(0.0, until - loop.time())))
-    return kept
+    durable.when_known(lambda error: None if error is not None else answer_after(viewer, max(0.0, until - loop.time())))
+    return durable
 
 
 def _make_viewer(call: Call, handle: Handle, *, created: bool = False) -> CallViewer:

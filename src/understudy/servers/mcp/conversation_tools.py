@@ -3,8 +3,8 @@
 from typing import Any
 
 from understudy.engine.approvals import CLIENT
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
@@ -12,7 +12,7 @@ from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, I
 from understudy.servers.mcp import conversation_arguments as arguments
 from understudy.servers.mcp.arguments import WHERE_IDS_ARE, Arguments, overrides_from
 from understudy.servers.mcp.asking import read_decision
-from understudy.servers.mcp.call import LATER, Call, Later, OnceKept
+from understudy.servers.mcp.call import LATER, Call, Later, OnceDurable
 from understudy.servers.mcp.conversation_rows import page_of_rows
 from understudy.servers.mcp.results import WithMeta
 from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
@@ -24,7 +24,7 @@ LARGEST_PAGE = 200
 ANSWER_ON_ITS_WAY = "the turn runs in another process, which was given the answer and has not taken it yet"
 
 
-async def create(call: Call) -> OnceKept:
+async def create(call: Call) -> OnceDurable:
     values = _read(arguments.CREATE, call)
     terms = await read_terms(values)
     if terms is not None and not values.get("prompt"):
@@ -43,10 +43,10 @@ async def create(call: Call) -> OnceKept:
         except TooManyTurns:  # others began theirs meanwhile
             handle.submit_soon(Delete())
             raise
-    return OnceKept(handle.kept(), {"conversation_id": handle.id, "model": handle.facts.model})
+    return OnceDurable(handle.durable(), {"conversation_id": handle.id, "model": handle.facts.model})
 
 
-async def send_message(call: Call) -> OnceKept:
+async def send_message(call: Call) -> OnceDurable:
     values = _read(arguments.SEND, call)
     terms = await read_terms(values)
     if not values["content"]:
@@ -59,23 +59,23 @@ async def send_message(call: Call) -> OnceKept:
     call.client.check_images(arguments.local_images(values["content"]))
     message = Message("user", await arguments.read_content(values["content"], handle))
     op = await call.client.check_send(handle, handle.message(message, chosen, parent, terms))
-    kept = Kept()
+    durable = Durable()
     try:
-        sent = await handle.submit(op, kept=kept)
+        sent = await handle.submit(op, durable=durable)
     except UnknownConversation:
         raise UnknownConversation(f"Session does not exist: {handle.id}") from None
     if not sent.joined:  # a message that began a turn can be cancelled for as long as that runs
-        call.lasts = lambda: _lasts(handle, sent, kept)
+        call.lasts = lambda: _lasts(handle, sent, durable)
         call.when_cancelled(lambda: handle.submit_soon(Cancel(sent.message_id, sent.turn or "")))
-    return OnceKept(kept, WithMeta({"status": "ok"}, {"messageId": sent.message_id, "joined": sent.joined}))
+    return OnceDurable(durable, WithMeta({"status": "ok"}, {"messageId": sent.message_id, "joined": sent.joined}))
 
 
-def _lasts(handle: Handle, sent: Accepted, kept: Kept) -> bool:
+def _lasts(handle: Handle, sent: Accepted, durable: Durable) -> bool:
     """Whether the turn that the message began runs, or is still to begin."""
     if not sent.held:
         return handle.running_turn == sent.turn
     if not handle.has_message(sent.message_id):
-        return not kept.failed
+        return not durable.failed
     return handle.message_of_turn(handle.running_turn or "") == sent.message_id
 
 
@@ -134,7 +134,7 @@ async def interrupt(call: Call) -> dict[str, Any]:
     return {"status": "requested", "interrupted": False, "held_by": holder, "message": message}
 
 
-async def compact(call: Call) -> dict[str, Any] | OnceKept:
+async def compact(call: Call) -> dict[str, Any] | OnceDurable:
     """An idle conversation is summed up by the time of the answer; a running turn does it when it can."""
     handle = await _find(call, _read(arguments.ONE, call))
     handle.check_right("run")
@@ -143,7 +143,7 @@ async def compact(call: Call) -> dict[str, Any] | OnceKept:
     turn = compacting.turn
     if turn is None:
         message = "a turn is running: the conversation is summed up before its next request, or at its end"
-        return OnceKept(handle.kept(), {"status": "requested", "message": message})
+        return OnceDurable(handle.durable(), {"status": "requested", "message": message})
     call.when_cancelled(lambda: handle.submit_soon(Interrupt(turn)))
     compacted = await compacting.over()
     return {"status": "ok", "tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after}
@@ -160,21 +160,21 @@ async def fork(call: Call) -> dict[str, Any]:
     return {"conversation_id": handle.id, "model": handle.facts.model}
 
 
-async def approve(call: Call) -> OnceKept:
+async def approve(call: Call) -> OnceDurable:
     values = _read(arguments.APPROVE, call)
     handle = await _find(call, values)
     call_id = values["call_id"]
-    kept = Kept()
+    durable = Durable()
     outcome = "closed"
     if handle.open_question(call_id) is not None:
         decision, client = read_decision(values["decision"]), call.client.peer.calls_itself
         op = Decide(call_id, decision, CLIENT, asked_at=handle.asked_at(call_id), client=client)
-        outcome = await handle.decide(op, kept)
+        outcome = await handle.decide(op, durable)
     if outcome == "closed":
-        await handle.settled()  # whoever closed it may have done so in this very moment
+        await handle.committed()  # whoever closed it may have done so in this very moment
         pending = ", ".join(handle.facts.questions) or "none"
         raise InvalidArguments(f"no open question with call_id `{call_id}`; open ones: {pending}")
-    return OnceKept(kept, {"status": "ok"} if outcome == "counts" else {"status": "requested", "message": ANSWER_ON_ITS_WAY})
+    return OnceDurable(durable, {"status": "ok"} if outcome == "counts" else {"status": "requested", "message": ANSWER_ON_ITS_WAY})
 
 
 async def archive(call: Call) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def default_methods(handshake: Handshake, protocol: str) -> Methods:
     return "both" if protocol <= LAST_OF_SEED else "codex/event"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class UnansweredQuestion(msgspec.Struct, frozen=True):
     """A question that the client has not answered."""
 
     request_id: RequestId
@@ -55,7 +55,7 @@ class Peer:
         self.handshake: Handshake | None = None
         self.names_questions = False  # an answer is to be understood by whoever gets it, also after a restart
         # open questions by conversation, turn and call id, for models give their calls the same id again and again:
-        self.asked: dict[tuple[str, str, str], Asked] = {}
+        self.asked: dict[tuple[str, str, str], UnansweredQuestion] = {}
         self._open: dict[RequestId, _OpenRequest] = {}
         self._next_id = 0
 

@@ -28,7 +28,7 @@ from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.question_names import question_name, read_question_name
 from understudy.servers.mcp.waiting_calls import answer_unfinished
 from understudy.servers.presentation import Presentation, presentation_of
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 if TYPE_CHECKING:
     from understudy.engine.engine import Engine
@@ -159,8 +159,8 @@ class Rounds:
             raise InvalidParams("`requestState` is not valid for this call")
         return state
 
-    def _seal(self) -> Seal:
-        return Seal(state_dir(self._engine.home), b"request state")
+    def _seal(self) -> IdSeal:
+        return IdSeal(state_dir(self._engine.home), b"request state")
 
 
 class RoundViewer(CallViewer):

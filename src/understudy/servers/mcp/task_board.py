@@ -38,7 +38,7 @@ def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
     return isinstance(extensions, dict) and TASKS in extensions
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundTask(msgspec.Struct, frozen=True):
     """A task, and what the caller who asks for it may do in its conversation."""
 
     task_id: str
@@ -101,7 +101,7 @@ class TaskBoard:
 
     # -- finding
 
-    async def find(self, client: ClientContext, task_id: str) -> Found:
+    async def find(self, client: ClientContext, task_id: str) -> FoundTask:
         """A turn that was cut off is taken up here, or closed. Raises `InvalidParams` where the caller has no such task."""
         name = read_task_id(client.engine, client.caller.name, task_id)
         if name is None:
@@ -119,11 +119,11 @@ class TaskBoard:
             await _take_up(handle)
             viewer.following.put_open_questions()
         lost = viewer.outcome is None and viewer.waits_in_vain and await client.engine.log.holder(handle.id) is None
-        return Found(task_id, name, handle, viewer, lost and viewer.waits_in_vain)
+        return FoundTask(task_id, name, handle, viewer, lost and viewer.waits_in_vain)
 
     # -- leaving
 
-    def leave(self, client: ClientContext, found: Found) -> None:
+    def leave(self, client: ClientContext, found: FoundTask) -> None:
         """It is cancelled from here on, also after a restart and for other processes; its turn goes on."""
         self._left_ones(client).add(_digest(found.task_id), int(found.name.expires) - KEPT_SECONDS)
         found.viewer.leave_turn()
@@ -182,7 +182,7 @@ async def _take_up(handle: Handle) -> None:
     with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
         await handle.submit(Resume())
         with suppress(AgentError):
-            await handle.kept()
+            await handle.durable()
 
 
 def _digest(task_id: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.kept import Kept
+from understudy.engine.durable import Durable
 from understudy.errors import NotAllowed
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Cancel, Decide
@@ -17,7 +17,7 @@ from understudy.servers.mcp.call import Call, Handler
 from understudy.servers.mcp.modern import MISSING_CAPABILITY
 from understudy.servers.mcp.question_names import read_question_name
 from understudy.servers.mcp.subscriptions import tell
-from understudy.servers.mcp.task_board import TASKS, Found, TaskBoard, declares_tasks
+from understudy.servers.mcp.task_board import TASKS, FoundTask, TaskBoard, declares_tasks
 
 CLOSING_SECONDS = 10.0  # until an answer that counts is seen to have closed its question
 NEWS_SECONDS = 0.2  # steps that come together are told together
@@ -53,9 +53,9 @@ async def update(call: Call) -> Any:
     decisions = _decisions(found, params.input_responses, call.client.peer.calls_itself)
     try:
         for decision in decisions:
-            kept = Kept()
-            await found.handle.decide(decision, kept)
-            await kept
+            durable = Durable()
+            await found.handle.decide(decision, durable)
+            await durable
     except NotAllowed as error:
         raise InvalidParams(str(error)) from None
     await found.viewer.until_closed({decision.call_id: decision.asked_at for decision in decisions}, CLOSING_SECONDS)
@@ -68,12 +68,14 @@ async def cancel(call: Call) -> Any:
     found = await _find(call, msgspec.json.decode(call.arguments or b"{}", type=_TaskParams).task_id)
     if found.viewer.outcome is not None:
         return {}
-    following, kept = found.viewer.following, Kept()
+    following, durable = found.viewer.following, Durable()
     try:
         found.handle.check_right("run")
         if found.name.sends:
-            await found.handle.submit(Cancel(found.name.message_id, (following.turn or "") if following.leads else ""), kept=kept)
-            await kept
+            await found.handle.submit(
+                Cancel(found.name.message_id, (following.turn or "") if following.leads else ""), durable=durable
+            )
+            await durable
     except NotAllowed as error:
         raise InvalidParams(str(error)) from None
     if not found.name.sends or not following.leads:
@@ -89,11 +91,11 @@ def _board(call: Call) -> TaskBoard:
     return call.client.board
 
 
-async def _find(call: Call, task_id: str) -> Found:
+async def _find(call: Call, task_id: str) -> FoundTask:
     return await _board(call).find(call.client, task_id)
 
 
-def _decisions(found: Found, answers: dict[str, Any], client: str) -> list[Decide]:
+def _decisions(found: FoundTask, answers: dict[str, Any], client: str) -> list[Decide]:
     """Raises `InvalidParams` where one cannot be understood; none of them counts then."""
     decisions: list[Decide] = []
     handle, turn = found.handle, found.viewer.following.turn
@@ -122,7 +124,7 @@ async def accept_tasks(call: Call, wanted: object) -> tuple[list[str], Callable[
         task_ids = msgspec.convert(wanted, list[str])
     except msgspec.ValidationError as error:
         raise InvalidParams(f"Invalid `taskIds` of subscriptions/listen: {error}") from None
-    accepted: dict[str, Found] = {}
+    accepted: dict[str, FoundTask] = {}
     for task_id in task_ids:
         with suppress(InvalidParams):
             accepted[task_id] = await _find(call, task_id)
@@ -138,7 +140,7 @@ async def accept_tasks(call: Call, wanted: object) -> tuple[list[str], Callable[
 class _News:
     """Of one task, to one who listens."""
 
-    def __init__(self, call: Call, found: Found) -> None:
+    def __init__(self, call: Call, found: FoundTask) -> None:
         self._call = call
         self._found = found
         self._timer: asyncio.TimerHandle | None = None

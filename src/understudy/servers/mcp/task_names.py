@@ -7,7 +7,7 @@ import msgspec
 
 from understudy.config.home import state_dir
 from understudy.engine.engine import Engine
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -53,8 +53,8 @@ def read_task_id(engine: Engine, principal: str, text: str) -> TaskName | None:
     return None if name is None or name.principal != principal or name.expires < time.time() else name
 
 
-def _seal(engine: Engine) -> Seal:
-    return Seal(state_dir(engine.home), b"task")
+def _seal(engine: Engine) -> IdSeal:
+    return IdSeal(state_dir(engine.home), b"task")
 
 
 def written_time(seconds: float) -> str:

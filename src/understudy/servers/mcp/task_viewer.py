@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import AgentError, NotAllowed
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import RequestId
@@ -74,10 +74,10 @@ class TaskViewer(CallViewer):
 
     # -- beginning
 
-    async def send(self, message: Message, terms: Terms | None, kept: Kept | None = None) -> None:
-        kept = kept or Kept()
-        await super().send(message, terms, kept)
-        kept.when_known(self._begun)
+    async def send(self, message: Message, terms: Terms | None, durable: Durable | None = None) -> None:
+        durable = durable or Durable()
+        await super().send(message, terms, durable)
+        durable.when_known(self._begun)
 
     def watching(self) -> None:
         self.begin = -1  # nobody says here where the message is

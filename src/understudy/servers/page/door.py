@@ -17,7 +17,7 @@ from understudy.servers.http.asked import Asked
 from understudy.servers.http.guards import is_json
 from understudy.servers.http.principals import Principals
 from understudy.servers.page.browsers import Browsers
-from understudy.servers.page.files import GUARDING, Files
+from understudy.servers.page.files import GUARDING, StaticFiles
 from understudy.servers.page.links import Links
 from understudy.servers.page.logins import Login
 from understudy.servers.rest.bodies import read_body
@@ -28,7 +28,7 @@ MOST_BYTES = 20 * 1024  # signed tokens can be long
 LINK_OVER = "this link was used already, or is too old: `understudy open` makes another one"
 
 
-class LogIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoginRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """With the code of a link, or with a token."""
 
     code: str | None = None
@@ -40,7 +40,7 @@ class PageDoor:
         self.browsers = Browsers(settings, principals)
         self._principals = principals
         self._links = Links(settings.state_dir)
-        self._files = Files()
+        self._files = StaticFiles()
         self.when_logged_out: Callable[[Login], None] | None = None
 
     def serves(self, path: str) -> bool:
@@ -59,7 +59,7 @@ class PageDoor:
     async def _log_in(self, asked: Asked, send: Send) -> None:
         if not is_json(asked.header(b"content-type")):
             raise Refusal(415, "the content type should be application/json")
-        given = read_body(await asked.body(MOST_BYTES), LogIn)
+        given = read_body(await asked.body(MOST_BYTES), LoginRequest)
         end: float | None = None
         if given.code is not None:
             if not self._use(given.code):

@@ -41,16 +41,16 @@ GUARDING: Headers = (
 )
 
 
-class File(msgspec.Struct, frozen=True):
+class StaticFile(msgspec.Struct, frozen=True):
     data: bytes
     kind: bytes
     etag: str
     may_serve_all: bool  # a service worker, which looks after the whole page and not only its own folder
 
 
-class Files:
+class StaticFiles:
     def __init__(self) -> None:
-        self._by_path: dict[str, File] | None = None
+        self._by_path: dict[str, StaticFile] | None = None
 
     def knows(self, path: str) -> bool:
         return path in _NAMED or path.startswith(FOLDER)
@@ -83,9 +83,9 @@ def _tags(header: str | None) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in (header or "").split(",")}
 
 
-def _read_all() -> Iterator[tuple[str, File]]:
+def _read_all() -> Iterator[tuple[str, StaticFile]]:
     top = resources.files("understudy.servers.page") / "static"
-    found = {name: File(data, kind, _etag(data), name.endswith("sw.js")) for name, data, kind in _walk(top, "")}
+    found = {name: StaticFile(data, kind, _etag(data), name.endswith("sw.js")) for name, data, kind in _walk(top, "")}
     for path, name in _NAMED.items():
         if name in found:
             yield path, found[name]

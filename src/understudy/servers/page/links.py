@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 LIFETIME_SECONDS = 10 * 60
 _PURPOSE = b"page link"
@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(_Code).decode
 
 class Links:
     def __init__(self, state_dir: Path) -> None:
-        self._seal = Seal(state_dir, _PURPOSE)
+        self._seal = IdSeal(state_dir, _PURPOSE)
         self._used = state_dir / "used_links"
 
     def make(self) -> str:

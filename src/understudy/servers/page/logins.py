@@ -9,7 +9,7 @@ import msgspec
 
 from understudy.servers.ended_ids import EndedIds
 from understudy.servers.http.principals import Principal, Principals
-from understudy.servers.sealing import Seal
+from understudy.servers.sealing import IdSeal
 
 LIFETIME_SECONDS = 30 * 24 * 3600
 LONGEST = 1000  # characters of a cookie that are looked at
@@ -33,7 +33,7 @@ _decode = msgspec.msgpack.Decoder(Login).decode
 
 class Logins:
     def __init__(self, state_dir: Path, principals: Principals) -> None:
-        self._seal = Seal(state_dir, b"page cookie")
+        self._seal = IdSeal(state_dir, b"page cookie")
         self._ended = EndedIds(state_dir / "ended_logins", LIFETIME_SECONDS)
         self._principals = principals
 

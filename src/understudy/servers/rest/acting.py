@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from understudy.engine.approvals import CLIENT
+from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.kept import Kept
 from understudy.errors import InvalidArguments, TooManyTurns
 from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
 from understudy.protocol.items import ContentPart, InputText, Message
@@ -17,7 +17,7 @@ from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Accepted, Decided, Stopped
 from understudy.servers.rest.times import rfc3339
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 
 READ_BACK = 512  # records, at once, in search of who has answered a question
 MOST_READ_BACK = 50_000
@@ -82,7 +82,7 @@ class NewDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     mark: Annotated[float, msgspec.Meta(description="of the question that was seen; see `OpenQuestion`")] | None = None
 
 
-async def create(visit: Visit, new: NewConversation) -> Answer:
+async def create(visit: Visit, new: NewConversation) -> RestAnswer:
     terms = await _terms(new)
     if (terms is not None or new.images) and not new.prompt:
         raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
@@ -96,12 +96,12 @@ async def create(visit: Visit, new: NewConversation) -> Answer:
         except TooManyTurns:  # others began theirs meanwhile
             handle.submit_soon(Delete())
             raise
-    await handle.kept()
+    await handle.durable()
     location = f"/v1/conversations/{handle.id}"
-    return Answer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
+    return RestAnswer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
 
 
-async def send_message(visit: Visit, new: NewMessage) -> Answer:
+async def send_message(visit: Visit, new: NewMessage) -> RestAnswer:
     terms = await _terms(new)
     if not new.text and not new.images:
         raise InvalidArguments("a message needs a `text`, or `images`")
@@ -111,35 +111,35 @@ async def send_message(visit: Visit, new: NewMessage) -> Answer:
     visit.check_images(list(new.images))
     content = await _content(visit, new.text, new.images, handle)
     if new.mode == "steer" and handle.running_turn is None:
-        await handle.settled()
+        await handle.committed()
         raise Conflict("no turn is running that could be steered; `mode`: `send` begins one", "no_turn")
-    kept = Kept()
+    durable = Durable()
     op = handle.message(Message("user", content), chosen, new.parent_message_id, terms, own_turn=new.mode == "queue")
-    sent = await handle.submit(await visit.check_send(handle, op), kept=kept)
-    await kept
+    sent = await handle.submit(await visit.check_send(handle, op), durable=durable)
+    await durable
     taken = Accepted(message_id=sent.message_id, turn=sent.turn or None, joined=sent.joined, queued=sent.queued or sent.held)
-    return Answer(taken, 202)
+    return RestAnswer(taken, 202)
 
 
 async def decide(visit: Visit, new: NewDecision) -> Decided:
     handle = await visit.find()
     handle.check_right("approve")
-    kept = Kept()
+    durable = Durable()
     outcome = "closed"
     if handle.open_question(new.call_id) is not None:
         word = new.message if new.decision in ("denied", "abort") else ""
         client = (visit.asked.header(b"user-agent") or "")[:MOST_OF_NAME]
         op = Decide(new.call_id, new.decision, CLIENT, word=word, asked_at=new.mark or 0.0, client=client)
-        outcome = await handle.decide(op, kept)
+        outcome = await handle.decide(op, durable)
     if outcome == "closed":
         raise await _closed(handle, new.call_id, new.mark)
-    await kept
+    await durable
     return Decided(call_id=new.call_id, decision=new.decision, status="ok" if outcome == "counts" else "requested")
 
 
 async def _closed(handle: Handle, call_id: str, mark: float | None) -> Exception:
     """Why an answer does not count: who was first, where somebody was."""
-    await handle.settled()  # the answer that counts may have come in this very moment, and is not shown before it is on disk
+    await handle.committed()  # the answer that counts may have come in this very moment, and is not shown before it is on disk
     first = await _first_answer(handle, call_id, mark)
     if first is None:
         return NotThere(f"no question `{call_id}` is open here; open ones: {', '.join(handle.facts.questions) or 'none'}")

@@ -11,7 +11,7 @@ from understudy.servers.http.guards import accepts
 from understudy.servers.rest.failures import NotThere
 from understudy.servers.rest.joined_diffs import join_diffs
 from understudy.servers.rest.shapes import Diff
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 
 PAGE = 500
 
@@ -20,7 +20,7 @@ class DiffWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     turn: Annotated[str, msgspec.Meta(description="of this turn; without it: of all of them, as one diff")] | None = None
 
 
-async def diff(visit: Visit, wanted: DiffWanted) -> Answer:
+async def diff(visit: Visit, wanted: DiffWanted) -> RestAnswer:
     handle = await visit.find()
     by_turn, turns = await _diffs(handle)
     if wanted.turn is None:
@@ -31,8 +31,8 @@ async def diff(visit: Visit, wanted: DiffWanted) -> Answer:
         raise NotThere("no such turn in this conversation; its events name them")
     accept = visit.asked.header(b"accept")
     if accept is not None and "application/json" in accept and not accepts(accept, "text/x-diff"):
-        return Answer(Diff(turn=wanted.turn, diff=text))
-    return Answer(text.encode(errors="replace"), headers=((b"content-type", b"text/x-diff; charset=utf-8"),))
+        return RestAnswer(Diff(turn=wanted.turn, diff=text))
+    return RestAnswer(text.encode(errors="replace"), headers=((b"content-type", b"text/x-diff; charset=utf-8"),))
 
 
 async def _diffs(handle: Handle) -> tuple[dict[str, str], set[str]]:

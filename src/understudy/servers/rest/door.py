@@ -19,7 +19,7 @@ from understudy.servers.rest.changes import Changes, ChangesStream
 from understudy.servers.rest.event_stream import EventStream
 from understudy.servers.rest.failures import to_refusal
 from understudy.servers.rest.routes import Route, Routes
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class RestDoor:
             finally:
                 self._changes.leave(answer)
         else:
-            whole = answer if isinstance(answer, Answer) else Answer(answer, route.status)
+            whole = answer if isinstance(answer, RestAnswer) else RestAnswer(answer, route.status)
             await _send(send, whole)
 
     async def _read(self, asked: Asked, route: Route) -> list[object]:
@@ -139,7 +139,7 @@ class RestDoor:
 GUARDING_STREAM: Headers = tuple(header for header in GUARDING if header[0] not in dict(sse.HEADERS))
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: RestAnswer) -> None:
     body = b"" if answer.body is None else answer.body if isinstance(answer.body, bytes) else msgspec.json.encode(answer.body)
     headers = dict(GUARDING) | {b"content-length": str(len(body)).encode()}
     if body:

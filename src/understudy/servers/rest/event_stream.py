@@ -10,7 +10,7 @@ from understudy.errors import AgentError
 from understudy.protocol.records import Entry, Question, TurnEnded, TurnStarted
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.rest.events import RestCodec
-from understudy.servers.rest.positions import Position, write_position
+from understudy.servers.rest.positions import EventPosition, write_position
 
 READ_BACK = 256  # records, at once, in search of the beginning of a turn
 MOST_READ_BACK = 1024
@@ -47,7 +47,7 @@ class EventStream:
         self.following = handle.follow(self, after=after, outlet=sink, hides_reasoning=hides_reasoning)
         sink.mark = lambda: self._id or None
 
-    def begin(self, position: Position, rest: Sequence[bytes]) -> None:
+    def begin(self, position: EventPosition, rest: Sequence[bytes]) -> None:
         """`rest`: events of the record at which it begins that the client does not have."""
         self._events = position.events or 0
         for line in rest:

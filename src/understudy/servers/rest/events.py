@@ -33,7 +33,7 @@ from understudy.servers.rest.times import rfc3339
 _encode = msgspec.json.Encoder().encode
 
 
-class Told(msgspec.Struct, frozen=True):
+class EventBody(msgspec.Struct, frozen=True):
     """An event, as `Event` in `shapes.py` has it, without its id."""
 
     msg: bytes
@@ -52,7 +52,7 @@ class RestCodec:
     def note(self, entry: Entry) -> None:
         self.codec.note(entry)
 
-    def events(self, live: LiveEntry) -> tuple[Told, ...]:
+    def events(self, live: LiveEntry) -> tuple[EventBody, ...]:
         """Of an entry. The same for all who watch, so it is kept with the entry."""
         found = live.encoded.get(RestCodec)
         if found is None:
@@ -77,7 +77,7 @@ class RestCodec:
             line = live.encoded[RestCodec] = b'{"seq":%d,"turn":%b,"msg":%b}' % (live.after, _encode(live.turn), msg)
         return line
 
-    def _project(self, live: LiveEntry) -> list[Told]:
+    def _project(self, live: LiveEntry) -> list[EventBody]:
         entry = live.entry
         record = entry.record
         match record:
@@ -107,7 +107,7 @@ class RestCodec:
             case CompactionStarted():
                 return [_told({"type": "compaction_started"})]
             case _:
-                found = [Told(event.msg) for event in self.codec.events(live)]
+                found = [EventBody(event.msg) for event in self.codec.events(live)]
         match record:
             case Opened() as opened:
                 more = {"owner": opened.owner, "sandbox": opened.overrides.sandbox}
@@ -120,7 +120,7 @@ class RestCodec:
             case TurnEnded(unfinished=str(text)) if text:
                 return [_told({"type": "agent_message_cut", "message": text}), *found]
             case Renamed(by=by) | UndoStarted(by=by):
-                return [Told(event.msg, by) for event in found]
+                return [EventBody(event.msg, by) for event in found]
             case _:
                 return found
 
@@ -144,12 +144,12 @@ class RestCodec:
         ]
 
 
-def _told(msg: Mapping[str, Any], by: str | None = None) -> Told:
-    return Told(_encode(msg), by)
+def _told(msg: Mapping[str, Any], by: str | None = None) -> EventBody:
+    return EventBody(_encode(msg), by)
 
 
-def _with(event: Told, more: Mapping[str, Any]) -> Told:
-    return Told(event.msg[:-1] + b"," + _encode(more)[1:], event.by)
+def _with(event: EventBody, more: Mapping[str, Any]) -> EventBody:
+    return EventBody(event.msg[:-1] + b"," + _encode(more)[1:], event.by)
 
 
 def _line(name: str, seq: int, at: float, turn: str, by: str | None, msg: bytes) -> bytes:

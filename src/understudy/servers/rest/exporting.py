@@ -24,7 +24,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.rest.times import rfc3339
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 from understudy.store.log import Listed
 from understudy.store.transfer import export_lines
 
@@ -40,7 +40,7 @@ class ExportWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = msgspec.field(default="json", name="format")
 
 
-async def export(visit: Visit, wanted: ExportWanted) -> Answer:
+async def export(visit: Visit, wanted: ExportWanted) -> RestAnswer:
     handle = await visit.find()
     listed = await visit.engine.listed(handle.id)
     if listed is None:
@@ -56,7 +56,7 @@ async def export(visit: Visit, wanted: ExportWanted) -> Answer:
         body = await asyncio.to_thread(lambda: "".join(markdown_lines(listed, entries)).encode(errors="replace"))
         kind, name = b"text/markdown; charset=utf-8", f"{handle.id}.md"
     given = (b"content-disposition", f'attachment; filename="{name}"'.encode())
-    return Answer(body, headers=((b"content-type", kind), given))
+    return RestAnswer(body, headers=((b"content-type", kind), given))
 
 
 def markdown_lines(listed: Listed, entries: Sequence[Entry]) -> Iterator[str]:

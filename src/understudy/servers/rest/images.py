@@ -6,7 +6,7 @@ from base64 import b64decode
 from understudy.protocol.items import InputImage
 from understudy.protocol.records import Entry, ToolAnswered, TurnQueued, UserMessage
 from understudy.servers.rest.failures import NotThere
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 
 _BEGIN = {
     b"\x89PNG\r\n\x1a\n": b"image/png",
@@ -21,7 +21,7 @@ _GUARDING = (
 )
 
 
-async def image(visit: Visit) -> Answer:
+async def image(visit: Visit) -> RestAnswer:
     handle = await visit.find()
     seq, number = visit.named["seq"], visit.named["number"]
     if not (seq.isascii() and number.isascii() and seq.isdecimal() and number.isdecimal() and len(seq) < 16 and len(number) < 6):
@@ -35,7 +35,7 @@ async def image(visit: Visit) -> Answer:
     kind = None if data is None else kind_of(data)
     if data is None or kind is None:
         raise NotThere("this image is not here, or is of a kind that is not shown")
-    return Answer(data, headers=((b"content-type", kind), *_GUARDING))
+    return RestAnswer(data, headers=((b"content-type", kind), *_GUARDING))
 
 
 def urls_of(entry: Entry) -> list[str]:

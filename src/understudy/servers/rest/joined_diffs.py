@@ -26,7 +26,7 @@ class FileDiff(msgspec.Struct, frozen=True):
     text: str
 
 
-class Line(msgspec.Struct, frozen=True):
+class FileLine(msgspec.Struct, frozen=True):
     """One line of a file as it is now. `origin`: which one of the beginning it is; 0: it is new."""
 
     origin: int
@@ -109,7 +109,7 @@ class _Pieces:
     """A file as it is now: its lines up to the last one that a diff has named; after those come the ones that nobody has named."""
 
     def __init__(self, *, begins_empty: bool) -> None:
-        self._now: list[Line] = []
+        self._now: list[FileLine] = []
         self._before: dict[int, str] = {}  # lines of the beginning that are known
         self._named = 0  # lines of the beginning that are in `_now`, or were
         self._ends = begins_empty  # there are no lines beyond those
@@ -128,7 +128,7 @@ class _Pieces:
         for line in lines:
             mark, words = line[0], line[1:]
             if mark == "+":
-                self._now.insert(at, Line(0, words))
+                self._now.insert(at, FileLine(0, words))
                 at += 1
                 grown += 1
                 continue
@@ -136,7 +136,7 @@ class _Pieces:
             known = self._now[at]
             if known.origin and known.origin not in self._before:
                 self._before[known.origin] = words
-                self._now[at] = Line(known.origin, words)
+                self._now[at] = FileLine(known.origin, words)
             elif known.text != words:
                 raise DoesNotFit
             if mark == "-":
@@ -153,7 +153,7 @@ class _Pieces:
             if self._ends:
                 raise DoesNotFit
             self._named += 1
-            self._now.append(Line(self._named, ""))
+            self._now.append(FileLine(self._named, ""))
 
     def hunks(self) -> str:
         """From the beginning to now, with as much around each change as is known."""
@@ -176,7 +176,7 @@ class _Pieces:
         told: list[tuple[str, int, str]] = []
         before = 1
         now: list[str] = []
-        for line in [*self._now, Line(self._named + 1, "")]:
+        for line in [*self._now, FileLine(self._named + 1, "")]:
             if not line.origin or line.origin in self._before:
                 now.append(line.text)
                 continue

@@ -18,7 +18,7 @@ MOST_LOOKED_AT = 5000  # for one answer to a search, which goes on with the next
 SEARCHED_TO = "."  # in a cursor, behind the engine's, which has none in it
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which conversations."""
 
     standing: State | None = msgspec.field(default=None, name="state")
@@ -29,7 +29,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cursor: Annotated[str, msgspec.Meta(description="the `next_cursor` of the page before")] | None = None
 
 
-async def list_rows(engine: Engine, caller: Caller, wanted: Wanted) -> Rows:
+async def list_rows(engine: Engine, caller: Caller, wanted: ListQuery) -> Rows:
     """Raises `BadRequest` for a cursor that is none."""
     found: list[Row] = []
     if wanted.cursor is None:
@@ -59,7 +59,7 @@ async def list_rows(engine: Engine, caller: Caller, wanted: Wanted) -> Rows:
             return Rows(conversations=tuple(found), next_cursor=cursor and _write_cursor(cursor, searched_to))
 
 
-async def _with_questions(engine: Engine, caller: Caller, wanted: Wanted) -> tuple[list[Listed], float]:
+async def _with_questions(engine: Engine, caller: Caller, wanted: ListQuery) -> tuple[list[Listed], float]:
     """And how far back they were searched for: when the last row looked at was active."""
     found: list[Listed] = []
     cursor: str | None = None
@@ -88,7 +88,7 @@ def _read_cursor(text: str) -> tuple[str, float]:
         raise BadRequest("invalid cursor") from None
 
 
-def _fits(listed: Listed, wanted: Wanted) -> bool:
+def _fits(listed: Listed, wanted: ListQuery) -> bool:
     """By what the list knows."""
     summary = listed.summary
     if wanted.folder is not None:
@@ -101,6 +101,6 @@ def _fits(listed: Listed, wanted: Wanted) -> bool:
     return True
 
 
-async def _fitting(engine: Engine, caller: Caller, listed: list[Listed], wanted: Wanted) -> list[Row]:
+async def _fitting(engine: Engine, caller: Caller, listed: list[Listed], wanted: ListQuery) -> list[Row]:
     rows = await rows_of(engine, caller, listed)
     return [row for row in rows if wanted.standing in (None, row.standing)]

@@ -10,7 +10,7 @@ from understudy.protocol.uuids import read_uuid
 from understudy.servers.rest.failures import Conflict
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Done, Renamed, Undone
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,17 +32,17 @@ class RenameWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     title: str
 
 
-async def compact(visit: Visit) -> Answer:
+async def compact(visit: Visit) -> RestAnswer:
     """Not waited for: events tell what comes of it."""
     handle = await visit.find()
     handle.check_right("run")
     visit.check_message(handle)
     compacting = await handle.compact()
-    await handle.kept()
+    await handle.durable()
     when = (
         "before the next request of the turn that runs, or at its end" if compacting.turn is None else "now, in a turn of its own"
     )
-    return Answer(Done(status="requested", message=f"the conversation is summed up {when}"), 202)
+    return RestAnswer(Done(status="requested", message=f"the conversation is summed up {when}"), 202)
 
 
 async def undo(visit: Visit, wanted: UndoWanted) -> Undone:
@@ -55,7 +55,7 @@ async def undo(visit: Visit, wanted: UndoWanted) -> Undone:
     return Undone(status="ok", turn=ended.undone, message=ended.describe(), taken_back=ended.taken_back, left=ended.left)
 
 
-async def fork(visit: Visit, wanted: ForkWanted) -> Answer:
+async def fork(visit: Visit, wanted: ForkWanted) -> RestAnswer:
     if wanted.turn is not None and wanted.message is not None:
         raise InvalidArguments("a fork ends at a `turn` or at a `message`: give one of them")
     message = wanted.message
@@ -68,7 +68,7 @@ async def fork(visit: Visit, wanted: ForkWanted) -> Answer:
     await visit.check_fork(source)
     handle = await visit.engine.fork(visit.caller, source.id, message_id=message, turn=wanted.turn)
     location = f"/v1/conversations/{handle.id}"
-    return Answer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
+    return RestAnswer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))
 
 
 async def rename(visit: Visit, wanted: RenameWanted) -> Renamed:

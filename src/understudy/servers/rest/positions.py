@@ -11,7 +11,7 @@ _FORM = re.compile(r"(\d{1,15})(?:\.(\d{1,6})(?:\.([a-z0-9-]{1,4000}))?)?", re.A
 _GIVEN = re.compile(r"([trw]|o[0-9a-f]{8})-(\d{1,15})", re.ASCII)
 
 
-class Position(msgspec.Struct, frozen=True):
+class EventPosition(msgspec.Struct, frozen=True):
     record: int
     events: int | None = None  # of that record; None: all
     given: Mapping[str, int] = {}
@@ -22,7 +22,7 @@ def write_position(record: int, events: int, given: Mapping[str, int]) -> bytes:
     return (text + "." + "--".join([f"{mark}-{length}" for mark, length in given.items()]) if given else text).encode()
 
 
-def read_position(text: str) -> Position | None:
+def read_position(text: str) -> EventPosition | None:
     """None for what is none of ours."""
     found = _FORM.fullmatch(text)
     if found is None:
@@ -33,4 +33,4 @@ def read_position(text: str) -> Position | None:
         if mark is None:
             return None
         given[mark[1]] = int(mark[2])
-    return Position(int(found[1]), None if found[2] is None else int(found[2]), given)
+    return EventPosition(int(found[1]), None if found[2] is None else int(found[2]), given)

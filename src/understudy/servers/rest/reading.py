@@ -18,11 +18,11 @@ from understudy.servers.http.guards import accepts
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.presentation import presentation_of
 from understudy.servers.rest.event_stream import EventStream, codec_at
-from understudy.servers.rest.listing import Wanted, list_rows
-from understudy.servers.rest.positions import Position, read_position
+from understudy.servers.rest.listing import ListQuery, list_rows
+from understudy.servers.rest.positions import EventPosition, read_position
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Conversation, Me, Rows
-from understudy.servers.rest.visits import Answer, Visit
+from understudy.servers.rest.visits import RestAnswer, Visit
 
 LATELY = 50  # conversations, in search of folders and models
 
@@ -63,7 +63,7 @@ async def me(visit: Visit) -> Me:
     )
 
 
-async def conversations(visit: Visit, wanted: Wanted) -> Rows:
+async def conversations(visit: Visit, wanted: ListQuery) -> Rows:
     return await list_rows(visit.engine, visit.caller, wanted)
 
 
@@ -71,14 +71,14 @@ async def conversation(visit: Visit) -> Conversation:
     return await conversation_of(visit.engine, await visit.find())
 
 
-async def events(visit: Visit, wanted: EventsWanted) -> Answer | EventStream:
+async def events(visit: Visit, wanted: EventsWanted) -> RestAnswer | EventStream:
     handle = await visit.find()
     accept = visit.asked.header(b"accept")
     if wanted.stream or (wanted.stream is None and accept is not None and "text/event-stream" in accept.lower()):
         return await _stream(visit, handle, wanted)
     if not accepts(accept, "application/json"):
         raise Refusal(406, "events are application/json or text/event-stream, and the request accepts neither")
-    return Answer(await _page(handle, wanted))
+    return RestAnswer(await _page(handle, wanted))
 
 
 async def _page(handle: Handle, wanted: EventsWanted) -> msgspec.Raw:
@@ -108,7 +108,7 @@ async def _page(handle: Handle, wanted: EventsWanted) -> msgspec.Raw:
 async def _stream(visit: Visit, handle: Handle, wanted: EventsWanted) -> EventStream:
     if wanted.before is not None:
         raise Refusal(400, "a stream goes on as things happen: `before` is for pages")
-    position = Position(wanted.after or 0)
+    position = EventPosition(wanted.after or 0)
     if (last := visit.asked.header(b"last-event-id")) is not None:
         found = read_position(last)
         if found is None:
@@ -116,7 +116,7 @@ async def _stream(visit: Visit, handle: Handle, wanted: EventsWanted) -> EventSt
         position = found
     end = handle.published
     if position.record > end:  # the log never had that number: there is nothing after it but what comes
-        position = Position(end)
+        position = EventPosition(end)
     codec = await codec_at(handle, position.record)
     rest: list[bytes] = []
     if position.events is not None and position.record:

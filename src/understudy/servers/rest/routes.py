@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.servers.rest import acting, changes, diffs, exporting, images, managing, reading, shapes
-from understudy.servers.rest.listing import Wanted
+from understudy.servers.rest.listing import ListQuery
 
 Method = Literal["GET", "POST", "DELETE"]
 Handler = Callable[..., Awaitable[Any]]
@@ -35,7 +35,7 @@ ROUTES: tuple[Route, ...] = (
         reading.conversations,
         "Conversations: what waits for a person first, then the last active ones",
         shapes.Rows,
-        query=Wanted,
+        query=ListQuery,
     ),
     Route(
         "POST",

@@ -61,7 +61,7 @@ async def _agreed_standing(engine: Engine, handle: Handle) -> Standing:
     looks = 0
     while True:
         with suppress(AgentError):  # where the log cannot be written, what it has is told
-            await handle.settled()
+            await handle.committed()
         listed = await engine.listed(handle.id)
         if listed is None:
             raise UnknownConversation("deleted meanwhile")

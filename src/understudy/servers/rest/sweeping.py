@@ -22,7 +22,7 @@ class _Known(msgspec.Struct, frozen=True):
     digest: int
 
 
-class Found(msgspec.Struct, frozen=True):
+class ListChanges(msgspec.Struct, frozen=True):
     changed: tuple[Listed, ...] = ()
     deleted: Mapping[ConversationId, str] = {}  # and whose they were
 
@@ -42,18 +42,18 @@ class Sweep:
             await asyncio.sleep(0)  # others are served between two
             await self.look()
 
-    async def look(self) -> Found:
+    async def look(self) -> ListChanges:
         """At the next rows. One that was not known before is no news here: it is among the last active ones."""
         page = await self._engine.list(LOCAL, ROWS, self._cursor, archived=self._archived)
         changed = [listed for listed in page.rows if await self._note(listed)]
         self._cursor = page.next_cursor
         if self._cursor is not None:
-            return Found(tuple(changed))
+            return ListChanges(tuple(changed))
         self._archived = not self._archived
         if self._archived:
-            return Found(tuple(changed))
+            return ListChanges(tuple(changed))
         moved, deleted = await self._missing()
-        return Found((*changed, *moved), deleted)
+        return ListChanges((*changed, *moved), deleted)
 
     async def _note(self, listed: Listed) -> bool:
         name = listed.conversation_id

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from understudy.servers.rest.changes import Changes
 
 
-class Answer(msgspec.Struct, frozen=True):
+class RestAnswer(msgspec.Struct, frozen=True):
     """What a handler returns. `body`: one of `shapes.py`, or bytes with a content type of their own."""
 
     body: Any = None

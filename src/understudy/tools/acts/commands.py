@@ -98,7 +98,7 @@ def _foreign(settings: ToolSettings, argv: Words, cwd: str) -> _Foreign:
     )
 
 
-class Outcome(Protocol):
+class CommandOutcome(Protocol):
     """What came of running a command, as far as its call waits for it."""
 
     denied: bool  # the sandbox seems to have refused something
@@ -198,14 +198,14 @@ class Execution:
         mode = self._host.settings.sandbox_mode
         return approval_key(self._argv, self._cwd, environment_digest(self._environment), mode, depends_on)
 
-    async def _ask_to_retry(self, before: Outcome | None, reason: str | None = None) -> ToolOutput:
+    async def _ask_to_retry(self, before: CommandOutcome | None, reason: str | None = None) -> ToolOutput:
         refusal = await self._ask(reason, retries=True)
         if refusal is not None:
             return refusal if before is None else ToolOutput(f"{refusal.text}\n{before.output().text}", success=False)
         self._host.record(Noticed("retrying command without sandbox"))
         return (await self._execute(None)).output()
 
-    async def _execute(self, containment: Containment | None) -> Outcome:
+    async def _execute(self, containment: Containment | None) -> CommandOutcome:
         return await self._run_to_end(containment)
 
     async def _run_to_end(self, containment: Containment | None) -> Finished:

@@ -14,7 +14,7 @@ from understudy.protocol.records import CommandApprovalAsked, CommandEnded, Comm
 from understudy.sandbox.control import Control
 from understudy.sandbox.spec import Containment
 from understudy.tools.acts.command_output import Capture, with_line
-from understudy.tools.acts.commands import INTERRUPTED, KILLED, Execution, Outcome, run_command
+from understudy.tools.acts.commands import INTERRUPTED, KILLED, CommandOutcome, Execution, run_command
 from understudy.tools.host import ToolHost
 from understudy.tools.session import DEFAULT_TOKENS, Session, Unread
 from understudy.tools.tool import CommandRequest, InputRequest, SessionRequest, ToolOutput
@@ -62,7 +62,7 @@ class _SessionExecution(Execution):
         self._request = request
         self._seconds = None  # only `sandbox.limits.seconds` holds for it
 
-    async def _execute(self, containment: Containment | None) -> Outcome:
+    async def _execute(self, containment: Containment | None) -> CommandOutcome:
         host, request = self._host, self._request
         self._control = Control(terminal=request.tty)
         settings = host.settings

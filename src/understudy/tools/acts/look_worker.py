@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from understudy.places.masks import Masks
 from understudy.places.patterns import BadPattern, Glob
-from understudy.places.reading import Limits, NotForModels, open_for_model
+from understudy.places.reading import NotForModels, ReadLimits, open_for_model
 from understudy.places.tree import MOST_DEPTH, Tree
 from understudy.places.unreadable import Unreadable
 from understudy.tools.acts.matching_lines import FileText, line_matcher, shown_line
@@ -55,7 +55,7 @@ def main() -> None:
 class _Look:
     def __init__(self, job: dict[str, Any]) -> None:
         self._job = job
-        self._limits = Limits(Masks(job["masks"]), Unreadable(job["unreadable"], job["roots"]), _pins(job["pins"]))
+        self._limits = ReadLimits(Masks(job["masks"]), Unreadable(job["unreadable"], job["roots"]), _pins(job["pins"]))
         self._glob = Glob(job["glob"])
         self._deadline = time.monotonic() + job["seconds"]
         self._lines: list[str] = []

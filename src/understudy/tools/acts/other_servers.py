@@ -14,7 +14,7 @@ from understudy.tools.host import ToolHost
 from understudy.tools.mcp.limits import MOST_NOTICES, NOTICE_SECONDS
 from understudy.tools.mcp.results import MODEL_BYTES, cut, images_of, model_text, recorded_arguments, recorded_result
 from understudy.tools.mcp.server import RemoteTool, Server
-from understudy.tools.mcp.session import Late, Lost, Refused
+from understudy.tools.mcp.session import Lost, NoAnswerInTime, Refused
 from understudy.tools.mcp.tools import RESOURCE_METHODS
 from understudy.tools.output import bytes_for
 from understudy.tools.tool import ToolOutput
@@ -51,7 +51,7 @@ async def call_other_server(host: ToolHost, call_id: str, tool: RemoteTool, argu
     ended = ToolCallEnded(call_id, tool.server, tool.name, 0.0, shown, tool.read_only)
     try:
         raw = await server.call(tool, arguments, notices.progress)
-    except (Lost, Late, Refused) as error:
+    except (Lost, NoAnswerInTime, Refused) as error:
         return _failed(host, ended, began, server, error)
     except BaseException:
         host.record(_with(ended, began, error="the call was cancelled; whether it took effect is not known"))
@@ -94,7 +94,7 @@ async def use_resources(host: ToolHost, call_id: str, name: str, arguments: dict
         for server in servers:
             try:
                 raw = await server.request(RESOURCE_METHODS[name], params)
-            except (Lost, Late, Refused) as error:
+            except (Lost, NoAnswerInTime, Refused) as error:
                 failed = True
                 texts.append(f"{server.name}: {server.redact(str(error))}")
             else:

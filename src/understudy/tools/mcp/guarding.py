@@ -21,13 +21,13 @@ class Guard:
         self._unanswered: set[int | str] = set()
 
     def passes(self, message: JSONRPCMessage) -> bool:
-        """Whether it is passed on. Raises `Unread`, which ends the session."""
+        """Whether it is passed on. Raises `AnswerUnread`, which ends the session."""
         match message:
             case JSONRPCRequest():
                 self._unanswered.add(message.id)
                 if len(self._unanswered) > MOST_UNANSWERED:
                     self.problem = "it was ended because it asks and asks and does not read the answers"
-                    raise Unread(self.problem)
+                    raise AnswerUnread(self.problem)
             case JSONRPCNotification(method="notifications/cancelled"):
                 self._unanswered.discard(cast(int | str, (message.params or {}).get("requestId")))
             case JSONRPCNotification(method="notifications/progress"):
@@ -41,7 +41,7 @@ class Guard:
             self._unanswered.discard(message.id)
 
 
-class Unread(Exception):
+class AnswerUnread(Exception):
     """What we answered is not read."""
 
 

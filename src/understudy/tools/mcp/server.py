@@ -19,7 +19,7 @@ from understudy.tools.mcp.limits import (
     RESTART_WINDOW,
 )
 from understudy.tools.mcp.schema import clean_description, clean_parameters, nothing_said
-from understudy.tools.mcp.session import Late, Lost, Progress, Refused, Session, Way
+from understudy.tools.mcp.session import Lost, NoAnswerInTime, OtherServerSession, Progress, Refused, Way
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Server:
         self.on_question: Callable[[str], None] | None = None
         self._make_way = make_way
         self._roots = roots
-        self._session: Session | None = None
+        self._session: OtherServerSession | None = None
         self._starting: asyncio.Task[None] | None = None
         self._starts: list[float] = []
         self._listed = False
@@ -107,13 +107,13 @@ class Server:
             await old.close()
         session = None
         try:
-            session = self._session = Session(self._make_way(), self._roots, self._heard)
+            session = self._session = OtherServerSession(self._make_way(), self._roots, self._heard)
             limit = self.settings.startup_seconds
             try:
                 async with asyncio.timeout(limit):
                     await session.start(limit)
                     self.tools = await self._list_tools(session)
-            except (TimeoutError, Late):
+            except (TimeoutError, NoAnswerInTime):
                 key = f"mcp_servers.{self.name}.startup_timeout_sec"
                 raise Lost(f"it was not ready within {limit:g} seconds; `{key}` gives it longer") from None
             self._listed = True
@@ -140,14 +140,14 @@ class Server:
         try:
             async with asyncio.timeout(REFRESH_SECONDS):
                 tools = await self._list_tools(session)
-        except (TimeoutError, Late, Lost, Refused):
+        except (TimeoutError, NoAnswerInTime, Lost, Refused):
             return False
         different = tools != self.tools
         self.tools = tools
         return different
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], on_progress: Progress) -> dict[str, Any]:
-        """Raises `Lost`, `Late` or `Refused`. Never tried twice: what a lost call has done is not known.
+        """Raises `Lost`, `NoAnswerInTime` or `Refused`. Never tried twice: what a lost call has done is not known.
 
         A tool that is another one by now is not called: it was offered, judged and perhaps approved as what it was.
         """
@@ -163,7 +163,7 @@ class Server:
         session = await self._living()
         return await session.request(method, params, self.settings.tool_seconds, on_progress)
 
-    async def _living(self) -> Session:
+    async def _living(self) -> OtherServerSession:
         if not self.ready:
             self.begin()
             await self.started()
@@ -187,7 +187,7 @@ class Server:
         elif method == QUESTION and self.on_question is not None:
             self.on_question(str(params.get("message"))[:500])
 
-    async def _list_tools(self, session: Session) -> tuple[RemoteTool, ...]:
+    async def _list_tools(self, session: OtherServerSession) -> tuple[RemoteTool, ...]:
         found: dict[str, RemoteTool] = {}
         cursor: str | None = None
         left = MOST_OFFERED

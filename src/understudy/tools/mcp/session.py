@@ -44,11 +44,11 @@ class Lost(Exception):
     """The server is gone, or was never there."""
 
 
-class Late(Exception):
+class NoAnswerInTime(Exception):
     """No answer came in time."""
 
 
-class Session:
+class OtherServerSession:
     """`heard` is told what the server says by itself: notifications, and questions, which are declined."""
 
     def __init__(self, way: Way, roots: tuple[str, ...], heard: Heard) -> None:
@@ -69,13 +69,13 @@ class Session:
         return self._task.done()
 
     async def start(self, seconds: float) -> None:
-        """Raises `Lost`, `Late` or `Refused`."""
+        """Raises `Lost`, `NoAnswerInTime` or `Refused`."""
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self._up)
                 await self._shake_hands()
         except TimeoutError:
-            raise Late(f"timed out after {seconds:g} seconds") from None
+            raise NoAnswerInTime(f"timed out after {seconds:g} seconds") from None
 
     async def _shake_hands(self) -> None:
         params = {
@@ -97,7 +97,7 @@ class Session:
     async def request(
         self, method: str, params: Mapping[str, Any], seconds: float | None, on_progress: Progress | None = None
     ) -> dict[str, Any]:
-        """Raises `Lost`, `Late` or `Refused`. A request that is given up is cancelled at the server, which nobody waits for."""
+        """Raises `Lost`, `NoAnswerInTime` or `Refused`. A request that is given up is cancelled at the server, without waiting."""
         if self._dispatcher is None or self.over:
             raise Lost(self.why_over())
         call = asyncio.create_task(self._ask(method, params, on_progress))
@@ -106,7 +106,7 @@ class Session:
         try:
             await asyncio.wait([call], timeout=seconds)
             if not call.done():
-                raise Late(f"timed out awaiting {method} after {round((seconds or 0) * 1000)}ms")
+                raise NoAnswerInTime(f"timed out awaiting {method} after {round((seconds or 0) * 1000)}ms")
         finally:
             call.cancel()
         return call.result()

@@ -20,7 +20,7 @@ from understudy.errors import PatchError
 from understudy.places.places import Places
 
 from .door import Door, FileState, NotPlain, identity_of
-from .paths import Spot, os_text
+from .paths import PatchSpot, os_text
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _CHANGED = "it has changed since the patch was checked"
 class Change(msgspec.Struct, frozen=True):
     """One path, from what it held when the patch was checked to what it should hold."""
 
-    spot: Spot
+    spot: PatchSpot
     before: FileState | None
     after: bytes | None
     like: str | None = None  # real path of the file whose permissions it takes; None for a file that is new

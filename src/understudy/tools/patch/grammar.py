@@ -75,7 +75,7 @@ def parse_patch(text: str) -> Patch:
     """Raises `PatchSyntaxError`. A patch without operations parses; what to make of it is the caller's matter."""
     _check_size(text)
     lines = [line.removesuffix("\r") for line in text.strip(WHITESPACE).split("\n")]
-    reader = _Reader(_inner_lines(lines))
+    reader = _PatchReader(_inner_lines(lines))
     operations: list[Operation] = []
     while not reader.done:
         if len(operations) == MAX_OPERATIONS:
@@ -112,7 +112,7 @@ def _marker_complaint(lines: list[str]) -> str | None:
     return None
 
 
-class _Reader:
+class _PatchReader:
     """Walks over the lines between the markers. `_at + 2` is the number of the next line, as a person counts."""
 
     def __init__(self, lines: list[str]) -> None:

@@ -17,7 +17,7 @@ _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u20
 _LINE_SEPARATORS = frozenset("\u2028\u2029")
 
 
-class Spot(msgspec.Struct, frozen=True):
+class PatchSpot(msgspec.Struct, frozen=True):
     written: str  # as the patch has it
     shown: str  # absolute; `..` kept, as events have always shown it
     real: str  # absolute, `..` folded; every component must turn out to be no link
@@ -29,7 +29,7 @@ class Base(msgspec.Struct, frozen=True):
     real: str
     anchors: tuple[tuple[str, str], ...]  # (as spelled, real), longest first
 
-    def spot(self, written: str) -> Spot:
+    def spot(self, written: str) -> PatchSpot:
         """Raises `PatchError` for a path that no file should have."""
         complaint = _complaint(written)
         if complaint:
@@ -38,7 +38,7 @@ class Base(msgspec.Struct, frozen=True):
         real = posixpath.normpath(shown)
         if real.startswith("//"):  # POSIX lets two leading slashes be special; here they are not
             real = real[1:]
-        return Spot(written, shown, real)
+        return PatchSpot(written, shown, real)
 
     def _shown(self, written: str) -> str:
         if not written.startswith("/"):

@@ -18,7 +18,7 @@ from .content import updated_text
 from .door import MAX_FILE_BYTES, Door, FileState, Masked
 from .grammar import AddOperation, DeleteOperation, Operation, UpdateOperation, parse_patch
 from .keeping import left_files
-from .paths import Base, Spot, os_text, resolve_base
+from .paths import Base, PatchSpot, os_text, resolve_base
 from .replacing import ReplaceOperation, replaced_text
 from .unified import unified_diff
 
@@ -45,7 +45,7 @@ class PatchPlan(msgspec.Struct, frozen=True):
 
     changes: dict[str, FileChange]  # by absolute path, as shown
     edits: tuple[Change, ...]
-    moves: tuple[tuple[Spot, Spot], ...]
+    moves: tuple[tuple[PatchSpot, PatchSpot], ...]
     summary: str
     overwrites: tuple[str, ...]  # existing files that an addition or a move replaces
     failure: str | None
@@ -111,7 +111,7 @@ def apply_plan(plan: PatchPlan) -> Applied:
 class _Entry(msgspec.Struct):
     """One path in the picture."""
 
-    spot: Spot
+    spot: PatchSpot
     before: FileState | None
     data: bytes | None  # what it holds after the operations so far
     like: str | None = None
@@ -155,7 +155,7 @@ class _Picture:
             unsaved=tuple(entry.spot.written for entry in entries if entry.unsaved),
         )
 
-    def _spot(self, written: str) -> Spot:
+    def _spot(self, written: str) -> PatchSpot:
         """Masked files are refused before anything of them is read: what a patch says of a file tells what is in it."""
         spot = self._base.spot(written)
         if self._places is not None and self._places.judge.masked_by(spot.real) is not None:
@@ -201,7 +201,7 @@ class _Picture:
         entry.data, entry.like = new, spot.real
         source.data, source.moved_to, entry.moved_from = None, entry, source
 
-    def _entry(self, spot: Spot, deed: Deed, failure: str | None) -> _Entry:
+    def _entry(self, spot: PatchSpot, deed: Deed, failure: str | None) -> _Entry:
         """The entry of a path, after checking that `deed` may be next. With `failure`, what stands there in the way (a
         directory, or a file in place of a directory) is left for the application to report in these words."""
         entry = self._entries.get(spot.real)
@@ -219,7 +219,7 @@ class _Picture:
         entry.deeds.append(deed)
         return entry
 
-    def _look(self, spot: Spot, deed: Deed, failure: str | None) -> FileState | None:
+    def _look(self, spot: PatchSpot, deed: Deed, failure: str | None) -> FileState | None:
         try:
             state = self._door.read(spot.real)
         except OSError as error:
@@ -254,7 +254,7 @@ def _text(entry: _Entry) -> str:
         raise _cannot_read(entry.spot, "stream did not contain valid UTF-8") from None
 
 
-def _cannot_read(spot: Spot, reason: str) -> PatchError:
+def _cannot_read(spot: PatchSpot, reason: str) -> PatchError:
     return PatchError(f"Failed to read file to update {spot.shown}: {reason}")
 
 

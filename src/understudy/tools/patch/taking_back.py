@@ -16,7 +16,7 @@ from understudy.protocol.records import LeftFile
 from .commit import Change, commit_changes, remove_empty_folders
 from .door import Door, FileState
 from .keeping import digest, restored
-from .paths import Spot, os_text
+from .paths import PatchSpot, os_text
 
 MAX_TOTAL_BYTES = 256 * 1024 * 1024  # of the files that are held at once
 
@@ -240,7 +240,7 @@ class _Picture:
     def _change(self, path: str) -> Change:
         after = self._data[path]
         like = None if after is None else self._likes[path]
-        spot = Spot(path, path, path)
+        spot = PatchSpot(path, path, path)
         if isinstance(like, int):
             return Change(spot, self._now[path], after, mode=like)
         return Change(spot, self._now[path], after, like=like)

@@ -13,7 +13,7 @@ from understudy.places.placeholders import begins_repository
 from understudy.places.places import Places
 
 from .door import Door, NotPlain
-from .paths import Spot
+from .paths import PatchSpot
 from .plan import PatchPlan
 from .unified import unified_diff
 
@@ -30,7 +30,7 @@ class TurnDiff:
     """Call `before` for each plan that is about to be applied, and `news` when it was."""
 
     def __init__(self) -> None:
-        self._first: dict[str, tuple[Spot, _Picture | None]] = {}
+        self._first: dict[str, tuple[PatchSpot, _Picture | None]] = {}
         self._moves: dict[str, str] = {}
         self._told = ""
         self._places: Places | None = None  # of the conversation: what is masked is not shown here either
@@ -96,7 +96,7 @@ def _look_at_link(door: Door, real: str) -> _Picture | None:
         return None
 
 
-def _label(spot: Spot) -> str:
+def _label(spot: PatchSpot) -> str:
     """Relative to the repository it lies in; elsewhere absolute."""
     directory = spot.real.rpartition("/")[0]
     while directory:

@@ -20,7 +20,7 @@ from understudy.config.file import read_config_file
 from understudy.config.home import find_home
 from understudy.config.mcp_servers import read_mcp_servers
 from understudy.config.project import read_project_layer
-from understudy.config.schema import Mismatch, Reader, Tree
+from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.config.toml_text import with_table, with_value, without
 from understudy.errors import BadRequest, ConfigError
 from understudy.protocol.records import Overrides
@@ -110,7 +110,7 @@ def _add(options: Namespace) -> int:
 
     def check(tree: Tree) -> None:
         try:
-            server = next(each for each in read_mcp_servers(Reader(tree)) if each.name == name)
+            server = next(each for each in read_mcp_servers(TreeReader(tree)) if each.name == name)
         except Mismatch as slip:
             raise BadRequest(f"`{slip.key}`: {slip.complaint}; it should be {slip.wanted}") from None
         if server.problem is not None:
@@ -171,7 +171,7 @@ def _servers_in(tree: Tree) -> Mapping[str, Any]:
 
 def _with_sandboxed(text: str, name: str, *, sandboxed: bool) -> str:
     """With the server among those of `understudy.mcp.sandboxed`, or not. `*` there means all of them, and stays."""
-    listed = Reader(tomllib.loads(text)).texts(".".join(_SANDBOXED)) or ()
+    listed = TreeReader(tomllib.loads(text)).texts(".".join(_SANDBOXED)) or ()
     if (name in listed) is sandboxed or ("*" in listed and sandboxed):
         return text
     left = [each for each in listed if each != name]

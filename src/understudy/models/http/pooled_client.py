@@ -10,7 +10,7 @@ from understudy.models.http.connect import open_connection
 from understudy.models.http.connection import Connection
 from understudy.models.http.failures import AnswerCut
 from understudy.models.http.proxy import proxy_authorization, proxy_for
-from understudy.models.http.response import Response
+from understudy.models.http.response import HttpResponse
 from understudy.models.http.url import Url
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class HttpClient:
         self._context: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> Response:
+    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> HttpResponse:
         """The answer to `body`, whose pieces are sent as one, with its head complete within `seconds`.
 
         Raises HttpFailure. When cancelled, the connection is closed.
@@ -51,12 +51,12 @@ class HttpClient:
         route = self._routes.get(url) or self._find_route(url)
         return await self._ask(url, route, _request(route, headers, body), seconds)
 
-    async def get(self, url: Url, headers: Sequence[tuple[str, str]], *, seconds: float) -> Response:
+    async def get(self, url: Url, headers: Sequence[tuple[str, str]], *, seconds: float) -> HttpResponse:
         """Like `post`, for what is only looked up."""
         route = self._route("GET", url)
         return await self._ask(url, route, _request(route, headers, ()), seconds)
 
-    async def _ask(self, url: Url, route: "_Route", request: bytes, seconds: float) -> Response:
+    async def _ask(self, url: Url, route: "_Route", request: bytes, seconds: float) -> HttpResponse:
         proxy, place = route.proxy, route.place
         connection = self._take_idle(place)
         if connection is not None:
@@ -145,11 +145,11 @@ def _most_kept() -> int:
     return KEEP_PER_PLACE if most == resource.RLIM_INFINITY else min(KEEP_PER_PLACE, most // KEPT_SHARE)
 
 
-async def _exchange(connection: Connection, request: bytes, seconds: float) -> Response:
+async def _exchange(connection: Connection, request: bytes, seconds: float) -> HttpResponse:
     try:
         connection.send(request)
         await connection.wait_for_head(seconds)
-        return Response(connection)
+        return HttpResponse(connection)
     except BaseException:
         connection.abort()
         raise

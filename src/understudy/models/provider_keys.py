@@ -35,7 +35,7 @@ def key_problem(key: str) -> str | None:
     return None
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredKeys(msgspec.Struct, frozen=True):
     """What the file says, by the provider's id."""
 
     keys: dict[str, str] = {}
@@ -44,15 +44,15 @@ class Kept(msgspec.Struct, frozen=True):
     def providers(self) -> list[str]:
         return [*self.keys, *self.in_keyring]
 
-    def without(self, provider_id: str) -> "Kept":
+    def without(self, provider_id: str) -> "StoredKeys":
         keys = {each: key for each, key in self.keys.items() if each != provider_id}
-        return Kept(keys, tuple(each for each in self.in_keyring if each != provider_id))
+        return StoredKeys(keys, tuple(each for each in self.in_keyring if each != provider_id))
 
     def as_json(self) -> dict[str, Any]:
         return {"api_keys": self.keys, **({"in_keyring": list(self.in_keyring)} if self.in_keyring else {})}
 
 
-class Logins:
+class ProviderKeys:
     """`credentials.json` of our state folder, and the keyring where it names that."""
 
     def __init__(self, state: Path) -> None:
@@ -60,15 +60,15 @@ class Logins:
         self._state = state
         self._file = PrivateFile(self.path, secret=True)
 
-    def kept(self) -> Kept:
+    def stored(self) -> StoredKeys:
         """Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
         if not is_there(self.path):  # as for nearly everybody, at every request
-            return Kept()
+            return StoredKeys()
         content = self._file.read()
         if content is None:
-            return Kept()
+            return StoredKeys()
         try:
-            return msgspec.convert({"keys": content.get("api_keys"), "in_keyring": content.get("in_keyring", [])}, Kept)
+            return msgspec.convert({"keys": content.get("api_keys"), "in_keyring": content.get("in_keyring", [])}, StoredKeys)
         except msgspec.ValidationError:
             raise ConfigError(
                 f'{self.path} is not understood. Expected {{"api_keys": {{PROVIDER: KEY}}}}; remove it and log in again'
@@ -76,14 +76,14 @@ class Logins:
 
     def key(self, provider_id: str) -> str | None:
         """Raises `ConfigError`, also where it is in a keyring that cannot be asked."""
-        kept = self.kept()
-        return self._read(provider_id) if provider_id in kept.in_keyring else kept.keys.get(provider_id)
+        stored = self.stored()
+        return self._read(provider_id) if provider_id in stored.in_keyring else stored.keys.get(provider_id)
 
     def keys_at_hand(self) -> list[str]:
         """All that can be read. Raises `ConfigError` where the file cannot."""
-        kept = self.kept()
-        found = list(kept.keys.values())
-        for provider_id in kept.in_keyring:
+        stored = self.stored()
+        found = list(stored.keys.values())
+        for provider_id in stored.in_keyring:
             try:
                 found += [key] if (key := self._read(provider_id)) else []
             except ConfigError:  # it is told to whoever needs that key
@@ -91,21 +91,21 @@ class Logins:
         return found
 
     def place_of(self, provider_id: str) -> str:
-        return THE_KEYRING if provider_id in self.kept().in_keyring else str(self.path)
+        return THE_KEYRING if provider_id in self.stored().in_keyring else str(self.path)
 
     def keep(self, provider_id: str, key: str, store: CredentialsStore = "file") -> str:
         """Where it is kept now. Raises `ConfigError` with nothing changed, also where a keyring is asked for and cannot be used."""
         with self._file.locked():
-            kept = self._kept_or_untouched()
-            others = kept.without(provider_id)
+            stored = self._stored_or_untouched()
+            others = stored.without(provider_id)
             if store == "ephemeral":
                 raise ConfigError('`cli_auth_credentials_store = "ephemeral"` keeps no key: set a variable, or choose "file"')
             if store == "keyring" or (store == "auto" and self._keyring().problem() is None):
                 self._set(provider_id, key)
-                self._file.write(Kept(others.keys, (*others.in_keyring, provider_id)).as_json())
+                self._file.write(StoredKeys(others.keys, (*others.in_keyring, provider_id)).as_json())
                 return THE_KEYRING
-            self._file.write(Kept({**others.keys, provider_id: key}, others.in_keyring).as_json())
-            if provider_id in kept.in_keyring:
+            self._file.write(StoredKeys({**others.keys, provider_id: key}, others.in_keyring).as_json())
+            if provider_id in stored.in_keyring:
                 try:
                     self._keyring().delete(provider_id)
                 except ConfigError:  # nobody reads it any more
@@ -115,15 +115,15 @@ class Logins:
     def forget(self, provider_id: str) -> bool:
         """False where there was no key. Raises `ConfigError` with nothing changed where the keyring may still have it."""
         with self._file.locked():
-            kept = self.kept()
-            if provider_id not in kept.providers():
+            stored = self.stored()
+            if provider_id not in stored.providers():
                 return False
-            if provider_id in kept.in_keyring:
+            if provider_id in stored.in_keyring:
                 try:
                     self._keyring().delete(provider_id)
                 except ConfigError as error:
                     raise ConfigError(f"{error}\nThe key for {provider_id} is still in the keyring.") from None
-            self._file.write(kept.without(provider_id).as_json())
+            self._file.write(stored.without(provider_id).as_json())
         return True
 
     def _set(self, provider_id: str, key: str) -> None:
@@ -149,8 +149,8 @@ class Logins:
 
         return SystemKeyring(self._state)
 
-    def _kept_or_untouched(self) -> Kept:
+    def _stored_or_untouched(self) -> StoredKeys:
         try:
-            return self.kept()
+            return self.stored()
         except ConfigError as error:
             raise ConfigError(f"{error}\nNothing was changed.") from None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Client:
+class AppPeer:
     def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
         self.engine = engine
         self.caller = caller  # in whose name it speaks

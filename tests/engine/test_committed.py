@@ -15,7 +15,7 @@ from tests.e2e.talking import Stream, create, listed
 from tests.support.busy_disk_log import BusyDiskLog
 from tests.support.playbook import Playbook
 from tests.support.server_here import ServerHere
-from understudy.engine.on_disk import on_disk
+from understudy.engine.until_durable import until_durable
 from understudy.errors import StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt
@@ -63,7 +63,7 @@ async def check_closed(here: ServerHere, conversation: str) -> None:
 async def test_an_answer_is_refused_once_the_end_of_the_turn_that_it_closed_is_in_the_log(tmp_path: Path) -> None:
     """Somebody had told the turn to end, and its process was killed before it read that."""
     async with after_a_crash(tmp_path, [TOUCH]) as (here, log, conversation):
-        await on_disk(lambda told: log.post(ConversationId(conversation), Interrupt("1"), told))
+        await until_durable(lambda told: log.post(ConversationId(conversation), Interrupt("1"), told))
         log.wait()
         arguments = {"conversation_id": conversation, "call_id": "call1", "decision": "approved"}
         answers = [here.call_tool("conversationApprove", arguments)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.runners import MOST_SCRIPT, RUNNERS, Run, find_test_run
+from understudy.engine.runs_of_tests import MOST_SCRIPT, RUNNERS, RunOfTests, find_test_run
 
 RUNS = {
     "pytest -q": "pytest",
@@ -77,12 +77,12 @@ NO_RUNS = (
 
 @pytest.mark.parametrize(("script", "runner"), RUNS.items())
 def test_a_run_is_found_behind_what_people_put_before_it(script: str, runner: str) -> None:
-    assert find_test_run(("bash", "-lc", script)) == Run(runner, decides=True)
+    assert find_test_run(("bash", "-lc", script)) == RunOfTests(runner, decides=True)
 
 
 @pytest.mark.parametrize("script", DECIDES_NOTHING)
 def test_an_exit_code_that_is_not_the_runs_own_decides_nothing(script: str) -> None:
-    assert find_test_run(("bash", "-lc", script)) == Run("pytest", decides=False)
+    assert find_test_run(("bash", "-lc", script)) == RunOfTests("pytest", decides=False)
 
 
 @pytest.mark.parametrize("script", NO_RUNS)
@@ -92,7 +92,7 @@ def test_what_only_names_a_runner_is_no_run(script: str) -> None:
 
 @pytest.mark.parametrize("shell", ["/bin/sh -c", "zsh -l -c", "bash -o pipefail -c", "env bash -ec"])
 def test_every_form_of_a_shell_is_looked_into(shell: str) -> None:
-    assert find_test_run((*shell.split(), "go test")) == Run("go test", decides=True)
+    assert find_test_run((*shell.split(), "go test")) == RunOfTests("go test", decides=True)
 
 
 def test_a_script_without_end_is_left_alone() -> None:

@@ -46,7 +46,7 @@ def _boot() -> str:
         return ""
 
 
-class KeptClock:
+class DoubtingClock:
     def __init__(
         self,
         path: Path,

@@ -1,12 +1,12 @@
-"""Waiting for the log to say that something has been done."""
+"""Waiting for the store to say that what it was given is durable."""
 
 import asyncio
 from collections.abc import Callable
 
-LogTold = Callable[[BaseException | None], None]
+from understudy.store.log import Committed
 
 
-async def on_disk(write: Callable[[LogTold], None]) -> None:
+async def until_durable(write: Callable[[Committed], None]) -> None:
     """Returns when it is on disk, or raises why it is not. Whoever waits may be cancelled before the log has answered."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

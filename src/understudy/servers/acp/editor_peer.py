@@ -19,14 +19,14 @@ from understudy.servers.histories import Histories
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
-    from understudy.servers.acp.session import Session
+    from understudy.servers.acp.session import EditorSession
 
 logger = logging.getLogger(__name__)
 
 NOT_FOUND = -32002
 
 
-class Client:
+class EditorPeer:
     def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
         self.engine = engine
         self.caller = caller  # in whose name it speaks
@@ -34,7 +34,7 @@ class Client:
         self.histories = Histories(sink)
         self.initialized = False
         self.gives_texts = False  # it has said that it answers fs/read_text_file
-        self.sessions: dict[ConversationId, Session] = {}
+        self.sessions: dict[ConversationId, EditorSession] = {}
         self.lost: dict[ConversationId, Overrides | None] = {}  # sessions that could not be shown any more, with what was chosen
         self.reopening = asyncio.Lock()
         self._asked: dict[RequestId, Callable[[Response], None]] = {}
@@ -74,7 +74,7 @@ class Client:
         except UnknownConversation:
             raise ProtocolError(NOT_FOUND, f"there is no session {session_id}") from None
 
-    def session(self, session_id: str) -> "Session":
+    def session(self, session_id: str) -> "EditorSession":
         """Raises `ProtocolError` for one that was neither made nor loaded here."""
         session = self.sessions.get(read_session_id(session_id))
         if session is None or session.over:

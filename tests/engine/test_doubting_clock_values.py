@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.kept_clock import KeptClock
+from understudy.engine.doubting_clock import DoubtingClock
 
 HOUR, DAY = 3600.0, 86_400.0
 BEGIN = 1_700_000_000.0
@@ -30,7 +30,7 @@ class Bench:
         self.start(boot)
 
     def start(self, boot: str) -> None:
-        self.kept = KeptClock(self.path, lambda: BEGIN + self.clock, lambda: self.stopwatch, lambda: boot)
+        self.kept = DoubtingClock(self.path, lambda: BEGIN + self.clock, lambda: self.stopwatch, lambda: boot)
 
     def look(self, clock: float, stopwatch: float) -> float:
         self.clock, self.stopwatch = clock, stopwatch
@@ -134,7 +134,7 @@ def test_a_doubt_is_kept_with_the_seconds_that_it_has_lasted(tmp_path: Path) -> 
 
 def test_the_clocks_of_this_machine_are_used(tmp_path: Path) -> None:
     before = time.time()
-    assert before <= KeptClock(tmp_path / "last").now() <= time.time()
+    assert before <= DoubtingClock(tmp_path / "last").now() <= time.time()
     kept = json.loads((tmp_path / "last").read_bytes())
     assert kept["elapsed"] > 0
     names = Path("/proc/sys/kernel/random/boot_id")

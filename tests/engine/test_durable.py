@@ -1,4 +1,4 @@
-"""Waiting for the log."""
+"""Waiting until something is durable."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 
 import pytest
 
-from understudy.engine.kept import Kept
-from understudy.engine.on_disk import LogTold, on_disk
+from understudy.engine.durable import Durable
+from understudy.engine.until_durable import until_durable
 from understudy.errors import AgentError, StoreError
+from understudy.store.log import Committed
 
 
 async def test_the_log_may_answer_after_whoever_waited_has_left() -> None:
-    told: list[LogTold] = []
-    waiting = asyncio.create_task(on_disk(told.append))
+    told: list[Committed] = []
+    waiting = asyncio.create_task(until_durable(told.append))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -24,25 +25,25 @@ async def test_the_log_may_answer_after_whoever_waited_has_left() -> None:
 
 async def test_it_raises_why_something_is_not_on_disk() -> None:
     with pytest.raises(StoreError, match="full"):
-        await on_disk(lambda told: told(StoreError("full")))
+        await until_durable(lambda told: told(StoreError("full")))
 
 
 async def test_all_who_ask_whether_something_is_durable_are_told() -> None:
-    kept = Kept()
+    durable = Durable()
     heard: list[AgentError | None] = []
-    kept.when_known(heard.append)
-    waiting = asyncio.ensure_future(_wait(kept))
+    durable.when_known(heard.append)
+    waiting = asyncio.ensure_future(_wait(durable))
     await asyncio.sleep(0)
-    kept.when_known(heard.append)
-    assert not kept.failed
+    durable.when_known(heard.append)
+    assert not durable.failed
     reason = StoreError("full")
-    kept.tell(reason)
-    kept.when_known(heard.append)
+    durable.tell(reason)
+    durable.when_known(heard.append)
     assert heard == [reason] * 3
-    assert kept.failed
+    assert durable.failed
     with pytest.raises(StoreError, match="full"):
         await waiting
 
 
-async def _wait(kept: Kept) -> None:
-    await kept
+async def _wait(durable: Durable) -> None:
+    await durable

@@ -17,7 +17,7 @@ MOST_BODIES = 20  # here-documents on one line
 Words = list[str]
 
 
-class Run(NamedTuple):
+class RunOfTests(NamedTuple):
     """A test run that was found in a command. `decides`: the command's exit code is that of the run."""
 
     runner: str
@@ -131,26 +131,26 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _RESERVED = _names("if then elif else while until do ! { (")  # what a simple command may stand behind
 
 
-def find_test_run(argv: Sequence[str]) -> Run | None:
+def find_test_run(argv: Sequence[str]) -> RunOfTests | None:
     """The test run in a command: the last, where its script has several, since that is the one whose exit code may be known."""
     return _find(list(argv), 0)
 
 
-def _find(argv: Words, depth: int) -> Run | None:
+def _find(argv: Words, depth: int) -> RunOfTests | None:
     words = _unwrapped(argv)
     script = _script_of(words)
     if script is None:
         name = _runner_of(words)
-        return Run(name, decides=True) if name else None
+        return RunOfTests(name, decides=True) if name else None
     if depth > 2 or len(script) > MOST_SCRIPT:
         return None
-    found: Run | None = None
+    found: RunOfTests | None = None
     for pipeline in _pipelines(script):
         for index, command in enumerate(pipeline.commands):
             inner = _find(command, depth + 1)
             if inner is not None:
                 last = index == len(pipeline.commands) - 1
-                found = Run(inner.runner, inner.decides and last and pipeline.decides)
+                found = RunOfTests(inner.runner, inner.decides and last and pipeline.decides)
     return found
 
 

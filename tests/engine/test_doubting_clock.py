@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.kept_clock import AWAY_SECONDS, DOUBT_SECONDS, JUMP_SECONDS, KeptClock
+from understudy.engine.doubting_clock import AWAY_SECONDS, DOUBT_SECONDS, JUMP_SECONDS, DoubtingClock
 
 DAY = 86_400.0
 BEGIN = 1_700_000_000.0
@@ -24,12 +24,14 @@ class Machine:
         self.booted_at = 0.0
         self.kept = self.started()
 
-    def started(self) -> KeptClock:
+    def started(self) -> DoubtingClock:
         """Another server, on the machine that has run all the time."""
         boot = f"boot {self.boots}"
-        return KeptClock(self.path, lambda: BEGIN + self.passed + self.set_by, lambda: self.passed - self.booted_at, lambda: boot)
+        return DoubtingClock(
+            self.path, lambda: BEGIN + self.passed + self.set_by, lambda: self.passed - self.booted_at, lambda: boot
+        )
 
-    def booted(self) -> KeptClock:
+    def booted(self) -> DoubtingClock:
         """Another server, on the machine that was just switched on."""
         self.boots += 1
         self.booted_at = self.passed

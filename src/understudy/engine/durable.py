@@ -7,7 +7,7 @@ from understudy.engine.tail import Told
 from understudy.errors import AgentError
 
 
-class Kept:
+class Durable:
     """Whether something is durable: known later. Can be awaited, and then raises the reason why it is not."""
 
     __slots__ = ("_callback", "_error", "_known")
@@ -44,6 +44,6 @@ class Kept:
         return self._error is not None
 
     def __await__(self) -> Generator[Any, None, None]:
-        from understudy.engine.on_disk import on_disk  # some doors only call back
+        from understudy.engine.until_durable import until_durable  # some doors only call back
 
-        return on_disk(self.when_known).__await__()
+        return until_durable(self.when_known).__await__()
