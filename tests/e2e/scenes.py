@@ -58,6 +58,11 @@ def users_in(request: Mapping[str, Any]) -> list[str]:
     return [text for text in plain if not text.startswith("<")]
 
 
+def names_offered(request: dict[str, Any]) -> set[str]:
+    """The tools of a request, on either wire."""
+    return {tool["function"]["name"] if "function" in tool else tool["name"] for tool in request["tools"]}
+
+
 def is_alive(pid: int) -> bool:
     """A process that runs; one that is dead and not yet reaped counts as gone."""
     try:

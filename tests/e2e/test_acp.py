@@ -14,6 +14,7 @@ import pytest
 
 from tests import golden
 from tests.e2e.other_servers import PATIENT
+from tests.e2e.scenes import names_offered
 from tests.e2e.test_clients_exec import PATCH
 from tests.golden_exec.play import PNG
 from tests.support.acp_client import AcpClient
@@ -312,9 +313,10 @@ async def test_modes_and_options_hold_from_the_next_prompt_on(tmp_path: Path) ->
 @pytest.mark.slow
 async def test_a_plan_is_shown_whole(tmp_path: Path) -> None:
     plan = [{"step": "look", "status": "completed"}, {"step": "mend", "status": "in_progress"}]
-    async with scene([call("update_plan", plan=plan), say("done")], tmp_path) as (_, client, work):
+    async with scene([call("update_plan", plan=plan), say("done")], tmp_path) as (model, client, work):
         await client.prompt(await client.new_session(work), "go")
         entries = (await client.update("plan"))["entries"]
+        assert "update_plan" in names_offered(model.requests[0])
     assert entries == [
         {"content": "look", "priority": "medium", "status": "completed"},
         {"content": "mend", "priority": "medium", "status": "in_progress"},

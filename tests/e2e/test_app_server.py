@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.scenes import names_offered
 from tests.support.app_client import AppClient, LineClient, RpcFailed
 from understudy.testing import CodexHome, Script, ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -30,7 +31,7 @@ async def scene(
 
 
 async def test_a_turn_streams_its_text_and_ends(tmp_path: Path) -> None:
-    async with scene([say("Hello you", usage=(10, 2))], tmp_path) as (_, client, work):
+    async with scene([say("Hello you", usage=(10, 2))], tmp_path) as (model, client, work):
         thread = await client.start_thread(work)
         before = len(client.messages)
         turn = await client.run_turn(thread, "say hello")
@@ -49,6 +50,7 @@ async def test_a_turn_streams_its_text_and_ends(tmp_path: Path) -> None:
     ]
     assert turn["status"] == "completed"
     assert [item["text"] for item in turn["items"]] == ["Hello you"]
+    assert "update_plan" in names_offered(model.requests[0])
     assert client.exit_code == 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.scenes import names_offered
 from tests.support.obliging_model import ObligingModel
 from tests.support.rest_client import RestClient, Stream, log_in, serving_rest
 from understudy.testing import ScriptedModel, call, say
@@ -65,6 +66,7 @@ async def test_a_conversation_is_renamed_archived_found_and_deleted(tmp_path: Pa
         assert (await stream.until("stream_ended"))["msg"]["reason"]
         assert await client.status("GET", path) == (404, "not_found")
         assert await client.status("DELETE", path) == (404, "not_found")
+        assert "update_plan" in names_offered(model.requests[0])  # the page shows plans
 
 
 @pytest.mark.slow

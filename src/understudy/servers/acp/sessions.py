@@ -5,6 +5,8 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from understudy.config.model import Config
 from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
@@ -29,7 +31,7 @@ READ_AT_ONCE = 256  # records in one step of the event loop: others are served b
 
 
 async def new(client: EditorPeer, request: Request) -> LineAnswer:
-    overrides = _overrides(params.read(params.NewSession, request.params))
+    overrides = replace(_overrides(params.read(params.NewSession, request.params)), include_plan_tool=True)  # editors show plans
     try:
         handle = await client.engine.create(client.caller, overrides)
     except ConfigError as error:

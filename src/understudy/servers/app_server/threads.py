@@ -1,6 +1,7 @@
 """Methods about threads: begin one, load one again, fork, list, read, put away, name, and sum up."""
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from understudy.config.model import Config
 from understudy.engine.durable import Durable
@@ -27,7 +28,8 @@ READ_AT_ONCE = 100  # rows, in search of those that a filter lets through
 
 async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.StartThread, given)
-    handle = await client.engine.create(client.caller, thread_overrides(asked, ephemeral=asked.ephemeral))
+    chosen = thread_overrides(asked, ephemeral=asked.ephemeral)
+    handle = await client.engine.create(client.caller, replace(chosen, include_plan_tool=True))  # as clients know it
     await handle.durable()
     return _loaded(client, handle, await read_log(handle), with_turns=False)
 

@@ -86,7 +86,8 @@ async def create(visit: Visit, new: NewConversation) -> RestAnswer:
     terms = await _terms(new)
     if (terms is not None or new.images) and not new.prompt:
         raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
-    chosen = visit.check_new(new.overrides() or Overrides())
+    wanted = msgspec.structs.replace(new.overrides() or Overrides(), include_plan_tool=True)  # the page shows plans
+    chosen = visit.check_new(wanted)
     visit.check_images(list(new.images))
     content = await _content(visit, new.prompt, new.images, chosen)
     handle = await visit.engine.create(visit.caller, chosen, visit.check_setup, for_turn=bool(content))
