@@ -42,7 +42,7 @@ async def conversation_of(engine: Engine, handle: Handle) -> Conversation:
     """Raises `UnknownConversation` for one that was deleted meanwhile."""
     standing = await _agreed_standing(engine, handle)
     facts, questions = handle.facts, open_questions(handle)
-    queued = handle.queued_turns
+    queued = len(handle.queued)
     row = await _row(engine, standing, questions)
     return Conversation(
         **{name: getattr(row, name) for name in Row.__struct_fields__},
