@@ -10,7 +10,7 @@ from contextlib import suppress
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.engine.listing import Standing
-from understudy.errors import AgentError, UnknownConversation
+from understudy.errors import AgentError, Damaged, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.records import TurnEnded
 from understudy.servers.rest.questions import open_questions
@@ -33,7 +33,7 @@ async def _row_of(engine: Engine, caller: Caller, listed: Listed) -> Row:
             handle = await engine.find(caller, listed.conversation_id)
             standing = await _agreed_standing(engine, handle)
             return await _row(engine, standing, open_questions(handle))
-        except UnknownConversation:  # deleted meanwhile
+        except (UnknownConversation, Damaged):  # deleted meanwhile; or opening it says what is wrong
             pass
     return await _row(engine, standing)
 
@@ -95,7 +95,11 @@ async def _row(engine: Engine, standing: Standing, questions: tuple[OpenQuestion
 async def _state(engine: Engine, standing: Standing) -> State:
     if standing.status != "idle":
         return "waiting" if standing.status == "waiting" else "working"
-    for entry in reversed(await engine.last_records(standing.listed, LOOKED_BACK)):
+    try:
+        last = await engine.last_records(standing.listed, LOOKED_BACK)
+    except Damaged:
+        return "failed"
+    for entry in reversed(last):
         if isinstance(entry.record, TurnEnded):
             return "idle" if entry.record.reason == "completed" else entry.record.reason
     return "idle"
