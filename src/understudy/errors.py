@@ -188,6 +188,10 @@ class StoreError(AgentError):
     kind = "store_error"
 
 
+class Damaged(StoreError):
+    """The log of one conversation cannot be read. Whoever tells of several leaves it out, and goes on."""
+
+
 class CannotBeRecorded(StoreError):
     kind = "cannot_be_recorded"
 

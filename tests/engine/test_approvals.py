@@ -78,7 +78,7 @@ async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be
     assert scene.approvals.decide(Decide("c", "approved", CLIENT), "1") is True
     asked = scene.ask(CommandApprovalAsked("c", ("touch", "x"), "/w", key="another key"))
     assert await asked == ApprovalAnswer("approved", CLIENT)
-    assert await scene.records() == [COMMAND, ApprovalDecided("c", "approved", CLIENT, True, "the key")]
+    assert await scene.records() == [COMMAND, ApprovalDecided("c", "approved", CLIENT, True, "another key")]
     scene.log.close()
 
 
@@ -89,7 +89,12 @@ async def test_a_question_from_before_a_restart_is_not_recorded_again_and_may_be
         (COMMAND, CommandApprovalAsked("c", ("touch", "x"), "/elsewhere")),
         (COMMAND, CommandApprovalAsked("c", ("touch", "x"), "/w", retries=True)),
         (COMMAND, PatchApprovalAsked("c", {"/w/a": AddFile("x")})),
+        (COMMAND, msgspec.structs.replace(COMMAND, full_access=True)),
+        (COMMAND, msgspec.structs.replace(COMMAND, note="a rule")),
+        (COMMAND, msgspec.structs.replace(COMMAND, typed_at="sh")),
         (PatchApprovalAsked("c", {"/w/a": AddFile("x")}), PatchApprovalAsked("c", {"/w/a": AddFile("y")})),
+        (PatchApprovalAsked("c", {"/w/a": AddFile("x")}), PatchApprovalAsked("c", {"/w/a": AddFile("x")}, outside=("/w/a",))),
+        (PatchApprovalAsked("c", {"/w/a": AddFile("x")}), PatchApprovalAsked("c", {"/w/a": AddFile("x")}, protected=("/w/a",))),
     ],
 )
 async def test_an_early_answer_is_not_taken_for_another_question(tmp_path: Path, before: Question, after: Question) -> None:
@@ -147,7 +152,7 @@ async def test_an_early_answer_does_not_outlive_its_turn(tmp_path: Path) -> None
     scene.log.close()
 
 
-@pytest.mark.parametrize(("now", "answered"), [("one", True), ("", True), ("another", False)])
+@pytest.mark.parametrize(("now", "answered"), [("one", True), ("", False), ("another", False)])
 async def test_an_answer_given_before_the_dependencies_changed_does_not_count(tmp_path: Path, now: str, answered: bool) -> None:
     scene = Scene(tmp_path)
     before = msgspec.structs.replace(COMMAND, depends_on="one")

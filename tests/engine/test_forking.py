@@ -6,7 +6,7 @@ import pytest
 
 from tests.store.records import new_id, open_log
 from understudy.engine.fold import State
-from understudy.engine.forking import RUNS_THERE, fork, forked
+from understudy.engine.forking import RUNS_THERE, WAITS_THERE, fork, forked
 from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
@@ -21,7 +21,9 @@ from understudy.protocol.records import (
     Overrides,
     Record,
     RequestSent,
+    TurnDropped,
     TurnEnded,
+    TurnQueued,
     TurnStarted,
     UserMessage,
 )
@@ -88,6 +90,16 @@ def test_approvals_for_the_session_and_running_commands_stay_with_the_other() ->
     ended = batch.entries[-1].record
     assert isinstance(ended, CommandEnded)
     assert (ended.call_id, ended.started, ended.ended_by) == ("s", started, RUNS_THERE)
+
+
+def test_a_queued_message_waits_in_the_other_only() -> None:
+    """It would be run twice, and by whoever made the fork, with what the one who queued it may choose."""
+    queued = UserMessage("q", Message("user", (InputText("later"),)), Overrides(sandbox="danger-full-access"))
+    log = log_of(turn("1", TurnQueued(queued)))
+    assert list(State.read(log).queued) == ["q"]
+    batch = forked(log, OLD, NEW, owner="ben")
+    assert State.read(batch.entries).queued == {}
+    assert batch.entries[-1].record == TurnDropped("q", WAITS_THERE)
 
 
 async def test_what_was_deleted_meanwhile_is_not_there_to_be_forked(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ async def test_an_op_goes_in_the_name_of_its_caller_and_says_by_which_door(handl
 async def test_the_facts_of_a_conversation_as_it_is(handle: Handle, tmp_path: Path) -> None:
     idle = Facts("local", "m", str(tmp_path), "never", "read-only", None, False, {}, 1)
     assert handle.facts == idle
-    assert (handle.running_turn, handle.queued_turns, handle.going_on()) == (None, 0, GoingOn(None, ()))
+    assert (handle.running_turn, len(handle.queued), handle.going_on()) == (None, 0, GoingOn(None, ()))
     await record(handle, UserMessage("m1", HI), TurnStarted("1"), RequestSent(("m1",)), ASKED)
     await record(handle, TokensCounted(Usage(1, 2, 3)), TurnQueued(UserMessage("m2", HI)))
     facts = handle.facts
@@ -168,7 +168,7 @@ async def test_the_facts_of_a_conversation_as_it_is(handle: Handle, tmp_path: Pa
     assert asked_at > 0
     assert handle.asked_at("nobody") == 0.0
     assert (handle.open_question("call1"), handle.open_question("nobody")) == (ASKED, None)
-    assert (handle.running_turn, handle.queued_turns, handle.published) == ("1", 1, 7)
+    assert (handle.running_turn, len(handle.queued), handle.published) == ("1", 1, 7)
     assert (handle.has_message("m1"), handle.has_message("m9")) == (True, False)
     assert (handle.message_of_turn("1"), handle.message_of_turn("2")) == ("m1", None)
     assert (handle.turn_of_message("m1"), handle.turn_of_message("m2")) == ("1", None)

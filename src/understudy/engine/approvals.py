@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from understudy.config.questions import QuestionSettings
 from understudy.engine.tail import Tail
 from understudy.protocol.choices import Decision
@@ -19,7 +21,6 @@ from understudy.protocol.records import (
     BudgetAsked,
     CommandApprovalAsked,
     Noticed,
-    PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
 )
@@ -45,7 +46,7 @@ def timed_out(seconds: float) -> str:
 class Approvals:
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
-        self._open: dict[str, asyncio.Future[ApprovalAnswer]] = {}
+        self._open: dict[str, tuple[Question, asyncio.Future[ApprovalAnswer]]] = {}  # asked by this process
         self._early: dict[str, tuple[Question, list[Decide]]] = {}  # to questions open since before a restart, not asked here yet
         self._settings = QuestionSettings()
         self._on_question: Callable[[OpenedQuestion], None] | None = None
@@ -67,7 +68,7 @@ class Approvals:
         """Wait for an answer, however long it takes. A question that was open before a restart is not recorded again."""
         waiter: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         call_id = question.call_id
-        self._open[call_id] = waiter
+        self._open[call_id] = question, waiter
         timer: asyncio.TimerHandle | None = None
         try:
             known = self._tail.state.questions.get(call_id)
@@ -92,18 +93,18 @@ class Approvals:
     def decide(self, op: Decide, turn: str) -> bool:
         """True when this answer is the one that counts."""
         call_id, decision = op.call_id, op.decision
-        waiter = self._open.get(call_id)
-        question = self._tail.state.questions.get(call_id)
+        asked, waiter = self._open.get(call_id, (None, None))
+        recorded = self._tail.state.questions.get(call_id)
         if op.asked_at not in (0.0, self._tail.state.asked_at.get(call_id)):  # a later question that nobody has seen yet
-            waiter = question = None
-        if waiter is None and question is not None and self._seconds_left(call_id) != 0:
-            _, early = self._early.setdefault(call_id, (question, []))
+            asked = waiter = recorded = None
+        if waiter is None and recorded is not None and self._seconds_left(call_id) != 0:
+            _, early = self._early.setdefault(call_id, (recorded, []))
             early.append(op)
             return early[0] is op
         counts = waiter is not None and not waiter.done()
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
-        key = question.key if isinstance(question, CommandApprovalAsked | ToolApprovalAsked) else None
+        key = asked.key if counts and isinstance(asked, CommandApprovalAsked | ToolApprovalAsked) else None
         self._record(op, turn, counts=counts, key=key)
         if counts and waiter is not None:
             if op.source != CLIENT:
@@ -150,16 +151,15 @@ class Approvals:
 
 
 def _is_same(one: Question, other: Question) -> bool:
-    """Whether an answer to one also answers the other: the same command with the same dependencies, or the same changes."""
+    """Whether an answer to one also answers the other: all that is shown of it is the same, and what it depends on.
+
+    `one` is from the log, which another process has written, perhaps on another machine. The key of a command is not compared,
+    since it differs with the environment: whatever the log says, an answer is recorded with the key of what is asked here.
+    """
     match one, other:
-        case CommandApprovalAsked(), CommandApprovalAsked():
-            alike = (one.command, one.cwd, one.retries) == (other.command, other.cwd, other.retries)
-            return alike and (one.depends_on == other.depends_on or not one.depends_on or not other.depends_on)
-        case PatchApprovalAsked(), PatchApprovalAsked():
-            return one.changes == other.changes
-        case ToolApprovalAsked(), ToolApprovalAsked():
-            return one == other
-        case BudgetAsked(), BudgetAsked():
+        case BudgetAsked(), BudgetAsked():  # more may have been used since
             return (one.limit, one.message_id, one.raised_to) == (other.limit, other.message_id, other.raised_to)
+        case CommandApprovalAsked(), CommandApprovalAsked():
+            return msgspec.structs.replace(one, key=other.key) == other
         case _:
-            return False
+            return one == other

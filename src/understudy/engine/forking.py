@@ -14,11 +14,12 @@ from understudy.engine.log_path import path_to
 from understudy.engine.until_durable import until_durable
 from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.records import ApprovalDecided, CommandEnded, Entry, Noticed, Opened, Record, TurnEnded
+from understudy.protocol.records import ApprovalDecided, CommandEnded, Entry, Noticed, Opened, Record, TurnDropped, TurnEnded
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Batch, EventLog
 
 RUNS_THERE = "it runs on in the conversation that this one was forked from"
+WAITS_THERE = "it waits in the conversation that this one was forked from"
 
 
 def forked(
@@ -41,6 +42,7 @@ def forked(
     state = State.read(copied)
     for of_turn, begun in state.sessions.running.values():
         added.append((of_turn, CommandEnded(begun.call_id, "", "", -1, 0.0, started=begun, ended_by=RUNS_THERE)))
+    added += [("0", TurnDropped(message_id, WAITS_THERE)) for message_id in state.queued]
     for of_turn, record in added:
         before = copied[-1].seq
         copied.append(Entry(before + 1, before, of_turn, now, record))

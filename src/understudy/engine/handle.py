@@ -284,9 +284,9 @@ class Handle:
         return self._conversation.state.turn
 
     @property
-    def queued_turns(self) -> int:
-        """How many messages wait for turns of their own."""
-        return len(self._conversation.state.queued)
+    def queued(self) -> tuple[UserMessage, ...]:
+        """Messages that wait for turns of their own."""
+        return tuple(self._conversation.state.queued.values())
 
     def has_message(self, message_id: str) -> bool:
         """Whether the message is in the log, as far as it is known here."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from understudy.errors import StoreError
+from understudy.errors import Damaged
 from understudy.protocol.records import Entry
 
 
@@ -18,7 +18,7 @@ def path_to(entries: Sequence[Entry], head: int | None = None) -> Sequence[Entry
     while head:
         entry = by_seq.get(head)
         if entry is None:
-            raise StoreError(f"conversation store: record {head} is missing, though others follow it: the log is damaged")
+            raise Damaged(f"conversation store: record {head} is missing, though others follow it: the log is damaged")
         path.append(entry)
         head = entry.parent
     path.reverse()

@@ -1,12 +1,16 @@
 """The questions of all conversations that wait for an answer, whichever process has asked them."""
 
+import logging
+
 import msgspec
 
 from understudy.engine.engine import Engine
-from understudy.errors import AgentError, UnknownConversation
+from understudy.errors import AgentError, Damaged, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Question
+
+logger = logging.getLogger(__name__)
 
 PAGE = 200
 
@@ -42,6 +46,9 @@ async def _of(engine: Engine, caller: Caller, conversation_id: ConversationId, t
     try:
         handle = await engine.find(caller, conversation_id)
     except UnknownConversation:  # deleted meanwhile
+        return []
+    except Damaged as error:  # those of the others wait all the same
+        logger.warning("a question of %s cannot be shown: %s", conversation_id, error)
         return []
     facts = handle.facts
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.errors import StoreError
+from understudy.errors import Damaged
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry, Record
@@ -30,7 +30,7 @@ _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId) -> Sequence[Entry]:
-    """Raises `StoreError` for a record that is damaged: what comes after it means nothing without it."""
+    """Raises `Damaged` for a record that is: what comes after it means nothing without it."""
     read = seq = 0
     entries: list[Entry] = []
     decode = record_decoder()
@@ -40,7 +40,7 @@ def entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId)
             read = seq
     except _UNREADABLE as error:
         reason = f"record {seq} of conversation {conversation_id} is damaged and cannot be read ({error})"
-        raise StoreError(f"conversation store: {reason}; the {read} before it are whole") from error
+        raise Damaged(f"conversation store: {reason}; the {read} before it are whole") from error
     return entries
 
 

@@ -3,7 +3,7 @@
 Reading checks that the entries make a log that can be stored and shown. Writing them into a store is left to the caller.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +13,18 @@ from understudy import __version__
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.records import ApprovalDecided, Entry, Opened, Overrides, PatchEnded, Record, UserMessage
+from understudy.protocol.records import (
+    ApprovalDecided,
+    CommandApprovalAsked,
+    Entry,
+    Opened,
+    Overrides,
+    PatchEnded,
+    Record,
+    ToolApprovalAsked,
+    TurnQueued,
+    UserMessage,
+)
 from understudy.protocol.uuids import read_uuid
 from understudy.store.log import LATEST, Listed
 
@@ -124,9 +135,10 @@ def without_permissions(imported: Imported) -> Imported:
     """Without what a file from somewhere else must not decide: how commands are confined, where, what is approved already, and what
     an undo writes.
     """
-    entries = tuple(_with_record(entry, _without_undo(entry.record)) for entry in _unpinned(imported.entries))
+    unpinned = tuple(_with_record(entry, _unpinned(entry.record)) for entry in imported.entries)
+    entries = tuple(_with_record(entry, _without_undo(entry.record)) for entry in unpinned)
     notes = imported.notes
-    if entries != _unpinned(imported.entries):
+    if entries != unpinned:
         notes += ("what its patches replaced was left out: they cannot be undone here",)
     plain = tuple(_with_record(entry, _harmless(entry.record)) for entry in entries)
     if plain != entries:
@@ -136,22 +148,30 @@ def without_permissions(imported: Imported) -> Imported:
 
 def in_folder(imported: Imported, cwd: str) -> Imported:
     """The same, belonging to another folder from its first record on."""
-    entries: list[Entry] = []
-    for entry in imported.entries:
-        match entry.record:
-            case Opened() as opened:
-                moved = msgspec.structs.replace(opened, overrides=_moved(opened.overrides, cwd), pins=None)
-                entries.append(_with_record(entry, moved))
-            case UserMessage(overrides=Overrides() as overrides) as message:
-                moved = msgspec.structs.replace(message, overrides=_moved(overrides, None), pins=None)
-                entries.append(_with_record(entry, moved))
-            case _:
-                entries.append(entry)
-    return replace(imported, entries=tuple(entries))
+
+    def moved(record: Record) -> Record:
+        if isinstance(record, Opened):
+            return msgspec.structs.replace(record, overrides=msgspec.structs.replace(record.overrides, cwd=cwd), pins=None)
+        return _with_message(record, staying)
+
+    def staying(message: UserMessage) -> UserMessage:
+        if message.overrides is None:
+            return message
+        return msgspec.structs.replace(message, overrides=msgspec.structs.replace(message.overrides, cwd=None), pins=None)
+
+    return replace(imported, entries=tuple(_with_record(entry, moved(entry.record)) for entry in imported.entries))
 
 
-def _moved(overrides: Overrides, cwd: str | None) -> Overrides:
-    return msgspec.structs.replace(overrides, cwd=cwd)
+def _with_message(record: Record, change: Callable[[UserMessage], UserMessage]) -> Record:
+    """A message counts wherever a record has it: one that was accepted, or one that is queued for a turn of its own."""
+    match record:
+        case UserMessage():
+            return change(record)
+        case TurnQueued(message=message):
+            changed = change(message)
+            return record if changed is message else TurnQueued(changed)
+        case _:
+            return record
 
 
 def _renamed(record: Record, conversation_id: str) -> Record:
@@ -160,14 +180,11 @@ def _renamed(record: Record, conversation_id: str) -> Record:
     return msgspec.structs.replace(record, conversation_id=conversation_id, owner=LOCAL_NAME) if changed else record
 
 
-def _unpinned(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def _unpinned(record: Record) -> Record:
     """Places are pinned by what stood there on one machine; here they are pinned anew."""
-    return tuple(
-        _with_record(entry, msgspec.structs.replace(entry.record, pins=None))
-        if isinstance(entry.record, Opened | UserMessage)
-        else entry
-        for entry in entries
-    )
+    if isinstance(record, Opened):
+        return msgspec.structs.replace(record, pins=None)
+    return _with_message(record, lambda message: msgspec.structs.replace(message, pins=None))
 
 
 def _without_undo(record: Record) -> Record:
@@ -181,12 +198,16 @@ def _harmless(record: Record) -> Record:
     match record:
         case Opened(overrides=overrides):
             return msgspec.structs.replace(record, overrides=_plain(overrides))
-        case UserMessage(overrides=Overrides() as overrides):
-            return msgspec.structs.replace(record, overrides=_plain(overrides))
-        case ApprovalDecided(key=str()):
+        case ApprovalDecided(key=str()) | CommandApprovalAsked(key=str()) | ToolApprovalAsked(key=str()):
             return msgspec.structs.replace(record, key=None)
         case _:
-            return record
+            return _with_message(record, _harmless_message)
+
+
+def _harmless_message(message: UserMessage) -> UserMessage:
+    if message.overrides is None:
+        return message
+    return msgspec.structs.replace(message, overrides=_plain(message.overrides))
 
 
 def _plain(overrides: Overrides) -> Overrides:

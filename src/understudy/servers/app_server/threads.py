@@ -1,13 +1,16 @@
 """Methods about threads: begin one, load one again, fork, list, read, put away, name, and sum up."""
 
+from typing import NamedTuple
+
 from msgspec import Raw
 from msgspec.structs import replace
 
 from understudy.config.model import Config
 from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.errors import BadRequest, ConfigError, ConversationBusy
+from understudy.errors import BadRequest, ConfigError, ConversationBusy, Damaged
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.items import Message
 from understudy.protocol.ops import Archive, Delete, Resume
 from understudy.protocol.records import Opened, Overrides, UserMessage
 from understudy.servers.app_server import params
@@ -200,19 +203,32 @@ async def list_threads(client: AppPeer, given: Raw | None) -> Json:
                 continue
             if (folders is not None and summary.cwd not in folders) or term not in summary.title.lower():
                 continue
-            first = await client.engine.log.read(listed.conversation_id, 0, FIRST_RECORDS)
-            opened = first[0].record if first else None
-            if not isinstance(opened, Opened):  # one that is not kept is not listed
-                continue
-            if asked.model_providers and opened.provider not in asked.model_providers:
+            begun = await _beginning(client, listed.conversation_id)
+            if begun is None or (asked.model_providers and begun.provider not in asked.model_providers):
                 continue
             standing = await client.engine.standing_of(listed)
             status = status_of(standing.status, loaded=listed.conversation_id in client.threads)
-            message = next((entry.record.message for entry in first if isinstance(entry.record, UserMessage)), None)
-            rows.append(listed_thread(standing.listed, status, opened.provider, message))
+            rows.append(listed_thread(standing.listed, status, begun.provider, begun.message))
         cursor = page.next_cursor
         if cursor is None or len(rows) >= limit:
             return {"data": rows, "nextCursor": cursor, "backwardsCursor": None}
+
+
+class _Begun(NamedTuple):
+    provider: str = ""
+    message: Message | None = None  # the first
+
+
+async def _beginning(client: AppPeer, conversation_id: ConversationId) -> _Begun | None:
+    """None for one that is not kept: it is not listed."""
+    try:
+        first = await client.engine.log.read(conversation_id, 0, FIRST_RECORDS)
+    except Damaged:  # opening it says what is wrong
+        return _Begun()
+    opened = first[0].record if first else None
+    if not isinstance(opened, Opened):
+        return None
+    return _Begun(opened.provider, next((entry.record.message for entry in first if isinstance(entry.record, UserMessage)), None))
 
 
 async def loaded_list(client: AppPeer, given: Raw | None) -> Json:

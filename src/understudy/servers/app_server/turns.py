@@ -35,7 +35,7 @@ async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
         config_of(client, handle, chosen)  # raises before anything is promised
     message = Message("user", await read_input(asked.input, asked.cwd or handle.facts.cwd, handle))
     op = handle.message(message, chosen, terms=await _terms(asked.output_schema), own_turn=True)
-    if handle.queued_turns >= MOST_WAITING:
+    if len(handle.queued) >= MOST_WAITING:
         raise InvalidRequest(f"{MOST_WAITING} turns of this thread are waiting already; wait for one to begin")
     before, viewer.chosen = viewer.chosen, None
     viewer.hold()

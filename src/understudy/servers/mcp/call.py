@@ -108,6 +108,7 @@ class CallerChecks:
             return op
         if op.message.parent_message_id is not None:  # the conversation goes back to where it was then
             self.limits.check_past(entry.record for entry in await handle.read(0))
+        self.limits.check_past(handle.queued)  # what a process left that ended goes before the message, with what it chose
         if op.message.overrides is None:
             self.check_setup(handle.setup())
             return op

@@ -1,7 +1,7 @@
 """What a caller other than the local user may choose for a conversation: folders, sandbox modes, and settings that harm nobody."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -10,7 +10,7 @@ from understudy.config.model import Config
 from understudy.errors import NotAllowed
 from understudy.places.resolving import is_within
 from understudy.protocol.choices import SandboxMode
-from understudy.protocol.records import Opened, Overrides, Pins, Record, UserMessage
+from understudy.protocol.records import Opened, Overrides, Pins, Record, TurnQueued, UserMessage
 
 # Beside what a trusted folder may set. Nothing here starts a program, names a file of the server, or says where anything is sent.
 ALLOWED_KEYS = PROJECT_KEYS | {
@@ -28,6 +28,14 @@ ALLOWED_KEYS = PROJECT_KEYS | {
 def _forbidden_key(chosen: Overrides) -> str | None:
     """A table would take the place of the one in the user's file."""
     return next((key for key, value in (chosen.config or {}).items() if key not in ALLOWED_KEYS or isinstance(value, dict)), None)
+
+
+def _choosing(records: Iterable[Record]) -> Iterator[Opened | UserMessage]:
+    """Those that can say what a conversation runs with; a queued message says it for the turn that it will begin."""
+    for record in records:
+        said = record.message if isinstance(record, TurnQueued) else record
+        if isinstance(said, Opened | UserMessage):
+            yield said
 
 
 class CallerLimits(msgspec.Struct, frozen=True):
@@ -48,9 +56,8 @@ class CallerLimits(msgspec.Struct, frozen=True):
 
         Raises `NotAllowed`.
         """
-        for record in records:
-            overrides = record.overrides if isinstance(record, Opened | UserMessage) else None
-            if overrides is not None and (key := _forbidden_key(overrides)) is not None:
+        for record in _choosing(records):
+            if record.overrides is not None and (key := _forbidden_key(record.overrides)) is not None:
                 raise NotAllowed(
                     f"this token may not fork the conversation: `{key}` was set for it, and cannot be set with this token"
                 )
@@ -70,15 +77,15 @@ class CallerLimits(msgspec.Struct, frozen=True):
             raise NotAllowed(f"this token may not use sandbox `{mode}`; choose one of: {allowed}")
 
     def check_past(self, records: Iterable[Record]) -> None:
-        """Everywhere that a conversation has worked, and how. Raises `NotAllowed`."""
-        for record in records:
-            overrides = record.overrides if isinstance(record, Opened | UserMessage) else None
+        """Everywhere that a conversation has worked or will, and how. Raises `NotAllowed`."""
+        for record in _choosing(records):
+            overrides = record.overrides
             if overrides is None:
                 continue
             if overrides.sandbox is not None:
                 self._check_mode(overrides.sandbox)
             if overrides.cwd is not None:
-                self.check_place(overrides.cwd, record.pins if isinstance(record, Opened | UserMessage) else None)
+                self.check_place(overrides.cwd, record.pins)
 
     def check_place(self, cwd: str, pins: Pins | None) -> None:
         """The folder as it was pinned: links that come to be after that are not followed. One that is judged by its name alone

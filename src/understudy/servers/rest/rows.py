@@ -10,7 +10,7 @@ from contextlib import suppress
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.engine.listing import Standing
-from understudy.errors import AgentError, UnknownConversation
+from understudy.errors import AgentError, Damaged, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.records import TurnEnded
 from understudy.servers.rest.questions import open_questions
@@ -33,7 +33,7 @@ async def _row_of(engine: Engine, caller: Caller, listed: Listed) -> Row:
             handle = await engine.find(caller, listed.conversation_id)
             standing = await _agreed_standing(engine, handle)
             return await _row(engine, standing, open_questions(handle))
-        except UnknownConversation:  # deleted meanwhile
+        except (UnknownConversation, Damaged):  # deleted meanwhile; or opening it says what is wrong
             pass
     return await _row(engine, standing)
 
@@ -42,7 +42,7 @@ async def conversation_of(engine: Engine, handle: Handle) -> Conversation:
     """Raises `UnknownConversation` for one that was deleted meanwhile."""
     standing = await _agreed_standing(engine, handle)
     facts, questions = handle.facts, open_questions(handle)
-    queued = handle.queued_turns
+    queued = len(handle.queued)
     row = await _row(engine, standing, questions)
     return Conversation(
         **{name: getattr(row, name) for name in Row.__struct_fields__},
@@ -95,7 +95,11 @@ async def _row(engine: Engine, standing: Standing, questions: tuple[OpenQuestion
 async def _state(engine: Engine, standing: Standing) -> State:
     if standing.status != "idle":
         return "waiting" if standing.status == "waiting" else "working"
-    for entry in reversed(await engine.last_records(standing.listed, LOOKED_BACK)):
+    try:
+        last = await engine.last_records(standing.listed, LOOKED_BACK)
+    except Damaged:
+        return "failed"
+    for entry in reversed(last):
         if isinstance(entry.record, TurnEnded):
             return "idle" if entry.record.reason == "completed" else entry.record.reason
     return "idle"

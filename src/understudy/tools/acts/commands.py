@@ -149,7 +149,7 @@ class Execution:
             return ToolOutput(f"exec command rejected: {verdict.reason}", success=False)
         resumed = self._host.open_question(self._call_id)
         if isinstance(resumed, CommandApprovalAsked) and resumed.retries:  # it has run contained, before a restart
-            return await self._ask_to_retry(None)
+            return await self._ask_to_retry(None, escalation_after_denial(self._host.settings.approval_policy))
         if verdict.action == "ask":
             note = None if verdict.rule in ("untrusted", "escalation") else verdict.reason
             refusal = await self._ask(verdict.justification, retries=False, note=note)
