@@ -224,6 +224,25 @@ def test_mask_protect_and_limits_are_the_users_but_our_state_stays_guarded(load:
     assert (limits.tmp_mb, limits.tmp_files) == (7, 0)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("limits.processes", 2**31, "from 0 (no limit) to 4000000"),
+        ("limits.memory_mb", 2**44, "from 0 (no limit) to 1099511627776"),
+        ("limits.file_mb", 2**63 - 1, "from 0 (no limit) to 1099511627776"),
+        ("protect", ["."], "names within the writable folders"),
+        ("protect", [".git", "./"], "names within the writable folders"),
+        ("protect", ["../other"], "names within the writable folders"),
+        ("protect", ["!a/../.git"], "names within the writable folders"),
+    ],
+)
+def test_what_the_sandbox_could_not_keep_is_refused_by_name(load: Load, key: str, value: object, wanted: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(config={f"understudy.sandbox.{key}": value})
+    assert f"in `understudy.sandbox.{key}`" in str(caught.value)
+    assert wanted in str(caught.value)
+
+
 def test_cwd_is_absolute_and_relative_to_the_server(load: Load, work: Path) -> None:
     (work / "sub").mkdir()
     assert load(cwd="sub").cwd == work / "sub"

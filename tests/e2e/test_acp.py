@@ -14,12 +14,12 @@ import pytest
 
 from tests import golden
 from tests.e2e.other_servers import PATIENT
-from tests.e2e.scenes import names_offered
+from tests.e2e.scenes import names_offered, users_in
 from tests.e2e.test_clients_exec import PATCH
 from tests.golden_exec.play import PNG
 from tests.support.acp_client import AcpClient
 from tests.support.app_client import RpcFailed
-from understudy.testing import CodexHome, Script, ScriptedModel, call, say, status
+from understudy.testing import HOLD, CodexHome, Script, ScriptedModel, call, deltas, say, status
 from understudy.testing.model import ReceivedRequest
 from understudy.testing.script import Entry
 
@@ -203,6 +203,17 @@ async def test_a_cancel_in_one_breath_with_its_prompt_is_not_lost(tmp_path: Path
             assert await client.answer(number) == {"stopReason": "cancelled"}
 
 
+async def test_what_is_sent_right_behind_a_cancel_begins_a_turn_of_its_own(tmp_path: Path) -> None:
+    async with scene([deltas(["a", HOLD, "b"]), say("second")], tmp_path) as (model, client, work):
+        session = await client.new_session(work)
+        first = client.ask_prompt(session, "one")
+        await model.next_request(1)
+        client.send({"method": "session/cancel", "params": {"sessionId": session}})
+        assert await client.prompt(session, "two") == "end_turn"
+        assert await client.answer(first) == {"stopReason": "cancelled"}
+        assert [users_in(request) for request in model.requests] == [["one"], ["one", "two"]]
+
+
 @pytest.mark.slow
 async def test_a_cancel_while_a_question_is_open_withdraws_it(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"])]
@@ -223,6 +234,22 @@ async def test_a_single_request_can_be_cancelled(tmp_path: Path) -> None:
         await client.update("tool_call")
         client.send({"method": "$/cancel_request", "params": {"requestId": number}})
         assert await client.answer(number) == {"stopReason": "cancelled"}
+
+
+@pytest.mark.slow
+async def test_cancelling_a_prompt_that_joined_a_turn_leaves_the_turn_to_the_other(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made.txt"]), say("both")]
+    async with scene(script, tmp_path, config=ASKS) as (_, client, work):
+        session = await client.new_session(work)
+        first = client.ask_prompt(session, "one")
+        question = await client.question()
+        second = client.ask_prompt(session, "two")
+        await client.call("session/list")  # by now it is taken
+        client.send({"method": "$/cancel_request", "params": {"requestId": second}})
+        assert await client.answer(second) == {"stopReason": "cancelled"}
+        client.choose(question, "approved")
+        assert await client.answer(first) == {"stopReason": "end_turn"}
+        assert (work / "made.txt").exists()
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.scenes import FORBIDDING, answered, scene, text_of, thread_of
 from tests.e2e.talking import listed
-from understudy.testing import HOLD, call, deltas, say
+from understudy.testing import HOLD, CodexHome, McpProcess, ScriptedModel, call, deltas, say
 
 
 async def test_a_call_that_waits_for_a_while_is_answered_and_the_turn_goes_on(tmp_path: Path) -> None:
@@ -28,6 +28,22 @@ async def test_a_call_that_waits_for_a_while_is_answered_and_the_turn_goes_on(tm
         assert (row["status"], "running" in row) == ("idle", False)
         late = await client.call_tool("codex-reply", threadId=thread)  # it is over by now: the answer is still there
         assert late == answered("so it is", thread)
+
+
+async def test_whoever_waits_on_gets_the_form_that_was_asked_for(tmp_path: Path) -> None:
+    home, schema = CodexHome(tmp_path / "home"), {"type": "object"}
+    async with ScriptedModel([deltas(['{"so": ', HOLD, "1}"])]) as model:
+        async with McpProcess(model, home=home, cwd=tmp_path) as client:
+            thread = thread_of(await client.codex("x", {"wait-seconds": 0.2, "output-schema": schema}))
+            waiting = client.call_tool("codex-reply", threadId=thread)
+            again = await client.call_tool("codex-reply", {"threadId": thread, "wait-seconds": 0.2})
+            assert "codex-reply" in text_of(again)
+            model.release()
+            result = await waiting
+            assert result["content"] == [{"text": '{"so": 1}', "type": "text"}]
+            assert result["structuredContent"]["output"] == {"so": 1}
+        async with McpProcess(model, home=home, cwd=tmp_path) as client:  # it is over by now, and read by another process
+            assert await client.call_tool("codex-reply", threadId=thread) == result
 
 
 async def test_a_call_that_ends_in_time_is_answered_as_ever(tmp_path: Path) -> None:

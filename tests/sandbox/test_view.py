@@ -101,6 +101,14 @@ class TestRoots:
             assert await shell(sandbox, there, "touch made; ls /dev/shm | wc -l") == (0, "1\n")
             assert os.listdir(folder) == ["made"]
 
+    async def test_a_root_in_a_covered_folder_is_there_though_everything_is_a_root(
+        self, sandbox: Sandbox, contained: Containment
+    ) -> None:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            there = dataclasses.replace(contained, writable_roots=(folder, "/"), protected=("kept",))
+            assert await shell(sandbox, there, "touch made; mkdir kept 2> /dev/null || ls /dev/shm | wc -l") == (0, "1\n")
+            assert os.listdir(folder) == ["made"]
+
     @pytest.mark.parametrize("group", [None, 54321], ids=["own group", "another group"])
     async def test_protected_names_cannot_be_made_in_a_root_that_its_owner_made_read_only(
         self, sandbox: Sandbox, contained: Containment, workspace: Path, group: int | None
@@ -249,6 +257,18 @@ class TestProtected:
         assert (workspace / ".git" / "config").read_text() == "[core]"
         assert names(workspace) == [".git"]
         assert names(workspace / ".git" / "hooks") == []
+
+    @pytest.mark.parametrize("named", ["", "..", "../link"], ids=["itself", "above", "by a link"])
+    async def test_a_root_that_is_protected_or_lies_in_what_is_can_be_read_and_not_written(
+        self, sandbox: Sandbox, contained: Containment, workspace: Path, named: str
+    ) -> None:
+        (workspace / "file").write_text("content")
+        (workspace.parent / "link").symlink_to(workspace.parent)
+        kept = dataclasses.replace(contained, protected=(".git", os.path.join(workspace, named)))
+        _, text = await shell(sandbox, kept, "cat file; touch made; rm file; touch /tmp/ok && echo tmp")
+        assert text.startswith("content")
+        assert text.endswith("tmp\n")
+        assert names(workspace) == ["file"]
 
     async def test_a_missing_name_cannot_be_made_in_any_way_and_nothing_stays(
         self, sandbox: Sandbox, contained: Containment, workspace: Path

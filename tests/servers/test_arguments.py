@@ -21,6 +21,23 @@ def test_null_is_absent_where_it_may_be() -> None:
     with pytest.raises(InvalidArguments, match="invalid type: null, expected a string"):
         CODEX.read({"prompt": None})
     assert CODEX_REPLY.read({"threadId": None, "prompt": "x"}) == {"prompt": "x"}
+    assert CODEX.read({"prompt": "x", "base-instructions": None, "baseInstructions": "b"})["base-instructions"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("given_", "problem"),
+    [
+        (
+            {"prompt": "x", "approval-policy": "untrusted", "approvalPolicy": "never"},
+            "duplicate field `approval-policy`\n`approvalPolicy` and `approval-policy` are two spellings of it. Give one.",
+        ),
+        ({"prompt": "x", "budget": {"cost_usd": 1, "costUsd": 100}}, "duplicate field `cost_usd`\nin `budget`"),
+    ],
+)
+def test_of_two_spellings_of_one_name_none_is_taken(given_: Any, problem: str) -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        CODEX.read(given_)
+    assert str(caught.value) == problem
 
 
 def test_a_wrong_member_is_named_with_its_place() -> None:

@@ -18,7 +18,7 @@ from understudy.store.chain import LastDigests
 from understudy.store.log import SavedText
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
 from understudy.store.seals import Seals
-from understudy.store.sqlite import number_of
+from understudy.store.sqlite import SqliteLog, number_of
 from understudy.testing.waiting import WAIT_SECONDS
 
 
@@ -59,6 +59,17 @@ async def test_a_store_from_the_future_is_refused_and_left_alone(tmp_path: Path)
     with sqlite3.connect(tmp_path / "conversations.db") as raw:
         assert raw.execute("PRAGMA user_version").fetchone() == (99,)
     raw.close()
+
+
+def test_a_store_from_the_future_whose_server_was_killed_is_left_as_it_is(tmp_path: Path) -> None:
+    SqliteLog(tmp_path).close()
+    killed = "import os, sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version = 99'); os._exit(0)"
+    subprocess.run([sys.executable, "-c", killed, tmp_path / "conversations.db"], check=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if not path.name.endswith("-shm")}  # that is no content
+    assert len(before["conversations.db-wal"]) > 0
+    with pytest.raises(StoreError, match="newer understudy"):
+        SqliteLog(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if not path.name.endswith("-shm")} == before
 
 
 async def test_an_older_store_is_brought_up_to_date_with_all_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +155,20 @@ async def test_damage_inside_is_found_by_the_check_and_spares_other_conversation
     listed = {row.conversation_id: row.summary.title for row in answered(log.list(10)).rows}
     assert set(listed) == {good, bad}
     assert "damaged" in listed[bad]
+    log.close()
+
+
+async def test_a_record_of_a_kind_that_is_not_known_is_perhaps_a_newer_builds(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    await append(log, noticed(name, 1, 2))
+    raw = sqlite3.connect(tmp_path / "conversations.db")
+    raw.execute("""UPDATE records SET data = CAST('{"type":"from_the_future"}' AS BLOB) WHERE seq = 2""")
+    raw.commit()
+    raw.close()
+    with pytest.raises(StoreError, match=r"record 2 of .* is damaged, or a newer understudy wrote it, .*the 1 before it are whole"):
+        answered(log.read(name))
     log.close()
 
 
@@ -245,7 +270,7 @@ async def test_a_connection_that_saw_the_store_while_it_was_empty_can_write(tmp_
     connection.execute("PRAGMA journal_mode = WAL")
     assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
     open_log(tmp_path).close()
-    schema.migrate(connection, str(path), Seals(tmp_path))
+    schema.migrate(connection, path, Seals(tmp_path))
     writing.prepare(connection)
     writing.write(connection, writing.append(1, opened(new_id()), LastDigests(connection, Seals(tmp_path))))
     assert connection.execute("SELECT count(*) FROM conversations").fetchone() == (1,)

@@ -160,7 +160,7 @@ def test_the_other_kinds() -> None:
 def connection() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, AT_ONCE * 9)  # SQLite's own differs from system to system
-        migrate(connection, "memory", SEALS)
+        migrate(connection, Path("memory"), SEALS)
         prepare(connection)
         yield connection
 
@@ -286,7 +286,7 @@ def test_tables_that_another_process_made_meanwhile_are_found(tmp_path: Path) ->
         closing(sqlite3.connect(path, isolation_level=None)) as other,
     ):
         assert early.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
-        migrate(other, "memory", SEALS)
+        migrate(other, Path("memory"), SEALS)
         prepare(early)
         write(early, opened(1))
         assert len(everything(other)["conversations"]) == 1

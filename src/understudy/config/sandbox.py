@@ -17,6 +17,9 @@ from understudy.protocol.records import Pins
 
 _OPENED = "!"  # before an entry: not this one of the defaults
 
+MOST_PROCESSES = 4_000_000  # about as many as Linux can number
+MOST_MEGABYTES = 1 << 40  # in bytes, what the system can be told
+
 _FOLDERS_OF_HOMES = ("/home", "/Users")
 
 
@@ -37,7 +40,7 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
     mode = chosen or cast(SandboxMode | None, read.choice("sandbox_mode", SANDBOX_MODES)) or default_mode(cwd, env)
     state = state_dir(home)
     mask = _chosen(read.texts("understudy.sandbox.mask"), defaults.MASK)
-    wanted = read.texts("understudy.sandbox.protect")
+    wanted = _read_protect(read)
     protect = _chosen(wanted, defaults.PROTECT)
     writable = tuple(expand(root, base=cwd, env=env) for root in read.texts("sandbox_workspace_write.writable_roots") or () if root)
     roots = (str(cwd), *map(str, writable))
@@ -108,12 +111,30 @@ def _read_limits(read: TreeReader) -> Limits:
     key = "understudy.sandbox.limits"
     return Limits(
         seconds=read.count(f"{key}.seconds") or None,
-        processes=read.count(f"{key}.processes"),
-        memory_mb=read.count(f"{key}.memory_mb"),
-        file_mb=read.count(f"{key}.file_mb"),
+        processes=_read_at_most(read, f"{key}.processes", MOST_PROCESSES),
+        memory_mb=_read_at_most(read, f"{key}.memory_mb", MOST_MEGABYTES),
+        file_mb=_read_at_most(read, f"{key}.file_mb", MOST_MEGABYTES),
         tmp_mb=read.count(f"{key}.tmp_mb"),
         tmp_files=read.count(f"{key}.tmp_files"),
     )
+
+
+def _read_at_most(read: TreeReader, key: str, most: int) -> int | None:
+    number = read.count(key)
+    if number is not None and number > most:
+        raise read.mismatch(key, f"invalid value: integer `{number}`", f"a whole number from 0 (no limit) to {most}")
+    return number
+
+
+def _read_protect(read: TreeReader) -> tuple[str, ...] | None:
+    """A name that leads out of the writable folders, or to the folder itself, would protect nothing."""
+    entries = read.texts("understudy.sandbox.protect")
+    for entry in entries or ():
+        parts = entry.removeprefix(_OPENED).split("/")
+        if not parts[0].startswith("~") and parts[0] and (".." in parts or not any(part not in ("", ".") for part in parts)):
+            wanted = "names within the writable folders, such as `.git`, or absolute paths"
+            raise read.mismatch("understudy.sandbox.protect", f"invalid value: `{entry}`", wanted)
+    return entries
 
 
 def _masked(entries: tuple[str, ...], cwd: Path, env: Mapping[str, str]) -> list[Path]:

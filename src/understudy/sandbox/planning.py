@@ -9,7 +9,8 @@ from pathlib import Path
 
 from understudy.errors import SandboxError
 from understudy.places.defaults import START_UP
-from understudy.places.resolving import Place, resolve_places
+from understudy.places.resolving import Place, is_within, resolve_places
+from understudy.places.walking import real_paths
 from understudy.sandbox import bubblewrap
 from understudy.sandbox.cell import trees
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
@@ -167,7 +168,13 @@ def real_roots(command: Command, containment: Containment) -> tuple[str, ...]:
 
 
 def _roots(containment: Containment, places: dict[str, Place]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_real(root, places) for root in writable_roots(containment)))
+    """A root that is protected, or lies in what is, is as little for commands to write as for patches."""
+    roots = dict.fromkeys(_real(root, places) for root in writable_roots(containment))
+    if not roots:
+        return ()
+    named = [name for name in containment.protected if name.startswith("/")]
+    kept = {*map(os.path.normpath, named), *real_paths(named)}
+    return tuple(root for root in roots if not any(is_within(root, path) for path in kept))
 
 
 def places_of(command: Command, containment: Containment) -> list[Place]:

@@ -39,7 +39,8 @@ def entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId)
             entries.append(Entry(seq, parent, turn, at, decode(unpacked(data))))
             read = seq
     except _UNREADABLE as error:
-        reason = f"record {seq} of conversation {conversation_id} is damaged and cannot be read ({error})"
+        newer = ", or a newer understudy wrote it," if isinstance(error, msgspec.ValidationError) else ""  # it is good JSON
+        reason = f"record {seq} of conversation {conversation_id} is damaged{newer} and cannot be read ({error})"
         raise Damaged(f"conversation store: {reason}; the {read} before it are whole") from error
     return entries
 

@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 from understudy.errors import StoreError
 from understudy.store.chain import link_older_records, seal_older_heads
@@ -60,18 +62,27 @@ MIGRATIONS: tuple[str, ...] = (
 AFTER: dict[int, Callable[[sqlite3.Connection, Seals], None]] = {3: link_older_records, 4: seal_older_heads}
 
 
-def migrate(connection: sqlite3.Connection, path: str, seals: Seals) -> None:
-    """Bring the store to the newest version, in one transaction. Raises `StoreError` for a store from the future."""
+def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises `StoreError` for a store from the future, and leaves its files as they are. Comes before all else on a connection."""
     version = _version(connection)
-    if version == len(MIGRATIONS):
+    if version <= len(MIGRATIONS):
         return
-    if version > len(MIGRATIONS):
-        raise StoreError(
-            f"{path} was written by a newer understudy (version {version}, this one knows {len(MIGRATIONS)}); upgrade understudy"
-        )
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as looker:
+        _version(looker)
+        connection.close()  # the last that may write would put the write-ahead log into the store, which a reader does not
+    raise _from_the_future(path, version)
+
+
+def migrate(connection: sqlite3.Connection, path: Path, seals: Seals) -> None:
+    """Bring the store to the newest version, in one transaction."""
+    if _version(connection) == len(MIGRATIONS):
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(_version(connection), len(MIGRATIONS)):  # read again: another process may have been first
+        version = _version(connection)  # read again: another process may have been first
+        if version > len(MIGRATIONS):
+            raise _from_the_future(path, version)
+        for number in range(version, len(MIGRATIONS)):
             for statement in MIGRATIONS[number].split(";"):
                 if statement.strip():
                     connection.execute(statement)
@@ -83,6 +94,12 @@ def migrate(connection: sqlite3.Connection, path: str, seals: Seals) -> None:
         if connection.in_transaction:  # a full disk, say, has ended it already, and is the reason to be told
             connection.execute("ROLLBACK")
         raise
+
+
+def _from_the_future(path: Path, version: int) -> StoreError:
+    return StoreError(
+        f"{path} was written by a newer understudy (version {version}, this one knows {len(MIGRATIONS)}); upgrade understudy"
+    )
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -37,7 +37,7 @@ from understudy.store.log import (
 )
 from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_network_file_system
 from understudy.store.queries import Queries
-from understudy.store.schema import migrate
+from understudy.store.schema import migrate, refuse_newer
 from understudy.store.seals import Seals
 from understudy.store.writer import Handover, Job, Writer, explain
 from understudy.store.writing import Row
@@ -71,10 +71,11 @@ class SqliteLog:
         with self._explained(), ExitStack() as opened:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             connection = opened.enter_context(closing(self._connect()))
+            refuse_newer(connection, self.path)
             _use_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = FULL")
             self._seals = Seals(folder)
-            migrate(connection, str(self.path), self._seals)
+            migrate(connection, self.path, self._seals)
             writing.prepare(connection)
             reader = opened.enter_context(closing(self._connect()))
             reader.execute("PRAGMA query_only = 1")

@@ -11,7 +11,7 @@ from understudy.places.walking import beneath, check, is_folder, real_paths, ste
 from . import kernel
 from .plan import Plan
 from .protect import Protector
-from .roots import beneath_any, open_pins, outermost
+from .roots import beneath_any, open_pins, outermost, shows
 
 _DEVICES = (b"null", b"zero", b"full", b"urandom", b"tty")
 _LINKS = (
@@ -58,7 +58,7 @@ class View:
         self._plan = plan
         self._machine = machine
         self._outer_root = outer_root  # the kernel does not apply RLIMIT_NPROC to the machine's root, whatever its name in here
-        self.roots = outermost(plan.roots)
+        self.roots = outermost(plan.roots, machine.covered)
         self._real_tmp = machine.tmp in self.roots or plan.workspace == machine.tmp
         self._private = -1
         self.own_proc = True
@@ -78,7 +78,7 @@ class View:
         plan.masked = sorted({os.fsencode(path) for path in real_paths(map(os.fsdecode, named), linked)}, key=len)
         opened = open_pins(plan)
         present = [path for path in plan.roots if path in opened]
-        self.roots = outermost(present)
+        self.roots = outermost(present, machine.covered)
         trees = [(path, kernel.open_tree(b"", directory=opened[path]), _NO_SUID) for path in self.roots if path != b"/"]
         for path in self._shown():
             tree = kernel.open_tree(b"", directory=opened[path]) if path in opened else kernel.open_tree(path)
@@ -137,7 +137,8 @@ class View:
         paths = list(self._machine.shown)
         workspace = self._plan.workspace
         covered = self._machine.covered
-        if beneath_any(workspace, covered) and workspace not in covered and not beneath_any(workspace, self.roots):
+        seen = any(shows(root, workspace, covered) for root in self.roots)
+        if beneath_any(workspace, covered) and workspace not in covered and not seen:
             paths.append(workspace)
         if self._plan.network == "on":
             resolver = os.path.realpath(b"/etc/resolv.conf")
@@ -180,8 +181,10 @@ class View:
     def _limit_process_numbers(self) -> None:
         try:  # since 6.14 the highest process number belongs to the PID namespace; 300 are reserved when numbers start over
             descriptor = os.open(b"/proc/sys/kernel/pid_max", os.O_WRONLY | os.O_CLOEXEC)
-            os.write(descriptor, b"%d" % (self._plan.processes + 301))
-            os.close(descriptor)
+            try:
+                os.write(descriptor, b"%d" % (self._plan.processes + 301))
+            finally:
+                os.close(descriptor)  # while it is open, /proc cannot be made read-only
             self.counts_processes = False
         except OSError:
             pass

@@ -18,11 +18,11 @@ _ATTEMPTS = 20
 
 
 class Protector:
-    """`roots`: the outermost ones, each with a descriptor of its mount."""
+    """`roots`: the outermost ones, and those that are mounted in a covered folder of one; each with a descriptor of its mount."""
 
     def __init__(self, roots: "list[tuple[bytes, int]]", blanks: "dict[int, bytes]") -> None:
         """`blanks`: something empty and read-only to put over a folder and over anything else, by kind."""
-        self._roots = roots
+        self._roots = sorted(roots, key=lambda root: len(root[0]), reverse=True)
         self._blanks = blanks
         self._pinned: dict[bytes, int] = {}  # mounts over single names, by path
         self.placeholders: list[bytes] = []
@@ -75,7 +75,7 @@ class Protector:
         raise vanished
 
     def _root_of(self, path: bytes) -> "tuple[bytes, int] | None":
-        return next((root for root in self._roots if beneath(path, root[0]) and path != root[0]), None)
+        return next((root for root in self._roots if beneath(path, root[0]) and path != root[0]), None)  # the innermost
 
     def _protect(self, path: bytes, depth: int = 0) -> None:
         root = self._root_of(path)

@@ -10,9 +10,15 @@ def beneath_any(path: bytes, parents: "list[bytes]") -> bool:
     return any(beneath(path, parent) for parent in parents)
 
 
-def outermost(paths: "list[bytes]") -> "list[bytes]":
-    """Those that do not lie inside another one."""
-    return [path for path in paths if not any(path != other and beneath(path, other) for other in paths)]
+def outermost(paths: "list[bytes]", covered: "list[bytes]") -> "list[bytes]":
+    """Those that do not lie inside another one, or that a covered folder hides there."""
+    return [path for path in paths if not any(path != other and shows(other, path, covered) for other in paths)]
+
+
+def shows(root: bytes, path: bytes, covered: "list[bytes]") -> bool:
+    """Whether what is mounted at `root` has `path` in it."""
+    hidden = any(beneath(path, folder) and beneath(folder, root) and folder != root for folder in covered)
+    return beneath(path, root) and not hidden
 
 
 def open_pins(plan: Plan) -> "dict[bytes, int]":

@@ -30,8 +30,8 @@ async def prompt(client: EditorPeer, request: Request) -> Json:
             for path in pointed_at(asked.prompt) if client.gives_texts else ():
                 session.handle.unsaved_texts().note_likely(path)
             await _send(session, waiting, Message("user", content))
-        if waiting.cancelled:  # while it was on its way
-            await session.cancel()
+            if waiting.cancelled:  # while it was on its way; what comes behind it begins a turn of its own
+                await session.cancel_one(waiting)
         ended = await waiting.done
     finally:
         if waiting in prompts:
@@ -71,5 +71,5 @@ def cancel(client: EditorPeer, session_id: str) -> None:
 def cancel_request(client: EditorPeer, request_id: int | str) -> None:
     """Of prompts: others are answered soon."""
     for session in client.sessions.values():
-        if any(waiting.request_id == request_id for waiting in session.prompts):
-            session.handle.tasks.run(session.cancel())
+        for waiting in [waiting for waiting in session.prompts if waiting.request_id == request_id]:
+            session.handle.tasks.run(session.cancel_one(waiting))

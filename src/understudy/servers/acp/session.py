@@ -227,7 +227,7 @@ class EditorSession:
     # -- ending a turn
 
     async def cancel(self) -> None:
-        """Every open prompt is answered with `cancelled`, whatever becomes of the turn."""
+        """Every prompt that is open now is answered with `cancelled`, whatever becomes of the turn. One that comes later is not."""
         for prompt in self.prompts:
             prompt.cancelled = True
         prompts = [prompt for prompt in self.prompts if prompt.sent]
@@ -246,3 +246,18 @@ class EditorSession:
             report_bug(logger, error, "in cancelling %s", self.handle.id)
         for prompt in prompts:
             prompt.stop()
+
+    async def cancel_one(self, prompt: RunningPrompt) -> None:
+        """It is answered with `cancelled`. The turn that it began ends; one that it joined, or that others began since, goes on."""
+        prompt.cancelled = True
+        if not prompt.sent:
+            return  # whoever sends it looks
+        try:
+            accepted = await self.handle.submit(Cancel(prompt.message_id))
+            if accepted.effective and not prompt.done.done():
+                await asyncio.wait([prompt.done], timeout=PATIENCE_SECONDS)
+        except AgentError as error:
+            logger.warning("a prompt of session %s could not be cancelled: %s", self.handle.id, error)
+        except Exception as error:
+            report_bug(logger, error, "in cancelling a prompt of %s", self.handle.id)
+        prompt.stop()

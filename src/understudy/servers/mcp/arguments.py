@@ -1,7 +1,8 @@
 """Arguments of the tools, read liberally in spelling and strictly in meaning.
 
 Kebab, camel and snake case are one; a name that is known in none of them is an error that names the nearest, for a
-mistyped policy must not be ignored. The first line of an error is the wire's; a hint follows.
+mistyped policy must not be ignored, and so is one that is given in two spellings. The first line of an error is the wire's; a
+hint follows.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -90,6 +91,7 @@ class Arguments:
                 raise InvalidArguments(f"invalid length {len(cast(list[Any], given))}, expected {self._what}{self._hint()}")
             raise InvalidArguments(f"invalid type: {found(given)}, expected {self._what}{self._hint()}")
         values: dict[str, Any] = {}
+        seen: dict[str, str] = {}  # how each name was spelled
         for spelled, value in cast(dict[str, Any], given).items():
             name = spelled if spelled in self._members else self._canonical.get(_folded(spelled))
             if name is None:
@@ -98,6 +100,10 @@ class Arguments:
                 raise InvalidArguments(unknown_field(spelled, tuple(self._members)) + did_you_mean(spelled, self._members))
             if value is None and name not in self._required:
                 continue
+            if name in seen:  # which of two policies was meant cannot be known
+                both = f"`{spelled}` and `{seen[name]}` are two spellings of it. Give one."
+                raise InvalidArguments(f"duplicate field `{name}`\n{both}")
+            seen[name] = spelled
             problem = self._members[name](value)
             if problem is not None:
                 raise InvalidArguments(f"{problem}\nin `{name}`")

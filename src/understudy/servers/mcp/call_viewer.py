@@ -53,6 +53,7 @@ class CallViewer:
         methods = peer.methods if presentation.events == "auto" else presentation.events
         self._envelope = Envelope(methods, request_id=call.id, thread_id=handle.id, plain_method=codec.plain_method)
         self._output_schema: dict[str, Any] | None = None  # the form that the caller wants
+        self.only_waits = False  # for the answer to somebody's message; it has none of its own
         self._thread_in_text = presentation.thread_in_text
         self._questions: dict[str, Question] = {}  # of its turn, not decided yet
         self._refused: list[dict[str, str]] = []
@@ -117,8 +118,8 @@ class CallViewer:
         self._peer.withdraw_question(self.handle.id, turn, call_id)
 
     def ended(self, ended: TurnEnded) -> None:
-        if ended.reason == "completed" and self._output_schema is not None:
-            self._answer_in_form(ended.message or "", self._output_schema)
+        if ended.reason == "completed" and (schema := self._form()) is not None:
+            self._answer_in_form(ended.message or "", schema)
         elif ended.reason == "completed":
             self.answer(answer_result(ended.message or "", self.handle.id, self.notes(), **self.details()))
         else:
@@ -164,8 +165,15 @@ class CallViewer:
         details = {"output": parse_answer(text), **self.details()}
         self.answer(answer_result(without_fence(text), self.handle.id, (), **details))
 
+    def _form(self) -> dict[str, Any] | None:
+        """A call that only waits stands for those that could not wait as long: the answer has the form that they asked for."""
+        if not self.only_waits:
+            return self._output_schema
+        work = self.handle.work_of(self.following.turn or "")
+        return None if work is None else work.schema
+
     def notes(self) -> list[str]:
-        if self._output_schema is not None:  # whoever asked for a form reads nothing else
+        if self._form() is not None:  # whoever asked for a form reads nothing else
             return []
         notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self._refused]
         if notes:

@@ -26,10 +26,14 @@ def check_budget(value: object) -> str | None:
         return f"invalid type: {found(value)}, expected a map"
     table = cast(dict[str, Any], value)
     names = canonical_names(BUDGET_LIMITS)
+    seen: set[str] = set()
     for spelled, amount in table.items():
         name = names(spelled)
         if name is None:
             return unknown_field(spelled, BUDGET_LIMITS) + did_you_mean(spelled, BUDGET_LIMITS)
+        if name in seen:
+            return f"duplicate field `{name}`"
+        seen.add(name)
         kind = int if name in WHOLE else int | float
         if amount is not None and (not isinstance(amount, kind) or isinstance(amount, bool)):
             return f"invalid type: {found(amount)}, expected {'u64' if name in WHOLE else 'f64'} for `{name}`"

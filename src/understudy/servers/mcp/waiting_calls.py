@@ -32,6 +32,7 @@ async def wait_on(call: Call, handle: Handle, viewer: CallViewer, seconds: float
 
     `seconds`: for so long at most.
     """
+    viewer.only_waits = True
     if handle.facts.turn is None:
         await handle.durable()  # a turn that is over in this very moment has its end on disk only then
     turn = handle.facts.turn
