@@ -48,6 +48,10 @@ async def test_a_conversation_moves_to_another_home_with_its_id(program: Program
 
     taken = elsewhere.call("import", str(file))
     assert (taken.code, taken.out) == (0, f"{one}  2 messages: Greet me\n")
+    assert (
+        taken.err.splitlines(keepends=True)[-1]
+        == f"understudy: it works in {program.cwd}, as the file says; --cwd DIR names another\n"
+    )
     assert elsewhere.call("show", one, "--json").out == program.call("show", one, "--json").out
     assert elsewhere.run("resume", one, "Are you there?").out == "❯ Are you there?\n\n● Still here.\n"
 

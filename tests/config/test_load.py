@@ -233,6 +233,8 @@ def test_mask_protect_and_limits_are_the_users_but_our_state_stays_guarded(load:
         ("protect", ["."], "names within the writable folders"),
         ("protect", [".git", "./"], "names within the writable folders"),
         ("protect", ["../other"], "names within the writable folders"),
+        ("protect", ["na*"], "patterns are not understood"),
+        ("protect", ["/srv/[ab]"], "patterns are not understood"),
         ("protect", ["!a/../.git"], "names within the writable folders"),
     ],
 )

@@ -88,7 +88,7 @@ def _import_file(name: str, options: Namespace) -> None:
         imported = with_id(imported, ConversationId(str(uuid.uuid4())))
     state = State.of(path_to(imported.entries))
     wait_for(lambda: _store_new(imported, state))
-    _report(imported, state, as_json=options.json)
+    _report(imported, state, as_json=options.json, folder_chosen=options.cwd is not None)
 
 
 def _folder(named: str) -> str:
@@ -163,7 +163,8 @@ def _notes(imported: Imported) -> list[str]:
     return [*imported.notes, f"{len(imported.unread)} {lines} left out: {some}"]
 
 
-def _report(imported: Imported, state: State, *, as_json: bool) -> None:
+def _report(imported: Imported, state: State, *, as_json: bool, folder_chosen: bool) -> None:
+    """`folder_chosen`: by the user, not by the file, which may be anybody's."""
     summary = state.summary()
     notes = _notes(imported)
     if as_json:
@@ -180,3 +181,5 @@ def _report(imported: Imported, state: State, *, as_json: bool) -> None:
             f"its folder {one_line(summary.cwd)} is not here" if summary.cwd else "the file does not say which folder it belongs to"
         )
         print(f"understudy: {gone}; to continue it in another folder, import it with --cwd DIR", file=sys.stderr)
+    elif not folder_chosen:
+        print(f"understudy: it works in {one_line(summary.cwd)}, as the file says; --cwd DIR names another", file=sys.stderr)

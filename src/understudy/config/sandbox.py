@@ -16,6 +16,7 @@ from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES, NetworkMod
 from understudy.protocol.records import Pins
 
 _OPENED = "!"  # before an entry: not this one of the defaults
+_WILDCARDS = frozenset("*?[")
 
 MOST_PROCESSES = 4_000_000  # about as many as Linux can number
 MOST_MEGABYTES = 1 << 40  # in bytes, what the system can be told
@@ -127,12 +128,13 @@ def _read_at_most(read: TreeReader, key: str, most: int) -> int | None:
 
 
 def _read_protect(read: TreeReader) -> tuple[str, ...] | None:
-    """A name that leads out of the writable folders, or to the folder itself, would protect nothing."""
+    """A name that leads out of the writable folders, or to the folder itself, would protect nothing; nor would a pattern."""
     entries = read.texts("understudy.sandbox.protect")
     for entry in entries or ():
         parts = entry.removeprefix(_OPENED).split("/")
-        if not parts[0].startswith("~") and parts[0] and (".." in parts or not any(part not in ("", ".") for part in parts)):
-            wanted = "names within the writable folders, such as `.git`, or absolute paths"
+        leads_elsewhere = ".." in parts or not any(part not in ("", ".") for part in parts)
+        if _WILDCARDS.intersection(entry) or (leads_elsewhere and parts[0] and not parts[0].startswith("~")):
+            wanted = "names within the writable folders, such as `.git`, or absolute paths; patterns are not understood"
             raise read.mismatch("understudy.sandbox.protect", f"invalid value: `{entry}`", wanted)
     return entries
 
