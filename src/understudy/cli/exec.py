@@ -11,7 +11,6 @@ from understudy.cli.exec_options import ExecRequest, help_text, parse
 from understudy.errors import AgentError
 
 if TYPE_CHECKING:
-    from understudy.cli.exec_run import Signals
     from understudy.places.places import Places
 
 FAILED = 1
@@ -111,16 +110,14 @@ def _run(request: ExecRequest, early: Sequence[int]) -> int:
     import gc
 
     from understudy.cli.exec_run import Signals, run_task
-    from understudy.servers.process import log_to_stderr, new_loop
+    from understudy.servers.process import call_on_signals, log_to_stderr, new_loop
 
     gc.freeze()
     gc.enable()
     log_to_stderr("error")
     signals = Signals()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        loop = runner.get_loop()
-        for number in _ENDING:
-            loop.add_signal_handler(number, _received, signals, number)
+        call_on_signals(runner.get_loop(), _ENDING, lambda number: signals.receive(signal.Signals(number)))
         for number in early[:1]:
             signals.receive(number)
         code = runner.run(run_task(ExecTask(request, prompt, images, schema, budget), signals))
@@ -130,7 +127,3 @@ def _run(request: ExecRequest, early: Sequence[int]) -> int:
         signal.signal(signals.first, signal.SIG_DFL)
         os.kill(os.getpid(), signals.first)  # so that whoever sent it sees that it did its work
     return code
-
-
-def _received(signals: "Signals", number: int) -> None:  # a plain function: for a method the loop would load `inspect`
-    signals.receive(number)

@@ -6,7 +6,8 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from understudy import __version__
@@ -102,10 +103,20 @@ def _log_stream() -> "TextIO | LogStream":
 def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> Ending:
     """Before the runner starts: it would install its own SIGINT handler, which costs time to replace."""
     ending = Ending(loop)
-    for number in _ENDING:
-        loop.add_signal_handler(number, _end, ending)
+    call_on_signals(loop, _ENDING, lambda _: ending.end())
     return ending
 
 
-def _end(ending: Ending) -> None:  # a plain function: for a method the event loop would load `inspect`
-    ending.end()
+def call_on_signals(loop: asyncio.AbstractEventLoop, numbers: Iterable[signal.Signals], act: Callable[[int], object]) -> None:
+    """Call back on the event loop, which need not run yet.
+
+    Not by `loop.add_signal_handler`: uvloop notes a signal that comes before it runs, and then does nothing about it.
+    """
+
+    def note(number: int, _: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: we are leaving already
+            loop.call_soon_threadsafe(act, number)
+
+    for number in numbers:
+        signal.signal(number, note)
+        signal.siginterrupt(number, False)
