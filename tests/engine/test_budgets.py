@@ -187,3 +187,16 @@ def test_people_are_told_what_a_yes_and_a_no_mean() -> None:
         "12,345 tokens",
         "$1,234.50",
     ]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "left", "is_reached"), [(6, 0.001, True), (6, 1.0, False), (0.2, 0.001, True), (0.2, 0.15, False)]
+)
+async def test_no_request_is_put_for_a_moment_that_is_left(allowed: float, left: float, is_reached: bool) -> None:
+    """A timer of the event loop may end an answer a moment before the time is over by the clock of the log."""
+    turn = Turn(call=Budget(seconds=allowed))
+    turn.answered(1)
+    question = CommandApprovalAsked("c", ("ls",), "/w")
+    turn.add(question, after=allowed - left)  # from here on a person is waited for, which does not count
+    await turn.keeper.before_request()
+    assert bool(turn.asked) == is_reached

@@ -16,6 +16,7 @@ from understudy.protocol.records import Budget, BudgetAsked, Noticed, Record
 from understudy.tools.host import ApprovalAnswer
 
 NOTHING = Usage(0, 0, 0)
+LEAST_SECONDS = 0.05
 NO_PRICE = (
     "a budget of `cost_usd` needs a price, and there is none for the model `{model}`\n"
     'Give it one under [understudy.prices."{model}"] (`input` and `output`, USD per million tokens), or limit `tokens` instead.'
@@ -105,7 +106,7 @@ class BudgetKeeper:
                 if getattr(meter.budget, limit) is None:
                     continue
                 allowed, used = self._allowed(meter, limit), meter.used(limit)
-                if used >= allowed:
+                if used >= allowed - _too_little(limit, allowed):
                     return self._question(meter, limit, used, allowed)
         return None
 
@@ -148,6 +149,11 @@ def _of_calls(work: Work, default: Budget) -> tuple[Budget, list[Allowance]]:
     own = began[-1].budget if began else Budget()
     merged = {name: getattr(default if getattr(own, name) is None else own, name) for name in BUDGET_LIMITS}
     return Budget(**merged), [each for each in work.allowances if not each.began]
+
+
+def _too_little(limit: BudgetLimit, allowed: float) -> float:
+    """What is not worth a request. The timer that cut an answer off may have fired a moment before its time by this clock."""
+    return min(LEAST_SECONDS, allowed / 20) if limit == "seconds" else 0.0
 
 
 def _used(tally: Tally, limit: BudgetLimit) -> float:
