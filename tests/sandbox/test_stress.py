@@ -73,6 +73,7 @@ async def test_a_helper_that_is_killed_again_and_again(sandbox: Sandbox, contain
         for task in done:
             result = task.result()
             assert result.setup_error or result.lost or result.signal == signal.SIGKILL  # not run, its end not seen, or seen
+        await until(lambda: sandbox.helper_pid is None)  # else the next round could kill this one again, and no other
     await until(lambda: processes_with(mark("90002")) == [])
     await sandbox.tidied()
     assert list(workspace.iterdir()) == []
