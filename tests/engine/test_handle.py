@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
+from understudy.engine.broadcast import LiveDelta
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Facts, Handle
 from understudy.engine.kept import Kept
+from understudy.engine.observing import ModelTiming
 from understudy.engine.viewer import QuietViewer
 from understudy.errors import AgentError, BadRequest, LacksRight, StoreError, UnknownConversation
-from understudy.protocol.callers import LOCAL, Caller
+from understudy.protocol.callers import LOCAL, Caller, Right
+from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, InputText, Message, Usage
 from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandStarted,
+    Delta,
+    Entry,
     ItemReceived,
     Overrides,
+    ReasoningDelta,
     Record,
     RequestSent,
+    TextDelta,
     TokensCounted,
     TurnQueued,
     TurnStarted,
@@ -31,6 +39,7 @@ from understudy.protocol.records import (
 )
 from understudy.store.log import GoingOn, RunningCommand
 from understudy.testing.waiting import WAIT_SECONDS
+from understudy.tools.unsaved_texts import UnsavedTexts
 
 HI = Message("user", (InputText("hi"),))
 ASKED = CommandApprovalAsked("call1", ("ls",), "/w")
@@ -117,6 +126,17 @@ async def test_each_op_needs_its_right(engine: Engine, handle: Handle, op: Op, r
     assert (refused.value.right, refused.value.on_others) == (right, True)
 
 
+@pytest.mark.parametrize(("name", "on_others"), [("anna", True), ("local", False), ("zoe", True)])
+async def test_a_refusal_says_whether_the_conversation_is_of_another(
+    engine: Engine, handle: Handle, name: str, on_others: bool
+) -> None:
+    reads = frozenset[Right]({"read"})
+    found = await engine.find(Caller(name, reads, reads), handle.id)
+    with pytest.raises(LacksRight) as refused:
+        found.check_right("run")
+    assert refused.value.on_others is on_others
+
+
 async def test_who_may_not_read_it_does_not_learn_that_it_exists(engine: Engine, handle: Handle) -> None:
     blind = Caller("anna", frozenset({"run", "approve", "read"}), frozenset({"run", "approve"}))
     with pytest.raises(UnknownConversation, match=f"no conversation {handle.id}"):
@@ -131,6 +151,7 @@ async def test_an_op_goes_in_the_name_of_its_caller_and_says_by_which_door(handl
     no_say = await engine.find(Caller("bert", frozenset(), frozenset({"run", "read"}), "door"), handle.id)
     checked = anna._checked  # pyright: ignore[reportPrivateUsage]
     assert checked(Interrupt("1", "somebody")) == Interrupt("1", "anna")
+    assert checked(Interrupt("1", "aaron")) == Interrupt("1", "anna")
     same = Interrupt("1", "anna")
     assert checked(same) is same
     assert checked(Decide("c", "approved", "client")) == Decide("c", "approved", "client", by="anna", door="door")
@@ -204,7 +225,64 @@ async def test_what_a_message_would_run_with(handle: Handle, tmp_path: Path) -> 
 
 
 async def test_texts_that_an_editor_has_not_saved_are_lent_in_one_place(handle: Handle) -> None:
-    assert handle.unsaved_texts() is handle.unsaved_texts()
+    lent = handle.unsaved_texts()
+    assert isinstance(lent, UnsavedTexts)
+    assert handle.unsaved_texts() is lent
+
+
+async def test_to_settle_is_to_wait_until_the_log_has_what_the_facts_say(handle: Handle) -> None:
+    handle._conversation.tail.append(UserMessage("m1", HI), TurnStarted("1"), turn="1")  # pyright: ignore[reportPrivateUsage]
+    assert (handle.running_turn, handle.published) == ("1", 1)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await handle.settled()
+    assert handle.published == 3
+
+
+async def test_reasoning_is_shown_unless_it_is_to_be_hidden(handle: Handle) -> None:
+    class Pieces(QuietViewer):
+        def __init__(self) -> None:
+            self.deltas: list[Delta] = []
+
+        def delta(self, live: LiveDelta) -> None:
+            self.deltas.append(live.delta)
+
+    shows, hides = Pieces(), Pieces()
+    handle.follow(shows).go_live()
+    handle.follow(hides, hides_reasoning=True).go_live()
+    for delta in (ReasoningDelta("hm"), TextDelta("so")):
+        handle._conversation.tail.emit(delta, "1")  # pyright: ignore[reportPrivateUsage]
+    assert (shows.deltas, hides.deltas) == ([ReasoningDelta("hm"), TextDelta("so")], [TextDelta("so")])
+
+
+class Notes:
+    """An observer that writes down which requests are about what."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, ...]] = []
+
+    def called(self, method: str, params: bytes) -> None: ...
+
+    def reached(self, conversation_id: ConversationId) -> None:
+        self.noted.append(("reached", conversation_id))
+
+    def sent(self, conversation_id: ConversationId, message_id: str) -> None:
+        self.noted.append(("sent", conversation_id, message_id))
+
+    def recorded(self, conversation_id: ConversationId, entry: Entry) -> None: ...
+
+    def model_asked(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None: ...
+
+    def model_answered(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None: ...
+
+
+async def test_an_observer_learns_which_conversation_is_reached_and_which_message_is_sent(engine: Engine, handle: Handle) -> None:
+    engine.observer = notes = Notes()
+    found = await engine.find(LOCAL, handle.id)
+    op = found.message(HI, None, "no such message")
+    for each in (op, Interrupt()):
+        with contextlib.suppress(AgentError):
+            await found.submit(each)
+    assert notes.noted == [("reached", handle.id), ("sent", handle.id, op.message.message_id)]
 
 
 # -- ops that nobody waits for
