@@ -7,9 +7,13 @@ import contextlib
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from tests.support.holding_log import HoldingLog
+from tests.support.playbook import Playbook
+from understudy.config.home import state_dir
 from understudy.engine.broadcast import LiveDelta
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Facts, Handle
@@ -30,14 +34,17 @@ from understudy.protocol.records import (
     Overrides,
     ReasoningDelta,
     Record,
+    Renamed,
     RequestSent,
     TextDelta,
     TokensCounted,
     TurnQueued,
     TurnStarted,
+    UndoEnded,
     UserMessage,
 )
 from understudy.store.log import GoingOn, RunningCommand
+from understudy.testing import call, say
 from understudy.testing.waiting import WAIT_SECONDS
 from understudy.tools.unsaved_texts import UnsavedTexts
 
@@ -192,7 +199,7 @@ async def test_the_facts_of_a_conversation_as_it_is(handle: Handle, tmp_path: Pa
     assert (handle.running_turn, handle.queued_turns, handle.published) == ("1", 1, 7)
     assert (handle.has_message("m1"), handle.has_message("m9")) == (True, False)
     assert (handle.message_of_turn("1"), handle.message_of_turn("2")) == ("m1", None)
-    assert (handle.turn_of_message("m1"), handle.turn_of_message("m2")) == ("1", None)
+    assert [handle.turn_of_message(name) for name in ("m1", "m2", "m0")] == ["1", None, None]
     assert [entry.seq for entry in await handle.read(4)] == [5, 6, 7]
     assert [entry.seq for entry in await handle.read(0, 2)] == [1, 2]
 
@@ -302,3 +309,50 @@ async def test_a_title_is_read_and_kept(handle: Handle) -> None:
     assert handle._conversation.state.name == "my title"  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(BadRequest):
         await handle.undo(seconds=WAIT_SECONDS)
+
+
+# -- what is done in answer to an op, and what another has done
+
+
+async def test_a_title_is_given_once_its_own_record_is_on_disk_and_not_that_of_another(tmp_path: Path) -> None:
+    def open_log(home: Path, loop: asyncio.AbstractEventLoop) -> HoldingLog:
+        return HoldingLog(state_dir(home), loop)
+
+    (tmp_path / "home").mkdir()
+    env = {**os.environ, "CODEX_HOME": str(tmp_path / "home")}
+    engine = Engine(cli=[("model", "m"), ("model_provider", "oss")], env=env, open_log=open_log)
+    handle = await engine.create(LOCAL, Overrides(cwd=str(tmp_path)))
+    await handle.kept()
+    log, tail = cast(HoldingLog, engine.log), handle._conversation.tail  # pyright: ignore[reportPrivateUsage]
+    log.holds = True
+    tail.append(Renamed("a title"), Renamed("your title"), turn="0")
+    tail.flush()
+    others = handle.kept()
+    renaming = asyncio.ensure_future(handle.rename("my title"))
+    async with asyncio.timeout(WAIT_SECONDS):
+        while len(log.held) < 2:
+            log.holding.clear()
+            await log.holding.wait()
+        log.held.pop(0)()
+        await others
+        for _ in range(10):
+            await asyncio.sleep(0)  # it could go on now
+        assert (handle.published, renaming.done()) == (3, False)
+        log.let_go()
+        assert await renaming == "my title"
+        await engine.close()
+
+
+async def test_an_undo_is_answered_by_its_own_end_and_not_that_of_another(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Add File: made.txt\n+x\n*** End Patch"
+    script = [call("apply_patch", input=patch), say("done")]
+    async with Playbook(tmp_path, script, approval_policy="never", sandbox_mode="danger-full-access") as play:
+        await play.send("go")
+        await play.over()
+        assert (tmp_path / "made.txt").exists()
+        tail = play.handle._conversation.tail  # pyright: ignore[reportPrivateUsage]
+        tail.append(UndoEnded("0", "1"), UndoEnded("~", "1"), turn="0")
+        async with asyncio.timeout(WAIT_SECONDS):
+            ended = await play.handle.undo()
+        assert ended == play.entries()[-1].record
+        assert (ended.taken_back, (tmp_path / "made.txt").exists()) == ((str(tmp_path / "made.txt"),), False)
