@@ -69,6 +69,8 @@ NAMED = {  # where a file's tests are not those of its name, or those that impor
     "engine/broadcast.py": ("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"),
     "engine/conversation.py": (
         "tests/engine/test_conversation_values.py",
+        "tests/engine/test_settled.py",
+        "tests/engine/test_following.py",
         "tests/engine/test_engine.py",
         "tests/engine/test_conversation.py",
     ),

@@ -390,6 +390,16 @@ async def test_a_held_message_that_is_not_taken_is_told_with_its_reason(scene: S
     assert waits.take() == []
 
 
+async def test_those_who_wait_are_told_that_their_message_could_not_be_left_for_another_process(scene: Scene) -> None:
+    waits, joins, watches = Lines(), Lines(), Lines()
+    scene.sent(waits, "m1", "1")
+    scene.sent(joins, "m2", "1", joined=True)
+    scene.handle.follow(watches).go_live()
+    scene.conversation.on_posted(StoreError("the disk is full"))
+    assert (waits.take(), joins.take(), watches.take()) == (["failed: the disk is full"], ["failed: the disk is full"], [])
+    assert scene.conversation.waiting == []
+
+
 async def test_one_who_is_ahead_of_this_process_has_all_that_is_shown_here(scene: Scene) -> None:
     ahead = scene.handle.follow(Lines(), after=scene.published + 1)
     assert (ahead.caught_up, ahead.name) == (True, "local")
