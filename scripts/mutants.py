@@ -69,10 +69,21 @@ NAMED = {  # where a file's tests are not those of its name, or those that impor
     "engine/broadcast.py": ("tests/engine/test_tail_values.py", "tests/engine/test_tail.py"),
     "engine/conversation.py": (
         "tests/engine/test_conversation_values.py",
+        "tests/engine/test_settled.py",
+        "tests/engine/test_following.py",
         "tests/engine/test_engine.py",
         "tests/engine/test_conversation.py",
     ),
+    "engine/handle.py": ("tests/engine/test_handle.py", "tests/engine/test_callers.py", "tests/engine/test_settled.py"),
     "engine/text_so_far.py": ("tests/engine/test_text_so_far.py", "tests/engine/test_shown_text.py"),
+    "places/walking.py": ("tests/places/test_walking_values.py", "tests/places/test_walking.py"),
+    "places/reading.py": ("tests/places/test_reading_values.py", "tests/places/test_reading.py"),
+    "places/places.py": ("tests/places/test_places_values.py", "tests/places/test_pins.py", "tests/places/test_reading.py"),
+    "tools/patch/plan.py": (
+        "tests/tools/patch/test_plan.py",
+        "tests/tools/patch/test_replacing.py",
+        "tests/tools/patch/test_limits.py",
+    ),
     "store/writing.py": ("tests/store/test_writing.py", "tests/store/test_append.py"),
     "servers/mcp/call_viewer.py": (
         "tests/servers/test_watching_calls.py",
@@ -92,6 +103,9 @@ USUAL = (  # without any names
     "engine/following.py",
     "engine/handle.py",
     "engine/doubting_clock.py",
+    "places/places.py",
+    "places/walking.py",
+    "places/reading.py",
     "store/writing.py",
     "servers/mcp/call_viewer.py",
     "servers/http/heads.py",
@@ -163,7 +177,8 @@ def _function_of(node: Any) -> Any:
 def mutants_of(code: str, draw: random.Random) -> Iterator[str]:
     """Every change that gives another program, in an order that is drawn. Each is made only when it is asked for: it takes a while.
     Unions in annotations are left alone: any change there fails at once. So are `is` for `==`, which is the same for small
-    numbers, and `/` for `*` among parameters, which is the same for our calls."""
+    numbers and for classes, `/` for `*` among parameters, which is the same for our calls, and what is imported for the type
+    checker alone."""
     nodes = list(cosmic_ray.ast.ast_nodes(cosmic_ray.ast.get_ast(code)))
     places = [
         (operator, occurrence)
@@ -187,6 +202,11 @@ def _meaning(code: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             node.keywords = [option for option in node.keywords if option.arg not in OPTIONS]
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            node.test = ast.Constant(value=False)
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Call) and ast.unparse(node.left.func) == "type":
+            same = {ast.Eq: ast.Is, ast.NotEq: ast.IsNot}
+            node.ops = [same.get(type(operator), type(operator))() for operator in node.ops]
         if isinstance(node, ast.arguments):
             node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
             node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default)]

@@ -14,7 +14,7 @@ from tests.store.records import position_of
 from tests.support.answered import answered as store_answered
 from tests.support.obliging_model import ObligingModel
 from tests.support.pausing import go_on, pause
-from understudy.engine.stopping import PATIENCE_SECONDS
+from understudy.engine.handle import PATIENCE_SECONDS
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.chain import LastDigests

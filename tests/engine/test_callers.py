@@ -105,8 +105,11 @@ async def test_a_viewer_without_the_right_to_approve_is_not_one_who_can_answer(p
 async def test_denying_because_nobody_can_be_asked_needs_no_right_to_approve(asking: Playbook) -> None:
     await asking.send("go")
     await asking.seen("1 wonders call1")
+    reader = await asking.engine.find(somebody("read"), asking.handle.id)
+    reader.deny_unasked("call1", "of one who may only look", "1")
     runner = await asking.engine.find(somebody("read", "run"), asking.handle.id)
     runner.deny_unasked("call1", "nobody can be asked", "1")
     async with asyncio.timeout(WAIT_SECONDS):
         await asking.over()
-    assert "1 decided call1 denied" in asking.records()
+    decided = [entry.record for entry in asking.entries() if isinstance(entry.record, ApprovalDecided)]
+    assert [(one.decision, one.source) for one in decided] == [("denied", "nobody can be asked")]

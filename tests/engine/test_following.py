@@ -16,11 +16,12 @@ from understudy.config.home import state_dir
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
 from understudy.engine.following import Following
+from understudy.engine.shown_text import UNFINISHED_CHARACTERS
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.callers import LOCAL, Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCallOutput, InputText, Message, OutputText, Reasoning, ReasoningText
-from understudy.protocol.ops import Accepted
+from understudy.protocol.ops import Accepted, Send
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
@@ -379,6 +380,31 @@ async def test_a_failure_is_told_once_and_is_the_end(scene: Scene) -> None:
     assert (viewer.take(), following.live, scene.conversation.waiting) == (["failed: gone"], False, [])
 
 
+async def test_a_held_message_that_is_not_taken_is_told_with_its_reason(scene: Scene) -> None:
+    viewer, waits = Lines(), Lines()
+    scene.conversation.held.add(Send(message("m1")))
+    following = scene.sent(viewer, "m1", "1", held=True)
+    scene.sent(waits, "m0", "1")
+    scene.conversation.held.fail(AgentError("the process ends"))
+    assert (viewer.take(), following.live) == (["failed: the process ends"], False)
+    assert waits.take() == []
+
+
+async def test_those_who_wait_are_told_that_their_message_could_not_be_left_for_another_process(scene: Scene) -> None:
+    waits, joins, watches = Lines(), Lines(), Lines()
+    scene.sent(waits, "m1", "1")
+    scene.sent(joins, "m2", "1", joined=True)
+    scene.handle.follow(watches).go_live()
+    scene.conversation.on_posted(StoreError("the disk is full"))
+    assert (waits.take(), joins.take(), watches.take()) == (["failed: the disk is full"], ["failed: the disk is full"], [])
+    assert scene.conversation.waiting == []
+
+
+async def test_one_who_is_ahead_of_this_process_has_all_that_is_shown_here(scene: Scene) -> None:
+    ahead = scene.handle.follow(Lines(), after=scene.published + 1)
+    assert (ahead.caught_up, ahead.name) == (True, "local")
+
+
 # -- questions
 
 
@@ -498,8 +524,11 @@ async def test_an_answer_that_was_cut_off_is_shown_to_its_end(scene: Scene) -> N
     joined = scene.handle.follow(other, only_its_turn=True)
     joined.go_live()
     joined.follow_turn("1")
+    next_call = Lines()
+    scene.sent(next_call, "m2", "2")
     await scene.record(TurnEnded("interrupted", "x", "half an answer"))
     assert viewer.take() == ["1 … an answer", "1 TurnEnded"]
+    assert next_call.take() == [], "it is the answer of another turn"
     assert other.take() == ["1 TurnEnded", "over: interrupted"]
 
 
@@ -518,7 +547,7 @@ async def test_a_call_that_comes_back_reads_from_its_place_and_gets_the_rest_of_
     await scene.record(*begun("m1", "1"))
     scene.say("one two")
     last = scene.published
-    for after, shown_to in ((last, last), (last - 1, last), (1, last)):
+    for after, shown_to in ((last, last), (last - 1, last), (1, last), (last, last - 1)):
         viewer, following = await come_back(scene, after=after, shown_to=shown_to, given={"t": 3})
         assert viewer.take()[-1] == "1 …  two", after
         assert len(viewer.lines) == 0
@@ -535,6 +564,47 @@ async def test_a_call_that_comes_back_after_the_text_is_over_gets_the_rest_befor
     assert (following.live, scene.conversation.waiting) == (False, [])
     viewer, following = await come_back(scene, after=last, shown_to=last + 1, given={})
     assert viewer.take() == ["1 ItemReceived", "1 TurnEnded", "over: completed"]
+
+
+async def test_a_call_that_comes_back_finds_its_message_in_the_log_and_waits_for_its_turn(scene: Scene) -> None:
+    await scene.record(*begun("m1", "1"))
+    viewer = Lines()
+    following = scene.handle.follow(viewer, after=1, only_its_turn=True)
+    await following.resume("m1", leads=True, shown_to=1, given={})
+    assert (following.turn, following.live, scene.conversation.waiting) == ("1", True, [following])
+    await scene.record(said("nothing of it was streamed"), ENDED)
+    assert viewer.take()[3:] == ["1 ItemReceived", "1 TurnEnded", "over: completed"]
+
+
+async def test_of_a_huge_answer_its_end_is_shown_where_the_record_has_it_and_its_mark_is_not(scene: Scene) -> None:
+    """The end of a turn keeps the first characters of an answer that was cut off, and says how many there were beyond them."""
+    await scene.record(*begun("m1", "1"))
+    last = scene.published
+    huge = "x" * UNFINISHED_CHARACTERS
+    await scene.record(said(f"{huge} rest"))
+    viewer, following = await come_back(scene, after=last, shown_to=last, given={"t": UNFINISHED_CHARACTERS})
+    assert viewer.take() == ["1 …  rest", "1 ItemReceived"]
+    following.stop()
+    for given, shown in ((UNFINISHED_CHARACTERS, []), (UNFINISHED_CHARACTERS - 1, ["1 … x [cut off]"])):
+        watcher = Lines()
+        watching = scene.handle.follow(watcher)
+        watching.rejoin({"t": given})
+        await scene.record(TurnEnded("interrupted", "x", f"{huge} [cut off]"))
+        assert watcher.take() == [*shown, "1 TurnEnded"]
+        watching.stop()
+
+
+async def test_a_watcher_that_comes_back_late_gets_the_rest_of_the_text_that_ended_meanwhile(scene: Scene) -> None:
+    await scene.record(*begun("m1", "1"))
+    last = scene.published
+    await scene.record(said("one two"), said("three"))
+    viewer = Lines()
+    following = scene.handle.follow(viewer, after=last)
+    following.rejoin({"t": 3})
+    await asyncio.sleep(0)
+    assert viewer.take() == ["1 …  two", "1 ItemReceived", "1 ItemReceived"]
+    await scene.record(said("not streamed"))
+    assert viewer.take() == ["1 ItemReceived"]
 
 
 async def test_a_watcher_that_comes_back_gets_only_the_rest_of_a_text_that_it_has_begun(scene: Scene) -> None:

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from tests.support.holding_log import HoldingLog
+from tests.support.playbook import Playbook
+from understudy.config.home import state_dir
+from understudy.engine.broadcast import LiveDelta
 from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Facts, Handle
+from understudy.engine.observing import ModelTiming
 from understudy.engine.viewer import QuietViewer
 from understudy.errors import AgentError, BadRequest, LacksRight, StoreError, UnknownConversation
-from understudy.protocol.callers import LOCAL, Caller
+from understudy.protocol.callers import LOCAL, Caller, Right
+from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, InputText, Message, Usage
 from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandStarted,
+    Delta,
+    Entry,
     ItemReceived,
     Overrides,
+    ReasoningDelta,
     Record,
+    Renamed,
     RequestSent,
+    TextDelta,
     TokensCounted,
     TurnQueued,
     TurnStarted,
+    UndoEnded,
     UserMessage,
 )
 from understudy.store.log import GoingOn, RunningCommand
+from understudy.testing import call, say
 from understudy.testing.waiting import WAIT_SECONDS
+from understudy.tools.unsaved_texts import UnsavedTexts
 
 HI = Message("user", (InputText("hi"),))
 ASKED = CommandApprovalAsked("call1", ("ls",), "/w")
@@ -117,6 +133,17 @@ async def test_each_op_needs_its_right(engine: Engine, handle: Handle, op: Op, r
     assert (refused.value.right, refused.value.on_others) == (right, True)
 
 
+@pytest.mark.parametrize(("name", "on_others"), [("anna", True), ("local", False), ("zoe", True)])
+async def test_a_refusal_says_whether_the_conversation_is_of_another(
+    engine: Engine, handle: Handle, name: str, on_others: bool
+) -> None:
+    reads = frozenset[Right]({"read"})
+    found = await engine.find(Caller(name, reads, reads), handle.id)
+    with pytest.raises(LacksRight) as refused:
+        found.check_right("run")
+    assert refused.value.on_others is on_others
+
+
 async def test_who_may_not_read_it_does_not_learn_that_it_exists(engine: Engine, handle: Handle) -> None:
     blind = Caller("anna", frozenset({"run", "approve", "read"}), frozenset({"run", "approve"}))
     with pytest.raises(UnknownConversation, match=f"no conversation {handle.id}"):
@@ -131,6 +158,7 @@ async def test_an_op_goes_in_the_name_of_its_caller_and_says_by_which_door(handl
     no_say = await engine.find(Caller("bert", frozenset(), frozenset({"run", "read"}), "door"), handle.id)
     checked = anna._checked  # pyright: ignore[reportPrivateUsage]
     assert checked(Interrupt("1", "somebody")) == Interrupt("1", "anna")
+    assert checked(Interrupt("1", "aaron")) == Interrupt("1", "anna")
     same = Interrupt("1", "anna")
     assert checked(same) is same
     assert checked(Decide("c", "approved", "client")) == Decide("c", "approved", "client", by="anna", door="door")
@@ -171,7 +199,7 @@ async def test_the_facts_of_a_conversation_as_it_is(handle: Handle, tmp_path: Pa
     assert (handle.running_turn, len(handle.queued), handle.published) == ("1", 1, 7)
     assert (handle.has_message("m1"), handle.has_message("m9")) == (True, False)
     assert (handle.message_of_turn("1"), handle.message_of_turn("2")) == ("m1", None)
-    assert (handle.turn_of_message("m1"), handle.turn_of_message("m2")) == ("1", None)
+    assert [handle.turn_of_message(name) for name in ("m1", "m2", "m0")] == ["1", None, None]
     assert [entry.seq for entry in await handle.read(4)] == [5, 6, 7]
     assert [entry.seq for entry in await handle.read(0, 2)] == [1, 2]
 
@@ -204,7 +232,64 @@ async def test_what_a_message_would_run_with(handle: Handle, tmp_path: Path) -> 
 
 
 async def test_texts_that_an_editor_has_not_saved_are_lent_in_one_place(handle: Handle) -> None:
-    assert handle.unsaved_texts() is handle.unsaved_texts()
+    lent = handle.unsaved_texts()
+    assert isinstance(lent, UnsavedTexts)
+    assert handle.unsaved_texts() is lent
+
+
+async def test_to_settle_is_to_wait_until_the_log_has_what_the_facts_say(handle: Handle) -> None:
+    handle._conversation.tail.append(UserMessage("m1", HI), TurnStarted("1"), turn="1")  # pyright: ignore[reportPrivateUsage]
+    assert (handle.running_turn, handle.published) == ("1", 1)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await handle.committed()
+    assert handle.published == 3
+
+
+async def test_reasoning_is_shown_unless_it_is_to_be_hidden(handle: Handle) -> None:
+    class Pieces(QuietViewer):
+        def __init__(self) -> None:
+            self.deltas: list[Delta] = []
+
+        def delta(self, live: LiveDelta) -> None:
+            self.deltas.append(live.delta)
+
+    shows, hides = Pieces(), Pieces()
+    handle.follow(shows).go_live()
+    handle.follow(hides, hides_reasoning=True).go_live()
+    for delta in (ReasoningDelta("hm"), TextDelta("so")):
+        handle._conversation.tail.emit(delta, "1")  # pyright: ignore[reportPrivateUsage]
+    assert (shows.deltas, hides.deltas) == ([ReasoningDelta("hm"), TextDelta("so")], [TextDelta("so")])
+
+
+class Notes:
+    """An observer that writes down which requests are about what."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, ...]] = []
+
+    def called(self, method: str, params: bytes) -> None: ...
+
+    def reached(self, conversation_id: ConversationId) -> None:
+        self.noted.append(("reached", conversation_id))
+
+    def sent(self, conversation_id: ConversationId, message_id: str) -> None:
+        self.noted.append(("sent", conversation_id, message_id))
+
+    def recorded(self, conversation_id: ConversationId, entry: Entry) -> None: ...
+
+    def model_asked(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None: ...
+
+    def model_answered(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None: ...
+
+
+async def test_an_observer_learns_which_conversation_is_reached_and_which_message_is_sent(engine: Engine, handle: Handle) -> None:
+    engine.observer = notes = Notes()
+    found = await engine.find(LOCAL, handle.id)
+    op = found.message(HI, None, "no such message")
+    for each in (op, Interrupt()):
+        with contextlib.suppress(AgentError):
+            await found.submit(each)
+    assert notes.noted == [("reached", handle.id), ("sent", handle.id, op.message.message_id)]
 
 
 # -- ops that nobody waits for
@@ -224,3 +309,50 @@ async def test_a_title_is_read_and_kept(handle: Handle) -> None:
     assert handle._conversation.state.name == "my title"  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(BadRequest):
         await handle.undo(seconds=WAIT_SECONDS)
+
+
+# -- what is done in answer to an op, and what another has done
+
+
+async def test_a_title_is_given_once_its_own_record_is_on_disk_and_not_that_of_another(tmp_path: Path) -> None:
+    def open_log(home: Path, loop: asyncio.AbstractEventLoop) -> HoldingLog:
+        return HoldingLog(state_dir(home), loop)
+
+    (tmp_path / "home").mkdir()
+    env = {**os.environ, "CODEX_HOME": str(tmp_path / "home")}
+    engine = Engine(cli=[("model", "m"), ("model_provider", "oss")], env=env, open_log=open_log)
+    handle = await engine.create(LOCAL, Overrides(cwd=str(tmp_path)))
+    await handle.durable()
+    log, tail = cast(HoldingLog, engine.log), handle._conversation.tail  # pyright: ignore[reportPrivateUsage]
+    log.holds = True
+    tail.append(Renamed("a title"), Renamed("your title"), turn="0")
+    tail.flush()
+    others = handle.durable()
+    renaming = asyncio.ensure_future(handle.rename("my title"))
+    async with asyncio.timeout(WAIT_SECONDS):
+        while len(log.held) < 2:
+            log.holding.clear()
+            await log.holding.wait()
+        log.held.pop(0)()
+        await others
+        for _ in range(10):
+            await asyncio.sleep(0)  # it could go on now
+        assert (handle.published, renaming.done()) == (3, False)
+        log.let_go()
+        assert await renaming == "my title"
+        await engine.close()
+
+
+async def test_an_undo_is_answered_by_its_own_end_and_not_that_of_another(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Add File: made.txt\n+x\n*** End Patch"
+    script = [call("apply_patch", input=patch), say("done")]
+    async with Playbook(tmp_path, script, approval_policy="never", sandbox_mode="danger-full-access") as play:
+        await play.send("go")
+        await play.over()
+        assert (tmp_path / "made.txt").exists()
+        tail = play.handle._conversation.tail  # pyright: ignore[reportPrivateUsage]
+        tail.append(UndoEnded("0", "1"), UndoEnded("~", "1"), turn="0")
+        async with asyncio.timeout(WAIT_SECONDS):
+            ended = await play.handle.undo()
+        assert ended == play.entries()[-1].record
+        assert (ended.taken_back, (tmp_path / "made.txt").exists()) == ((str(tmp_path / "made.txt"),), False)

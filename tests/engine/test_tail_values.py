@@ -177,6 +177,34 @@ async def test_each_claim_raises_the_epoch_once_if_it_writes(scene: Scene) -> No
     ]
 
 
+async def test_the_stored_epoch_is_the_one_that_the_last_batch_handed_over_brings(scene: Scene) -> None:
+    tail, stored = scene.tail, list[int]()
+    tail.begin()
+    stored.append(tail.stored_epoch)
+    scene.note("a")
+    stored.append(tail.stored_epoch)
+    tail.load(tail.state, 6)
+    stored.append(tail.stored_epoch)
+    scene.note("b", "c")
+    stored.append(tail.stored_epoch)
+    tail.resume()
+    stored.append(tail.stored_epoch)
+    scene.note("d")
+    stored.append(tail.stored_epoch)
+    assert stored == [0, 1, 6, 7, 7, 8]
+
+
+async def test_what_was_not_handed_over_when_the_store_is_read_anew_is_neither_written_nor_shown(scene: Scene) -> None:
+    scene.begin()
+    scene.tail.append(Noticed("of before"), turn="1")
+    scene.tail.load(State.of(scene.log.batches[0].entries), 1)
+    assert scene.tail.idle
+    scene.note("a")
+    scene.log.outcomes[-1](None)
+    assert [entry.record for entry in scene.log.batches[-1].entries] == [Noticed("a")]
+    assert scene.viewer.seen[2:] == ["3 a"]
+
+
 async def test_letters_are_taken_by_the_next_batch_alone(scene: Scene) -> None:
     scene.begin()
     scene.tail.take_letters(7)
@@ -258,6 +286,32 @@ async def test_who_asks_when_all_is_written_is_told_in_the_next_step(scene: Scen
     assert told == ["committed", None]
 
 
+async def test_several_who_wait_for_records_of_one_batch_are_each_told_once(scene: Scene) -> None:
+    tail, told = scene.tail, list[str]()
+    scene.begin()
+    for word in ("a", "b"):
+        tail.append(Noticed(word), turn="1")
+        tail.when_committed(lambda word=word: told.append(word))
+    scene.flush()
+    await asyncio.sleep(0)
+    tail.append(Noticed("c"), turn="1")
+    tail.when_committed(lambda: told.append("c"))
+    scene.flush()
+    await asyncio.sleep(0)
+    assert told == ["a", "b", "c"]
+
+
+async def test_to_wait_for_the_disk_hands_over_in_the_same_step(scene: Scene) -> None:
+    scene.begin()
+    scene.tail.append(Noticed("a"), turn="1")
+    wait = asyncio.create_task(scene.tail.committed())
+    await asyncio.sleep(0)
+    assert [len(batch.entries) for batch in scene.log.batches] == [2, 1]
+    scene.log.outcomes[-1](None)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await wait
+
+
 async def test_to_wait_for_an_acknowledgement_hands_it_over(scene: Scene) -> None:
     scene.begin()
     scene.tail.append(Noticed("a"), turn="1")
@@ -300,6 +354,11 @@ async def test_what_is_known_to_be_on_disk_never_becomes_less(scene: Scene) -> N
     scene.tail.note_committed(9)
     async with asyncio.timeout(WAIT_SECONDS):
         await scene.tail.committed()
+    told: list[object] = []
+    scene.tail.when_committed(lambda: told.append("committed"))
+    scene.tail.when_durable(told.append)
+    await asyncio.sleep(0)
+    assert told == ["committed", None]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +393,16 @@ async def test_a_failure_is_told_once_to_everyone_with_its_reason(scene: Scene, 
     assert told[3:] == ["committed too", f"accepted {words} too"]
 
 
-async def test_a_feed_that_failed_can_be_used_again_once_the_store_is_read_anew(scene: Scene) -> None:
+async def test_text_that_was_shown_before_a_failure_is_no_part_of_the_next_answer(scene: Scene) -> None:
+    scene.begin()
+    scene.tail.emit(TextDelta("half"), "1")
+    assert scene.tail.broadcast.text.deltas() == [TextDelta("half")]
+    scene.note("a")
+    scene.log.outcomes[-1](StoreError("it is full"))
+    assert scene.tail.broadcast.text.deltas() == []
+
+
+async def test_a_tail_that_failed_can_be_used_again_once_the_store_is_read_anew(scene: Scene) -> None:
     scene.begin("a")
     scene.log.outcomes[-1](StoreError("it is full"))
     scene.tail.load(State.of(scene.log.batches[0].entries), 1)

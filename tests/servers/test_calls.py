@@ -11,13 +11,14 @@ import pytest
 from msgspec import Raw
 
 from tests.e2e.scenes import answered, failed, kinds, session_of, text_of, thread_of, users_in
-from tests.e2e.talking import create, send
+from tests.e2e.talking import Stream, create, send
 from tests.support.server_here import ServerHere
 from understudy.engine.conversation import Conversation
 from understudy.errors import StoreError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import Notification
 from understudy.servers.mcp import progress
+from understudy.servers.mcp.call_viewer import OTHER_FORM
 from understudy.testing import HOLD, Call, Script, ScriptedModel, call, deltas, hang, say
 
 ASKING: dict[str, Any] = {"approval_policy": "untrusted"}
@@ -196,3 +197,40 @@ async def test_of_replies_to_a_turn_that_is_ending_the_first_begins_a_turn_and_t
         assert text_of(await joins) == "the call was cancelled; the turn it had joined goes on"
         model.release()
         assert text_of(await begins) == "half"
+
+
+# -- an answer in the form that the caller wants
+
+
+def form(name: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "boolean"}}, "required": [name], "additionalProperties": False}
+
+
+async def test_an_answer_in_a_form_is_its_value_and_has_no_notes(tmp_path: Path) -> None:
+    async with scene([say('```json\n{"ok": true}\n```'), say("in words")], tmp_path) as (_, server):
+        result = await server.call_tool("codex", {"prompt": "go", "cwd": str(tmp_path), "output-schema": form("ok")})
+        thread = thread_of(result)
+        assert result["content"] == [{"type": "text", "text": '{"ok": true}'}]
+        assert (result["structuredContent"]["content"], result["structuredContent"]["output"]) == ('{"ok": true}', {"ok": True})
+        reply = await server.call_tool("codex-reply", threadId=thread, prompt="and now in words")
+        assert reply == answered("in words", thread)
+
+
+async def test_a_turn_that_fails_has_no_answer_in_any_form(tmp_path: Path) -> None:
+    async with scene([say("no form"), say("still none")], tmp_path) as (_, server):
+        result = await server.call_tool("codex", {"prompt": "go", "cwd": str(tmp_path), "output-schema": form("ok")})
+        assert (result["isError"], "output" in result["structuredContent"], len(result["content"])) == (True, False, 1)
+        assert OTHER_FORM not in text_of(result)
+
+
+async def test_a_call_whose_turn_was_asked_for_another_form_is_told_so(tmp_path: Path) -> None:
+    async with scene([deltas(["{", HOLD]), say('{"b": true}')], tmp_path) as (model, server):
+        first = server.call_tool("codex", {"prompt": "1", "cwd": str(tmp_path), "output-schema": form("a")})
+        thread = await session_of(server, first)
+        await server.event("agent_message_delta", first)
+        second = server.call_tool("codex-reply", {"threadId": thread, "prompt": "2", "output-schema": form("b")})
+        await Stream(server, thread, after=0).until("user_message", 2)
+        model.release()
+        assert (await second)["structuredContent"]["output"] == {"b": True}
+        refused = await first
+        assert (refused["isError"], text_of(refused)) == (True, OTHER_FORM)

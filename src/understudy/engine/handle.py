@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PATIENCE_SECONDS = 10.0  # for a turn that does not end, or a process that does not do what it was asked to
+
 _NEEDS: dict[type[Op], Right] = {
     Send: "run",
     Interrupt: "run",
@@ -138,19 +140,18 @@ class Handle:
             reason = f"{self.caller.name} does not have the right to {right} on conversation {self.id}"
             raise LacksRight(reason, right, on_others=owner != self.caller.name)
 
-    async def interrupt(self, seconds: float | None = None) -> "Stopped":
+    async def interrupt(self, seconds: float = PATIENCE_SECONDS) -> "Stopped":
         """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
-        from understudy.engine.stopping import PATIENCE_SECONDS, stop_turn
+        from understudy.engine.stopping import stop_turn
 
-        return await stop_turn(self._conversation, self.submit, PATIENCE_SECONDS if seconds is None else seconds)
+        return await stop_turn(self._conversation, self.submit, seconds)
 
-    async def decide(self, op: Decide, durable: Durable, seconds: float | None = None) -> "Outcome":
+    async def decide(self, op: Decide, durable: Durable, seconds: float = PATIENCE_SECONDS) -> "Outcome":
         """Answer a question, and wait until it is known whether the answer counts, whichever process has asked."""
         from understudy.engine.answering import answer_question
-        from understudy.engine.stopping import PATIENCE_SECONDS
 
         submit = partial(self.submit, durable=durable)
-        return await answer_question(self._conversation, submit, self.watch, op, PATIENCE_SECONDS if seconds is None else seconds)
+        return await answer_question(self._conversation, submit, self.watch, op, seconds)
 
     async def compact(self) -> "Compacting":
         """Have the model sum up what was before. Raises `AgentError` where it is not taken."""
@@ -158,13 +159,12 @@ class Handle:
 
         return await begin_compacting(self._conversation, self.submit)
 
-    async def undo(self, turn: str = "", seconds: float | None = None) -> UndoEnded:
+    async def undo(self, turn: str = "", seconds: float = PATIENCE_SECONDS) -> UndoEnded:
         """Take back the patches of a turn (of the last one that changed files), and wait until that is done, by whichever process.
 
         Raises `AgentError` with the reason where it is not done.
         """
         from understudy.engine.done_elsewhere import do_wherever  # seldom asked for
-        from understudy.engine.stopping import PATIENCE_SECONDS
 
         op = Undo(new_uuid(), turn)
         found = await do_wherever(
@@ -172,18 +172,16 @@ class Handle:
             self.submit,
             op,
             lambda record: isinstance(record, UndoEnded) and record.undo_id == op.undo_id,
-            PATIENCE_SECONDS if seconds is None else seconds,
+            seconds,
         )
         assert isinstance(found, UndoEnded)
         return found
 
-    async def rename(self, title: str, seconds: float | None = None) -> str:
+    async def rename(self, title: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Give it a title, and wait until that is on disk: the title as it is now. Raises `AgentError` where it is not done."""
         from understudy.engine.done_elsewhere import do_wherever  # seldom asked for
-        from understudy.engine.stopping import PATIENCE_SECONDS
 
         op = Rename(read_title(title))
-        seconds = PATIENCE_SECONDS if seconds is None else seconds
         await do_wherever(
             self._conversation, self.submit, op, lambda record: isinstance(record, Renamed) and record.title == op.title, seconds
         )

@@ -14,7 +14,6 @@ from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Interrupt
 from understudy.protocol.records import TurnEnded
 
-PATIENCE_SECONDS = 10.0  # for a turn that does not end
 LOOK_SECONDS = 0.02  # how often the claim of another process is looked at
 
 
@@ -25,9 +24,7 @@ class Stopped(msgspec.Struct, frozen=True):
     holder: int | None = None
 
 
-async def stop_turn(
-    conversation: Conversation, submit: Callable[[Interrupt], Awaitable[Accepted]], seconds: float = PATIENCE_SECONDS
-) -> Stopped:
+async def stop_turn(conversation: Conversation, submit: Callable[[Interrupt], Awaitable[Accepted]], seconds: float) -> Stopped:
     """The turn is told to end at once, so what is sent afterwards is not part of it.
 
     Raises `AgentError` where the log cannot say any more that it is over.

@@ -5,9 +5,9 @@ What is checked is what was opened, never a name that is looked up again. Lean: 
 
 import os
 from collections.abc import Callable, Iterable
+from errno import ELOOP, ESTALE
 
 _KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
-_ENOTDIR, _ELOOP, _ESTALE = 20, 40, 116
 # O_PATH (Linux) also passes through folders that may be entered but not listed, and opens no device.
 _PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 FOLDER = _PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -40,11 +40,11 @@ def step(folder: int, name: bytes, flags: int) -> int:
     except NotADirectoryError:
         # With O_DIRECTORY the kernel does not tell a link from a file: say which it is.
         if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & _KIND == _LINK:
-            raise OSError(_ELOOP, os.strerror(_ELOOP)) from None
+            raise OSError(ELOOP, os.strerror(ELOOP)) from None
         raise
     if not flags & os.O_DIRECTORY and os.fstat(descriptor).st_mode & _KIND == _LINK:
         os.close(descriptor)
-        raise OSError(_ELOOP, os.strerror(_ELOOP))
+        raise OSError(ELOOP, os.strerror(ELOOP))
     return descriptor
 
 
@@ -63,7 +63,7 @@ def open_pinned(path: "bytes | str", device: int, inode: int, opening: "Callable
     except NotADirectoryError:
         raise _refusal(path, _REPLACED) from None
     except OSError as error:
-        if error.errno == _ELOOP:
+        if error.errno == ELOOP:
             raise _refusal(path, _LINKED) from None
         raise
     try:
@@ -82,7 +82,7 @@ def check(descriptor: int, path: "bytes | str", device: int, inode: int) -> None
 
 
 def _refusal(path: "bytes | str", why: str) -> OSError:
-    return OSError(_ESTALE, f"{os.fsencode(path).decode(errors='backslashreplace')} {why}")
+    return OSError(ESTALE, f"{os.fsencode(path).decode(errors='backslashreplace')} {why}")
 
 
 def real_paths(paths: "Iterable[str]", linked: "set[str] | None" = None) -> "list[str]":

@@ -419,3 +419,22 @@ def test_two_deeds_that_do_not_go_together_are_named_in_order(tmp_path: Path) ->
         f"multiple operations target {tmp_path}/f: first update, then delete. Make one operation of them, or send two patches"
     )
     assert str(caught.value) == expected
+
+
+def test_what_is_overwritten_and_what_moves_is_told_from_what_is_deleted(tmp_path: Path) -> None:
+    write_files(tmp_path, {name: f"{name}\n" for name in ("dropped", "again", "over", "target", "source", "left", "kept")})
+    plan = plan_patch(
+        patch_text(
+            *("*** Delete File: dropped", "*** Delete File: again", "*** Add File: again", "+new", "*** Add File: over", "+new"),
+            *("*** Update File: source", "*** Move to: target", "@@", "-source", "+moved"),
+            *("*** Update File: left", "*** Move to: fresh", "@@", "-left", "+moved", "*** Add File: left", "+new"),
+            *("*** Update File: kept", "@@", "-kept", "+changed"),
+        ),
+        str(tmp_path),
+    )
+    assert plan.overwrites == (str(tmp_path / "over"), str(tmp_path / "target"))
+    assert [edit.spot.written for edit in plan.edits if edit.moved] == ["source"]
+    assert [(source.written, target.written) for source, target in plan.moves] == [("source", "target"), ("left", "fresh")]
+    apply_plan(plan)
+    made = {"again": "new", "over": "new", "target": "moved", "fresh": "moved", "left": "new", "kept": "changed"}
+    assert contents(tmp_path) == {name: f"{text}\n" for name, text in made.items()}
