@@ -13,7 +13,7 @@ from typing import Any
 async def wait_for_spare(sandbox: Any) -> None:
     """So that the next command gets the cell that is kept ready."""
     async with asyncio.timeout(60):
-        while sandbox.spare_pid is None:  # noqa: ASYNC110  # nothing tells when it is there
+        while not sandbox.spares:  # noqa: ASYNC110  # nothing tells when it is there
             await asyncio.sleep(0.005)
 
 

@@ -83,15 +83,14 @@ def children_of_helper(sandbox: Sandbox) -> list[int]:
 
 
 async def spare_of(sandbox: Sandbox) -> int:
-    """The process that waits for the next command; it is there a moment after a contained command."""
-    await until(lambda: sandbox.spare_pid is not None)
-    assert sandbox.spare_pid is not None
-    return sandbox.spare_pid
+    """The process that is given the next command; it is there a moment after a contained command."""
+    await until(lambda: bool(sandbox.spares))
+    return sandbox.spares[-1]
 
 
 async def at_rest(sandbox: Sandbox) -> None:
-    """Wait until no process is left but the one that waits for the next command, if there is one."""
-    await until(lambda: children_of_helper(sandbox) in ([], [sandbox.spare_pid]))
+    """Wait until no process is left but those that wait for the next commands, if there are any."""
+    await until(lambda: children_of_helper(sandbox) == sorted(sandbox.spares))
 
 
 async def until(condition: Callable[[], bool], seconds: float = BOUND) -> None:

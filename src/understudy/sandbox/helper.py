@@ -70,7 +70,7 @@ class Helper:
         self._starting: dict[int, RunningCommand] = {}
         self._under_way: set[RunningCommand] = set()
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
-        self._spare: Spare | None = None
+        self._spares: list[Spare] = []  # the newest is used first
         self._cells: dict[int, RunningCommand] = {}  # by process, until the helper has cleared up after them
         self._over: asyncio.Future[None] = loop.create_future()  # the next time that it has
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -87,8 +87,8 @@ class Helper:
         return self._process.pid
 
     @property
-    def spare_pid(self) -> int | None:
-        return None if self._spare is None else self._spare.pid
+    def spares(self) -> tuple[int, ...]:
+        return tuple(spare.pid for spare in self._spares)
 
     def start(
         self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = (), *, control: Control | None = None
@@ -120,17 +120,25 @@ class Helper:
         return running
 
     def _give_to_spare(self, plan: Plan, running: RunningCommand) -> bool:
-        fits = plan.shape == FULL and not plan.has_input  # a cell that waits takes no further descriptors
-        spare, self._spare = (self._spare, None) if fits else (None, self._spare)
-        if spare is None:
+        if plan.shape != FULL or plan.has_input:  # a cell that waits takes no further descriptors
             return False
-        if spare.kind != plan.kind:
-            spare.close()
-            return False
-        if not spare.give(plan, running):
+        spare = self._take_spare(plan.kind)
+        if spare is None or not spare.give(plan, running):
             return False
         self._cells[spare.pid] = running
         return True
+
+    def _take_spare(self, kind: Kind) -> Spare | None:
+        for spare in reversed(self._spares):
+            if spare.kind == kind:
+                self._spares.remove(spare)
+                return spare
+        self._send_spares_away()  # they would keep those that are needed now from being made
+        return None
+
+    def _send_spares_away(self) -> None:
+        while self._spares:
+            self._spares.pop().close()
 
     def _follow(self, running: RunningCommand) -> None:
         self._under_way.add(running)
@@ -201,11 +209,8 @@ class Helper:
             await asyncio.shield(self._over)
 
     def _keep_spare(self, detail: tuple[Kind, int], descriptors: list[int]) -> None:
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
         if len(descriptors) == 2:
-            self._spare = Spare(*detail, *descriptors)
+            self._spares.append(Spare(*detail, *descriptors))
             return
         for descriptor in descriptors:  # there is no room for more
             os.close(descriptor)
@@ -218,9 +223,7 @@ class Helper:
         self._loop.remove_reader(self._socket.fileno())
         self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
+        self._send_spares_away()
         for _, descriptors in self._unsent:
             for descriptor in descriptors:
                 os.close(descriptor)

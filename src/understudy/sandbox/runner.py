@@ -63,9 +63,9 @@ class Sandbox:
         return None if self._helper is None or self._helper.dead else self._helper.pid
 
     @property
-    def spare_pid(self) -> int | None:
-        """The process that waits for the next command, for diagnosis; None if there is none now."""
-        return None if self._helper is None else self._helper.spare_pid
+    def spares(self) -> tuple[int, ...]:
+        """The processes that wait for the next commands, for diagnosis; the last is used first."""
+        return () if self._helper is None else self._helper.spares
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end. However this is left, nothing that the command started is still running.

@@ -18,9 +18,11 @@ _SWEEPS = 20
 # A server that has just got a result has more urgent things to do than we, and the model then takes its time. Where it takes none,
 # a command takes 9.6 ms so, 10.5 without the wait, and up to 15 with a wait of 3 ms, which ends just as the next one comes.
 _LATER = 0.005
+_MOST_SPARES = 2  # where commands come faster than cells are made ready, one takes 4.9 ms so, and 5.9 with one spare
 
 
 Spare = tuple[Kind, int]  # its kind and process
+Prepared = tuple[Kind, spawn.Started, _socket.socket]  # a spare, and where its command is to be sent
 Message = tuple[int, str, "str | int | dict[str, str] | tuple[int, Spare | None]"]
 
 
@@ -31,7 +33,7 @@ class HelperServer:
         self._around = HelperState(alive=alive, recall=os.eventfd(0))
         self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
         self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
-        self._spare: spawn.Started | None = None  # the newest; the server may have used it already
+        self._spares: list[spawn.Started] = []  # the server may have used some of them already
         self._ended: list[tuple[int, Kind, list[bytes]]] = []  # process, kind and placeholders of cells, not yet cleared up after
         self._due = 0.0
         self._poll = select.poll()
@@ -94,8 +96,8 @@ class HelperServer:
         """Its command is over, whose result the server has; the cell itself is about to go."""
         self._poll.unregister(cell.ledger)
         del self._ledgers[cell.ledger]
-        if cell is self._spare:
-            self._spare = None
+        if cell in self._spares:
+            self._spares.remove(cell)
         covers = cell.covers()
         self._around.written = self._around.written or cell.written or None
         if covers is None or cell.kind is None:  # it did not come to be used
@@ -113,9 +115,9 @@ class HelperServer:
         self._due = 0.0
         while self._ended:
             pid, kind, covers = self._ended[0]
-            orders = self._prepare(kind)  # first: it has things to do by itself
+            prepared = self._prepare(kind)  # first: it has things to do by itself
             placeholder.remove_each(covers)
-            self._tell_over(pid, orders)
+            self._tell_over(pid, prepared)
             del self._ended[0]
 
     def _collect(self, started: spawn.Started) -> None:
@@ -127,25 +129,26 @@ class HelperServer:
         if _ended_badly(started.pid):
             self._end_orphans()
 
-    def _prepare(self, kind: Kind) -> "_socket.socket | None":
-        """A command has ended, and another like it is likely. One cell waits at most, and none before it is likely."""
-        if self._spare is not None and not self._spare.used:
+    def _prepare(self, kind: Kind) -> "Prepared | None":
+        """A command has ended, and another like it is likely. None waits before that."""
+        self._spares = [spare for spare in self._spares if not spare.used]
+        if len(self._spares) >= _MOST_SPARES:
             return None
         try:
-            self._spare, orders = spawn.prepare(kind, self._around)
+            spare, orders = spawn.prepare(kind, self._around)
         except OSError:
-            self._spare = None
             return None  # the next command is told, if it is so then
-        self._keep(self._spare)
-        return orders
+        self._spares.append(spare)
+        self._keep(spare)
+        return kind, spare, orders
 
-    def _tell_over(self, pid: int, orders: "_socket.socket | None") -> None:
+    def _tell_over(self, pid: int, prepared: "Prepared | None") -> None:
         """Nothing is left of the command in `pid`. A new spare cell goes along."""
-        spare = self._spare
-        if orders is None or spare is None or spare.kind is None:
+        if prepared is None:
             self._send((0, "over", (pid, None)))
             return
-        self._send((0, "over", (pid, (spare.kind, spare.pid))), spare.pidfd, orders.fileno())
+        kind, spare, orders = prepared
+        self._send((0, "over", (pid, (kind, spare.pid))), spare.pidfd, orders.fileno())
         orders.close()
 
     def _end_orphans(self) -> None:
