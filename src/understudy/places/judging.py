@@ -30,16 +30,18 @@ class Judge:
         self._roots = roots
         entries = list(protected)
         self._names = [(entry, _names(entry)) for entry in entries if not entry.startswith("/")]
+        self._beginnings = frozenset(names[0] for _, names in self._names if names)
         self._places = _spelled(entry for entry in entries if entry.startswith("/"))
         self._masked = _spelled(masked)
 
     def place(self, path: str) -> Placement:
         """Of an absolute path without `..`."""
         real = os.path.realpath(path)
-        masked = self.masked_by(path) or self.masked_by(real)
+        spellings = (path,) if real == path else (path, real)
+        masked = next(filter(None, map(self.masked_by, spellings)), None)
         if masked is not None:
             return Placement(path, "masked", f"{path} is masked by '{masked}'")
-        entry = self._protected_by(path) or self._protected_by(real)
+        entry = next(filter(None, map(self._protected_by, spellings)), None)
         if entry is not None:
             return Placement(path, "protected", f"{path} is protected by '{entry}'")
         if real != path:
@@ -57,6 +59,8 @@ class Judge:
         names = _names(path)
         if (entry := _meeting(self._places, names)) is not None:
             return entry
+        if self._beginnings.isdisjoint(names):  # as of nearly every path
+            return None
         # A root may itself lie under such a name; what counts is what lies beneath the root.
         beneath = [names[len(_names(root)) :] for root in self._roots if is_within(path, root)]
         for entry, protected in self._names:

@@ -60,8 +60,12 @@ class TurnDiff:
         for real, (spot, first) in self._first.items():
             if real in gone:
                 continue
-            old_spot, old = self._first[renamed[real]] if real in renamed else (spot, first)
-            entries.append((_label(spot), _file_diff(_label(old_spot), old, _label(spot), now[real])))
+            label = _label(spot)
+            if real in renamed:
+                old_spot, old = self._first[renamed[real]]
+                entries.append((label, _file_diff(_label(old_spot), old, label, now[real])))
+            else:
+                entries.append((label, _file_diff(label, first, label, now[real])))
         return "".join([diff for _, diff in sorted(entries)])
 
     def news(self) -> str | None:
