@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.arena import Arena, arena, drive, plain_python, probe
+from tests.sandbox.stage import run
 from tests.sandbox.test_probes import PLAIN, needs_bubblewrap, needs_root
 from understudy.errors import SandboxError
-from understudy.sandbox import Sandbox, describe_rungs
+from understudy.sandbox import Containment, Sandbox, describe_rungs
 from understudy.sandbox.probe import Rung, choose, make_rung, rungs_from
 
 
@@ -96,6 +97,21 @@ def test_where_nothing_works_commands_are_refused_and_danger_full_access_still_r
         assert forced["exit_code"] == 125
         assert "Landlock" in forced["setup_error"]
         assert not (stage.workspace / "ran").exists()
+
+
+@needs_bubblewrap
+async def test_protected_names_that_are_links_are_kept_where_they_lead_by_bubblewrap_too(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / ".git").symlink_to("real")
+    (tmp_path / ".codex").symlink_to("gone")
+    contained = Containment("workspace-write", (str(tmp_path),), protected=(".git", ".codex"))
+    sandbox = Sandbox(rung="bubblewrap")
+    try:
+        result, output = await run(sandbox, contained, "sh", "-c", "touch here; touch real/x; echo ran", cwd=tmp_path)
+    finally:
+        await sandbox.close()
+    assert (result.exit_code, "ran" in output.text()) == (0, True)
+    assert ((tmp_path / "here").exists(), list((tmp_path / "real").iterdir())) == (True, [])
 
 
 @pytest.mark.slow

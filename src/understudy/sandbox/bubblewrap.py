@@ -59,9 +59,10 @@ def _temporary(private_tmp: str | None, roots: tuple[str, ...], workspace: str) 
 
 
 def _protected(containment: Containment, roots: tuple[str, ...]) -> list[str]:
-    """Those that exist. Bubblewrap would leave a folder behind for each of the others."""
+    """Those that exist, by where links lead: bubblewrap mounts on no link, and would leave a folder behind for what is missing."""
     found: list[str] = []
     for name in containment.protected:
         paths = [name] if name.startswith("/") else [os.path.join(root, name) for root in roots]
-        found += [path for path in paths if os.path.lexists(path) and any(path.startswith(root + "/") for root in roots)]
+        places = map(os.path.realpath, paths)
+        found += [place for place in places if os.path.exists(place) and any(place.startswith(root + "/") for root in roots)]
     return found
