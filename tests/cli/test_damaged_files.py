@@ -167,7 +167,7 @@ OPENED_AGAIN = OPENED.replace('"seq":1,"parent":0', '"seq":2,"parent":1')
         ((HEADER, OPENED, '{"seq":2,"parent":0' + OPENED[19:]), "line 3: "),
         ((HEADER, OPENED.replace('"at":1.0', '"at":1e300')), "line 2: `at` is not a time"),
         ((HEADER, OPENED.replace('"at":1.0', '"at":-1e15')), "line 2: `at` is not a time"),
-        ((HEADER, OPENED.replace("{}", '{"config":{"a":' + "[" * 5000 + "]" * 5000 + "}}")), "line 2: "),
+        ((HEADER, OPENED.replace("{}", '{"config":{"a":' + "[" * 100_000 + "]" * 100_000 + "}}")), "line 2: "),
         (("{" + "[" * 100_000,), "is neither an export of understudy nor a session file of codex"),
         ((b"\xff\xfe",), "is neither an export of understudy nor a session file of codex"),
     ],

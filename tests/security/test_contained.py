@@ -43,7 +43,8 @@ ANY = ""
 
 EVIL = "printf '#!/bin/sh\\nevil\\n'"
 HEREDOC = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {path}\n+evil\n*** End Patch\nEOF"
-CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2); print('reached')"
+# A traceback may show the source, which must not look like success.
+CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2); print('rea' + 'ched')"
 
 
 @dataclass(frozen=True)

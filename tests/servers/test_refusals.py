@@ -79,7 +79,7 @@ UNREADABLE = [
     b'{"jsonrpc":"2.0","id":%d,"answer":{"decision":"approved"}}',
     b'{"jsonrpc":"2.0","id":%d,"result":{"decision":"approved","why":"\\ud800"}}',
     b'{"jsonrpc":"2.0","id":%d,"result":{"decision":"approved","why":"\xff"}}',
-    b'{"result":{"decision":"approved","why":' + b"[" * 5000 + b"]" * 5000 + b'},"id":%d,"jsonrpc":"2.0"}',
+    b'{"result":{"decision":"approved","why":' + b"[" * 100_000 + b"]" * 100_000 + b'},"id":%d,"jsonrpc":"2.0"}',
     b'{"id":%d,"jsonrpc":"2.0","result":{"decision":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
     b'{"id":%d,"jsonrpc":"2.0","error":"\\udfff"}',
 ]

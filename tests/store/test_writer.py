@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ UNWRITABLE: dict[str, dict[str, Any]] = {
     "a summary that is not UTF-8": {"text": "fine", "summary": Summary("\udcff", "idle", 0, "/w", "m")},
     "a number that SQLite cannot hold": {"text": "fine", "at": 2**70},
     "a value of no known kind": {"text": object()},
-    "nesting beyond all measure": {"text": nested(5000)},
+    "nesting beyond all measure": {"text": nested(100_000)},
 }
 
 
@@ -122,7 +123,7 @@ async def test_a_damaged_row_hides_no_other(tmp_path: Path, where: str, caplog: 
     for name in (whole, damaged):
         await append(log, opened(name))
         await append(log, noticed(name, 1, 2))
-    with sqlite3.connect(log.path) as connection:
+    with closing(sqlite3.connect(log.path)) as connection, connection:
         number = connection.execute("SELECT number FROM conversations WHERE id = ?", (damaged,)).fetchone()[0]
         if where == "summary":
             connection.execute("UPDATE conversations SET summary = x'7b22ff' WHERE number = ?", (number,))

@@ -61,7 +61,8 @@ def record_rows(previous: bytes, *new: Entry) -> list[Row]:
 
 def heads(epoch: int = 9, last_seq: int = 4, digest: bytes = b"d") -> LastDigests:
     """Of conversation 7."""
-    known = LastDigests(sqlite3.connect(":memory:"), SEALS)
+    with closing(sqlite3.connect(":memory:")) as unread:
+        known = LastDigests(unread, SEALS)
     known.note(7, epoch, last_seq, digest, True)
     return known
 

@@ -55,6 +55,7 @@ class EagerTasks:
         task = self._loop.create_task(_run_rest(coroutine, awaited))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: coroutine.close())  # a task that is cancelled before its first step never gets to the rest
         return task
 
 
@@ -76,5 +77,3 @@ def _rest(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any
                 awaited = coroutine.send(sent)
     except StopIteration as end:
         return end.value
-    finally:
-        coroutine.close()

@@ -201,7 +201,7 @@ class SqliteLog:
 
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
         as_of = self._changes()
-        wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids])
+        wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids]).decode()  # bytes could be JSONB
         rows = self._queries.rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
         return {ConversationId(row[3]): Position(row[0], row[1], bool(row[2]), as_of) for row in rows}
 
