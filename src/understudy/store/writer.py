@@ -82,10 +82,11 @@ class Writer:
     def _work(self) -> None:
         try:
             self._serve()
-            self._connection.close()
         except BaseException:  # not known to happen; if it does, nobody must wait for a thread that is gone
             logger.critical("the thread that writes to %s has died; restart the server", self._path, exc_info=True)
         finally:
+            with suppress(sqlite3.Error):
+                self._connection.close()
             self._ended = True
             self._jobs.put(self._at_work)
             self._refuse_the_rest()
