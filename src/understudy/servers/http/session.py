@@ -87,11 +87,12 @@ class HttpSession:
         try:
             handle = await self._engine.find(self.principal.caller, ConversationId(name.conversation_id))
             question = handle.open_question(name.call_id)
-            if question is None or not name.names(question):
+            asked_at = handle.asked_at(name.call_id)
+            if question is None or not name.names(question, asked_at):
                 logger.info("the answer to %.100r is to a question that is not open any more", name.call_id)
                 return
             decision, source = read_answer(response)
-            asked_at, client = handle.asked_at(name.call_id), self.dispatcher.peer.calls_itself
+            client = self.dispatcher.peer.calls_itself
             word = read_word(response)
             op = Decide(name.call_id, decision, source, name.turn, word=word, asked_at=asked_at, client=client)
             await handle.submit(op)

@@ -109,7 +109,7 @@ def ask_peer(
         "codex_call_id": question.call_id,
         "threadId": handle.id,
     }
-    named = question_name(handle.id, turn, question) if peer.names_questions else None
+    named = question_name(handle.id, turn, question, asked_at) if peer.names_questions else None
     asked = peer.request("elicitation/create", params, on_answer, sink, related_to, named)
     peer.asked[key] = UnansweredQuestion(asked, question)
 

@@ -139,12 +139,13 @@ class Rounds:
         for key, answer in self._asked.input_responses.items():
             name = read_question_name(key)
             question = None if name is None or name.conversation_id != handle.id else handle.open_question(name.call_id)
-            if name is None or question is None or not name.names(question):
+            asked_at = 0.0 if name is None else handle.asked_at(name.call_id)
+            if name is None or question is None or not name.names(question, asked_at):
                 continue  # answered elsewhere meanwhile, or never asked
             check_answer(answer)
             response = Response(key, answer)
             decision, source = read_answer(response)
-            word, asked_at = read_word(response), handle.asked_at(name.call_id)
+            word = read_word(response)
             decisions.append(Decide(name.call_id, decision, source, turn, word=word, asked_at=asked_at, client=client))
         return decisions
 
@@ -192,7 +193,7 @@ class RoundViewer(CallViewer):
             answer_unfinished(self)
             return
         requests = {
-            question_name(self.handle.id, turn, question): {
+            question_name(self.handle.id, turn, question, self.handle.asked_at(question.call_id)): {
                 "method": "elicitation/create",
                 "params": {"mode": "form", **question_params(question, self._peer, self.handle), "threadId": self.handle.id},
             }
