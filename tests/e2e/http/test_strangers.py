@@ -207,6 +207,25 @@ async def test_a_contained_command_cannot_approve_for_itself(tmp_path: Path) -> 
         assert server.token not in told
 
 
+@pytest.mark.parametrize("by", ["flag", "configuration"])
+async def test_a_token_that_is_kept_elsewhere_is_neither_read_nor_replaced_by_a_contained_command(tmp_path: Path, by: str) -> None:
+    token_file = tmp_path / "work" / "keys" / "token"
+    steal = "cat keys/token; cp keys/token mine; echo us_of_the_command_itself > keys/token; rm -rf keys; true"
+    config: dict[str, object] = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
+    flags = ("--token-file", str(token_file)) if by == "flag" else ()
+    if by == "configuration":
+        config["understudy.serve.token_file"] = str(token_file)
+    script = [call("shell", command=["sh", "-c", steal]), say("done")]
+    async with ScriptedModel(script) as model, HttpServer(tmp_path, model, args=flags, config=config) as server:
+        token = token_file.read_text().strip()
+        client = HttpClient(server.port, token)
+        await client.initialize()
+        await client.result("codex", {"prompt": "try", "cwd": str(server.cwd)})
+        assert token not in str(model.received[-1].body["messages"])
+        assert token_file.read_text().strip() == token
+        assert not (server.cwd / "mine").exists() or token not in (server.cwd / "mine").read_text()
+
+
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("flags", [("--host", "0.0.0.0"), ("--host", "0.0.0.0", "--no-auth"), ("--tls-cert", "x.pem")])
 async def test_an_open_door_is_refused_at_the_start(tmp_path: Path, flags: tuple[str, ...]) -> None:
