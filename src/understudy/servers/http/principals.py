@@ -14,7 +14,7 @@ from understudy.config.tokens import NamedToken, first_token, hash_of, read_toke
 from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL, Caller, by_door
 from understudy.servers.http.answers import Refusal
-from understudy.servers.mcp.caller_limits import CallerLimits
+from understudy.servers.mcp.caller_limits import OPEN_DOOR, CallerLimits
 from understudy.servers.request_scope import note_caller
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Principals:
 
     @property
     def _local(self) -> Principal:
-        return Principal(by_door(LOCAL, DOOR), None, self._first_hash)
+        return Principal(by_door(LOCAL, DOOR), OPEN_DOOR if self._open else None, self._first_hash)
 
     @property
     def are_open(self) -> bool:
