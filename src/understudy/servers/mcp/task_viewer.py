@@ -22,7 +22,7 @@ from understudy.protocol.records import (
     TurnEnded,
 )
 from understudy.servers.failures import failed_result, to_text
-from understudy.servers.mcp.asking import CANNOT_BE_ASKED, MAY_NOT_APPROVE, question_params
+from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, MAY_NOT_APPROVE, question_params
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import Peer
@@ -131,8 +131,12 @@ class TaskViewer(CallViewer):
         if self.handle.open_question(question.call_id) != question or not self.handle.facts.runs_here:
             return  # answered long ago; or the process that runs the turn sees to it
         if not self.handle.can_be_answered():
-            reason = MAY_NOT_APPROVE if self.can_answer else EXPIRED if self.expired else CANNOT_BE_ASKED
-            self.handle.deny_unasked(question.call_id, reason, turn)
+            self.handle.deny_unasked(question.call_id, self._why_nobody(), turn)
+
+    def _why_nobody(self) -> str:
+        if self.can_answer:
+            return MAY_NOT_APPROVE
+        return CANNOT_BE_ASKED if not self.askable else EXPIRED if self.expired else CLIENT_GONE
 
     def question_closed(self, call_id: str, turn: str) -> None:
         self._tell_changed()
