@@ -170,6 +170,18 @@ async def test_a_question_is_in_the_result_and_its_answer_in_the_next_call(tmp_p
         assert len(model.received) == 2
 
 
+async def test_an_answer_that_comes_too_late_is_told_what_was_refused(tmp_path: Path) -> None:
+    config = FORBIDDING | {"understudy.question_timeout": 1}
+    async with ScriptedModel(SCRIPT) as model, serving(tmp_path, model, config=config) as (server, client):
+        asked = await ask(client, {"prompt": "make it"})
+        await model.next_request(2)
+        done = await ask(client, {"prompt": "make it"}, answers(asked))
+        [refused] = done["structuredContent"]["refused"]
+        assert (refused["what"], "nobody answered within 1 second" in refused["reason"]) == ("touch made.txt", True)
+        assert "refused: touch made.txt" in done["content"][1]["text"]
+        assert not (server.cwd / "made.txt").exists()
+
+
 @pytest.mark.slow
 async def test_an_answer_comes_to_a_server_that_was_killed_meanwhile(tmp_path: Path) -> None:
     async with ScriptedModel(SCRIPT) as model, serving(tmp_path, model, config=FORBIDDING) as (server, client):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 9  # clients give up after the tenth
 VALID_SECONDS = 7 * 24 * 3600
+READ_BACK = 64  # records, in search of what was asked
 GATHER_SECONDS = 0.02  # questions that come together are asked together
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -123,6 +124,7 @@ class Rounds:
         viewer.following.message_id, viewer.following.leads = state.message_id, True
         viewer.following.follow_turn(state.turn)
         call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
+        await viewer.recall_questions(state.shown_to)
         await viewer.following.go_live_from_cursor()
         if call.answered:
             return LATER
@@ -171,6 +173,13 @@ class RoundViewer(CallViewer):
         super().__init__(*arguments, **more)
         self._rounds = rounds
         self._gathering = False
+
+    async def recall_questions(self, shown_to: int) -> None:
+        """Those of the rounds before: where one is refused by the rules, the caller is told."""
+        after = max(0, shown_to - READ_BACK)
+        for entry in await self.handle.read(after, shown_to - after):
+            if isinstance(entry.record, Question):
+                self._questions[entry.record.call_id] = entry.record
 
     def question(self, question: Question, turn: str) -> None:
         if self.handle.open_question(question.call_id) != question:
