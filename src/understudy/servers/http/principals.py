@@ -139,6 +139,10 @@ class Principals:
             return self.issuer.current(name)
         return None if named is None or named.has_expired(datetime.now(UTC)) else _principal_of(named)
 
+    def is_gone(self, name: str) -> bool:
+        """Whether nobody of that name has a valid token. What an issuer signs is renewed again and again, so there nobody is."""
+        return self.issuer is None and self.current(name) is None
+
     def reload(self) -> None:
         """Look whether a file has changed, or a token has expired; to be called every second or so."""
         if self._open:

@@ -33,6 +33,7 @@ from understudy.servers.presentation import Presentation
 
 POLL_MS = 1000  # between two looks at a task, as clients are told
 EXPIRED = "the task has expired, and nobody else can be asked for approval"
+CALLER_GONE = "the token of the task's caller is not valid any more, and nobody else can be asked for approval"
 NOT_READ = "the server ended before the model had read the message; it is read with the next one: continue with codex-reply"
 
 
@@ -56,6 +57,7 @@ class TaskViewer(CallViewer):
         """
         self.askable = askable
         self.expired = False
+        self._caller_gone = False
         self.outcome: dict[str, Any] | None = None  # what is said of it once it is over
         self.broken: AgentError | None = None  # the log could not be read
         self.when_changed: set[Callable[[], None]] = set()
@@ -70,7 +72,7 @@ class TaskViewer(CallViewer):
 
     @property
     def can_answer(self) -> bool:
-        return self.askable and not self.expired and self.outcome is None
+        return self.askable and not (self.expired or self._caller_gone) and self.outcome is None
 
     # -- beginning
 
@@ -136,7 +138,9 @@ class TaskViewer(CallViewer):
     def _why_nobody(self) -> str:
         if self.can_answer:
             return MAY_NOT_APPROVE
-        return CANNOT_BE_ASKED if not self.askable else EXPIRED if self.expired else CLIENT_GONE
+        if not self.askable:
+            return CANNOT_BE_ASKED
+        return EXPIRED if self.expired else CALLER_GONE if self._caller_gone else CLIENT_GONE
 
     def question_closed(self, call_id: str, turn: str) -> None:
         self._tell_changed()
@@ -167,6 +171,13 @@ class TaskViewer(CallViewer):
             tell()
 
     # -- ending
+
+    def note_caller(self, *, gone: bool) -> None:
+        """Whether whoever made the task cannot come back to it: what it asks does not wait for them then."""
+        if gone != self._caller_gone:
+            self._caller_gone = gone
+            if gone and not self.is_over:
+                self.following.put_open_questions()
 
     def expire(self) -> None:
         """Nobody can ask for it any more. A turn that runs goes on, but a question does not wait for whoever made the task."""
