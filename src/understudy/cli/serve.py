@@ -27,6 +27,7 @@ def run(options: Namespace) -> int:
     flags = {name: value for name in _FLAGS if (value := getattr(options, name)) is not None and value is not False}
     flags |= {name: str(Path.cwd() / flags[name]) for name in _PATHS if name in flags}
     settings = read_serve(find_home(os.environ), cli, flags, os.environ)
+    cli = [*cli, *((f"understudy.serve.{name}", flags[name]) for name in _PATHS if name in flags)]  # commands cannot read them
     from understudy.servers.http.serving import serve
     from understudy.servers.memory import hide_memory
 

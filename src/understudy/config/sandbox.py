@@ -46,7 +46,8 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
     writable = tuple(expand(root, base=cwd, env=env) for root in read.texts("sandbox_workspace_write.writable_roots") or () if root)
     roots = (str(cwd), *map(str, writable))
     ours = [path for path in own_code(roots) if _OPENED + path not in (wanted or ())]
-    guarded = (*_protected(protect, env), *_start_up(protect, roots, env), *_our_places(home, state, cwd), *ours)
+    keys = _keys_of_a_server(read, home, env)
+    guarded = (*_protected(protect, env), *_start_up(protect, roots, env), *_our_places(home, state, cwd), *map(str, keys), *ours)
     return SandboxSettings(
         mode=mode,
         writable_roots=writable,
@@ -56,7 +57,7 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
         exclude_slash_tmp=read.flag("sandbox_workspace_write.exclude_slash_tmp") or False,
         # our own things stay hidden and unwritten, whatever the lists say: the log, the credentials, and a configuration that may
         # hold some too
-        mask=_distinct((state, home / "auth.json", home / "config.toml", *_masked(mask, cwd, env))),
+        mask=_distinct((state, home / "auth.json", home / "config.toml", *keys, *_masked(mask, cwd, env))),
         protect=tuple(dict.fromkeys(guarded)),
         limits=_read_limits(read),
     )
@@ -83,6 +84,12 @@ def _start_up(protect: tuple[str, ...], roots: tuple[str, ...], env: Mapping[str
 def _our_places(home: Path, state: Path, cwd: Path) -> tuple[str, ...]:
     """All of the home folder; where somebody works in it, at least what decides over us."""
     return (str(state), str(home / "config.toml"), str(home / "auth.json")) if cwd.is_relative_to(home) else (str(state), str(home))
+
+
+def _keys_of_a_server(read: TreeReader, home: Path, env: Mapping[str, str]) -> list[Path]:
+    """With its token a command could approve for itself; with its TLS key somebody could pass for the server."""
+    named = (read.text(f"understudy.serve.{name}") for name in ("token_file", "tls_key"))
+    return [expand(text, base=home, env=env) for text in named if text]
 
 
 def default_mode(cwd: Path, env: Mapping[str, str]) -> SandboxMode:

@@ -323,6 +323,12 @@ class Engine:
             len(known),
         )
 
+    @property
+    def turns_under_way(self) -> int:
+        """Turns that run here, and wait for nobody's answer."""
+        known = (conversation for conversation in self._conversations.values() if conversation.loaded)
+        return sum(bool(conversation.running) and not conversation.state.questions for conversation in known)
+
     # -- ending
 
     async def close(self) -> None:

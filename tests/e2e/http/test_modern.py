@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import FORBIDDING
-from tests.support.http_server import META, HttpClient, serving
+from tests.support.http_server import META, HttpClient, HttpServer, serving
 from understudy.testing import HOLD, ScriptedModel, call, deltas, hang, say
 
 Json = dict[str, Any]
@@ -113,6 +113,31 @@ async def test_a_closed_connection_interrupts_the_turn(tmp_path: Path) -> None:
         assert await model.outcome(1) == "dropped"
 
 
+async def test_where_a_turn_is_kept_a_question_after_its_client_has_left_is_denied_and_the_record_says_why(tmp_path: Path) -> None:
+    script = [deltas(["wait ", HOLD]) + call("shell", command=["touch", "made.txt"]), say("done")]
+    config = FORBIDDING | {"understudy.serve.on_disconnect": "keep"}
+    async with (
+        ScriptedModel(script) as model,
+        HttpServer(tmp_path, model, config=config, env={"UNDERSTUDY_LOG": "info"}) as server,
+    ):
+        client = HttpClient(server.port, server.token)
+        response = await client.modern("tools/call", {"name": "codex", "arguments": {"prompt": "x"}}, capabilities=ASKABLE)
+        async for event in response.events():
+            if "agent_message_delta" in str(event):
+                thread = event["data"]["params"]["_meta"]["threadId"]
+                break
+        else:
+            raise AssertionError("nothing was said")
+        response.close()
+        await server.until_told("POST '/mcp': 200")  # a request is told once it is over
+        model.release()
+        await model.next_request(2)
+        wait = {"name": "codex-reply", "arguments": {"threadId": thread}}
+        done = (await (await client.modern("tools/call", wait)).messages())[-1]["result"]
+        assert done["structuredContent"]["content"] == "done"
+        assert "the client has left and nobody else can be asked for approval" in str(model.received[-1].body["messages"])
+
+
 async def ask(client: HttpClient, arguments: Json, more: Json | None = None, **options: Any) -> Json:
     """The result of one round."""
     params = {"name": "codex", "arguments": arguments, **(more or {})}
@@ -143,6 +168,18 @@ async def test_a_question_is_in_the_result_and_its_answer_in_the_next_call(tmp_p
         late = await ask(client, {"prompt": "make it"}, answers(asked))  # the same round again: it is over, and nothing runs twice
         assert late["structuredContent"]["content"] == "done"
         assert len(model.received) == 2
+
+
+async def test_an_answer_that_comes_too_late_is_told_what_was_refused(tmp_path: Path) -> None:
+    config = FORBIDDING | {"understudy.question_timeout": 1}
+    async with ScriptedModel(SCRIPT) as model, serving(tmp_path, model, config=config) as (server, client):
+        asked = await ask(client, {"prompt": "make it"})
+        await model.next_request(2)
+        done = await ask(client, {"prompt": "make it"}, answers(asked))
+        [refused] = done["structuredContent"]["refused"]
+        assert (refused["what"], "nobody answered within 1 second" in refused["reason"]) == ("touch made.txt", True)
+        assert "refused: touch made.txt" in done["content"][1]["text"]
+        assert not (server.cwd / "made.txt").exists()
 
 
 @pytest.mark.slow

@@ -209,3 +209,26 @@ async def test_a_question_put_while_nobody_was_there_is_put_again(tmp_path: Path
                 await client.send({"jsonrpc": "2.0", "id": event["data"]["id"], "result": {"action": "accept"}})
         assert got[-1]["data"]["result"]["structuredContent"]["content"] == "done"
         assert (server.cwd / "made.txt").exists()
+
+
+async def test_an_id_of_another_session_does_not_take_the_place_of_a_request_that_is_open(tmp_path: Path) -> None:
+    """Clients number their requests alike, in each session anew."""
+    script = [say("first"), deltas(["so ", HOLD, "on"])]
+    async with ScriptedModel(script) as model, serving(tmp_path, model) as (server, client):
+        await client.initialize()
+        response = await client.post("tools/call", {"name": "codex", "arguments": {"prompt": "one"}}, 7)
+        ids = [event["id"] async for event in response.events() if event.get("id")]
+        other = HttpClient(server.port, client.token)
+        await other.initialize()
+        response = await other.post("tools/call", {"name": "codex", "arguments": {"prompt": "two"}}, 7)
+        got = await take_until_text(response, "so ")
+        foreign = await other.listen(ids[0])
+        assert (foreign.status, (await foreign.json())["error"]["message"]) == (
+            400,
+            "Last-Event-ID names no stream that can be resumed",
+        )
+        model.release()
+        got += [event async for event in response.events()]
+        assert got[-1]["data"]["result"]["structuredContent"]["content"] == "so on"
+        resumed = await other.listen(ids[0])  # nothing is open under that number any more
+        assert (await resumed.messages())[-1]["result"]["structuredContent"]["content"] == "first"

@@ -12,6 +12,7 @@ from tests.e2e.http.test_callers import client_of
 from tests.e2e.http.test_modern import ASKABLE
 from tests.e2e.scenes import FORBIDDING
 from tests.support.http_server import HttpClient, HttpServer, Response, serving
+from tests.support.task_clients import HttpDoor, TaskClient
 from understudy.config.tokens import NamedToken, hash_of, read_tokens, tokens_file, write_tokens
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -153,3 +154,15 @@ async def test_pages_of_other_addresses_are_kept_out_beyond_this_machine_too(tmp
             ("localhost:8722", "http://198.51.100.7", 403),
         ]:
             assert (await client.post("ping", Host=host, Origin=origin)).status == status, (host, origin)
+
+
+async def test_the_question_of_a_task_does_not_wait_for_a_caller_whose_token_was_revoked(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made.txt"]), say("done")]
+    async with ScriptedModel(script) as model, serving(tmp_path, model, config=FORBIDDING) as (server, _):
+        token = await server.add_token("alice")
+        alice = TaskClient(HttpDoor(HttpClient(server.port, token)))
+        await alice.asked(await alice.begin())
+        await server.revoke_token("alice")
+        await model.next_request(2)
+        assert "the token of the task's caller is not valid any more" in str(model.received[-1].body["messages"])
+        assert not (server.cwd / "made.txt").exists()

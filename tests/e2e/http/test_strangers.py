@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.http_server import HttpClient, HttpServer, serving
+from tests.support.rest_client import RestClient
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -205,6 +206,54 @@ async def test_a_contained_command_cannot_approve_for_itself(tmp_path: Path) -> 
         assert "no token:" in told
         assert "refused with 401" in told
         assert server.token not in told
+
+
+RULE = {"name": "probes", "prefix": ["python3"], "decision": "allow", "network": "on"}
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"understudy.sandbox.network": "on"},
+        {"sandbox_workspace_write.network_access": True},
+        {"policy.rules": [RULE]},
+    ],
+)
+async def test_without_a_token_no_contained_command_may_reach_the_network(tmp_path: Path, setting: dict[str, object]) -> None:
+    """Else it could approve for itself."""
+    async with ScriptedModel([say("done"), say("again")]) as model, HttpServer(tmp_path, model, args=("--no-auth",)) as server:
+        client = HttpClient(server.port, None)
+        await client.initialize()
+        asked = {"prompt": "x", "cwd": str(server.cwd), "sandbox": "workspace-write"}
+        refused = await client.result("codex", asked | {"config": setting})
+        assert refused["isError"] is True
+        assert "it could approve for itself" in refused["content"][0]["text"]
+        status, _ = await RestClient(server.port).status("GET", "/v1/me")
+        assert status == 200
+        loopback = await client.result("codex", asked | {"config": {"understudy.sandbox.network": "loopback"}})
+        assert loopback["structuredContent"]["content"] == "done"
+        free = await client.result("codex", asked | {"config": setting, "sandbox": "danger-full-access"})
+        assert free["structuredContent"]["content"] == "again"
+
+
+@pytest.mark.parametrize("by", ["flag", "configuration"])
+async def test_a_token_that_is_kept_elsewhere_is_neither_read_nor_replaced_by_a_contained_command(tmp_path: Path, by: str) -> None:
+    token_file = tmp_path / "work" / "keys" / "token"
+    steal = "cat keys/token; cp keys/token mine; echo us_of_the_command_itself > keys/token; rm -rf keys; true"
+    config: dict[str, object] = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
+    flags = ("--token-file", str(token_file)) if by == "flag" else ()
+    if by == "configuration":
+        config["understudy.serve.token_file"] = str(token_file)
+    script = [call("shell", command=["sh", "-c", steal]), say("done")]
+    async with ScriptedModel(script) as model, HttpServer(tmp_path, model, args=flags, config=config) as server:
+        token = token_file.read_text().strip()
+        client = HttpClient(server.port, token)
+        await client.initialize()
+        await client.result("codex", {"prompt": "try", "cwd": str(server.cwd)})
+        assert token not in str(model.received[-1].body["messages"])
+        assert token_file.read_text().strip() == token
+        assert not (server.cwd / "mine").exists() or token not in (server.cwd / "mine").read_text()
 
 
 @pytest.mark.quick(1)

@@ -8,13 +8,13 @@ from typing import Any
 from understudy.config.serve import ServeSettings
 from understudy.engine.engine import Engine
 from understudy.errors import StoreError, report_bug
-from understudy.protocol.jsonrpc import Request, read_line
+from understudy.protocol.jsonrpc import Request, RequestId, read_line
 from understudy.servers.http.answers import Message, Receive, Refusal, Send, encode, send_answer
 from understudy.servers.http.asked import ROUTING, Asked, ClientLeft
 from understudy.servers.http.at_once import AtOnce
 from understudy.servers.http.guards import Guards, accepts, is_json
 from understudy.servers.http.legacy import Legacy
-from understudy.servers.http.limiting import Limiter
+from understudy.servers.http.limiting import BUSY_SECONDS, Limiter
 from understudy.servers.http.measured import Measured
 from understudy.servers.http.modern import Modern
 from understudy.servers.http.operations import Operations
@@ -123,12 +123,10 @@ class App:
             raise Refusal(400, f"the header {asked.twice.decode()} is sent twice")
         if self.draining:
             raise Refusal(503, "the server is about to end", headers=((b"retry-after", b"5"), (b"connection", b"close")))
-        wait = self._limiter.enter(principal.name)
-        if wait is not None:
-            raise Refusal(429, "too many requests with this token at once", headers=((b"retry-after", str(wait).encode()),))
+        admitted = _Admitted(self._limiter, principal.name, briefly=asked.method != "GET")
         try:
             if asked.path == ENDPOINT:
-                await self._dispatch(asked, principal, send)
+                await self._dispatch(asked, principal, admitted, send)
             else:
                 await self.rest.serve(asked, visitor, send)
         except Refusal as refusal:
@@ -136,7 +134,7 @@ class App:
                 self._challenging(refusal, principal)
             raise
         finally:
-            self._limiter.leave(principal.name)
+            admitted.leave()
 
     def _find_visitor(self, asked: Asked) -> Visitor:
         """By their token; for what the page uses also by its cookie. Raises `Refusal`."""
@@ -166,7 +164,7 @@ class App:
         if asked.twice == b"origin" or (origin is not None and not self._guards.allows_origin(origin, host)):
             raise Refusal(403, "pages of this Origin may not call the server; `--allow-origin` adds one")
 
-    async def _dispatch(self, asked: Asked, principal: Principal, send: Send) -> None:
+    async def _dispatch(self, asked: Asked, principal: Principal, admitted: "_Admitted", send: Send) -> None:
         version = asked.header(b"mcp-protocol-version")
         modern = version == MODERN or (
             version is not None and version not in VERSIONS and not self.legacy.knows(asked.header(b"mcp-session-id"))
@@ -181,8 +179,10 @@ class App:
         if not accepts(asked.header(b"accept"), "application/json", "text/event-stream"):
             raise Refusal(406, "answers are application/json or text/event-stream, and the request accepts neither")
         message = read_line(await asked.body(self._most), marked=True)
-        if principal.issued and isinstance(message, Request):
-            self._check_scopes(message, principal)
+        if isinstance(message, Request):
+            admitted.stay(message)
+            if principal.issued:
+                self._check_scopes(message, principal)
         await (self.modern if modern else self.legacy).post(asked, message, principal, send)
 
     def _check_scopes(self, request: Request, principal: Principal) -> None:
@@ -248,6 +248,32 @@ class App:
         self.legacy.close()
         self.modern.close()
         self.rest.close()
+
+
+class _Admitted:
+    """A request that is counted from here on, until `leave`. Raises `Refusal` where its caller has too many."""
+
+    def __init__(self, limiter: Limiter, name: str, *, briefly: bool) -> None:
+        wait = limiter.enter_briefly(name) if briefly else limiter.enter(name)
+        if wait is not None:
+            raise _too_many(wait)
+        self._limiter = limiter
+        self._name = name
+        self._briefly = briefly
+
+    def stay(self, request: Request) -> None:
+        """What it asks for may take long: of such there may be fewer. Raises `Refusal`."""
+        if not self._limiter.stay(self._name):
+            raise _too_many(BUSY_SECONDS, request.id)
+        self._briefly = False
+
+    def leave(self) -> None:
+        (self._limiter.leave_briefly if self._briefly else self._limiter.leave)(self._name)
+
+
+def _too_many(wait: int, request_id: RequestId | None = None) -> Refusal:
+    headers = ((b"retry-after", str(wait).encode()),)
+    return Refusal(429, "too many requests with this token at once", headers=headers, request_id=request_id)
 
 
 class _Answering:

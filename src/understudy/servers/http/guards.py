@@ -1,10 +1,12 @@
 """Who may speak to the server at all, judged by the headers of a request: Host, Origin, content type, what is accepted."""
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+_REFUSED = re.compile(r"q\s*=\s*0(\.0*)?")
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -89,7 +91,7 @@ def accepts(header: str | None, *kinds: str) -> bool:
         return True
     for part in header.lower().split(","):
         name, *parameters = (piece.strip() for piece in part.split(";"))
-        if "q=0" in parameters or "q=0.0" in parameters:
+        if any(_REFUSED.fullmatch(parameter) for parameter in parameters):
             continue
         if name == "*/*" or name in kinds or any(name == f"{kind.partition('/')[0]}/*" for kind in kinds):
             return True

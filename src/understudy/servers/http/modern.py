@@ -83,6 +83,7 @@ class Modern:
         for exchange in tuple(self._open):
             if principals.current(exchange.principal.name) != exchange.principal:
                 exchange.sink.end()
+        self._board.principals_changed(principals.is_gone)
 
     @property
     def open_calls(self) -> int:

@@ -14,7 +14,7 @@ from understudy.config.tokens import NamedToken, first_token, hash_of, read_toke
 from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL, Caller, by_door
 from understudy.servers.http.answers import Refusal
-from understudy.servers.mcp.caller_limits import CallerLimits
+from understudy.servers.mcp.caller_limits import OPEN_DOOR, CallerLimits
 from understudy.servers.request_scope import note_caller
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Principals:
 
     @property
     def _local(self) -> Principal:
-        return Principal(by_door(LOCAL, DOOR), None, self._first_hash)
+        return Principal(by_door(LOCAL, DOOR), OPEN_DOOR if self._open else None, self._first_hash)
 
     @property
     def are_open(self) -> bool:
@@ -138,6 +138,10 @@ class Principals:
         if named is None and self.issuer is not None:
             return self.issuer.current(name)
         return None if named is None or named.has_expired(datetime.now(UTC)) else _principal_of(named)
+
+    def is_gone(self, name: str) -> bool:
+        """Whether nobody of that name has a valid token. What an issuer signs is renewed again and again, so there nobody is."""
+        return self.issuer is None and self.current(name) is None
 
     def reload(self) -> None:
         """Look whether a file has changed, or a token has expired; to be called every second or so."""

@@ -121,7 +121,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     code = await ending.wait()
     server.close()
     app.draining = at_once.draining = True
-    await _drain(app, settings.drain_seconds)
+    await _drain(app, engine, settings.drain_seconds)
     looking.cancel()
     await operations.stop()
     await engine.close()
@@ -150,11 +150,13 @@ async def _look_after(app: App, principals: Principals) -> None:
             logger.exception("bug in looking after callers")
 
 
-async def _drain(app: App, seconds: float) -> None:
-    """Calls that are under way may end by themselves; what is left then is interrupted and recorded."""
+async def _drain(app: App, engine: Engine, seconds: float) -> None:
+    """Calls and turns that are under way may end by themselves, whether or not somebody waits for them; what is left then is
+    interrupted and recorded.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            while app.open_calls:  # noqa: ASYNC110  # nobody tells when the last one is answered
+            while app.open_calls or engine.turns_under_way:  # noqa: ASYNC110  # nobody tells when the last one is answered
                 await asyncio.sleep(BETWEEN_LOOKS_SECONDS)
 
 

@@ -87,11 +87,12 @@ class HttpSession:
         try:
             handle = await self._engine.find(self.principal.caller, ConversationId(name.conversation_id))
             question = handle.open_question(name.call_id)
-            if question is None or not name.names(question):
+            asked_at = handle.asked_at(name.call_id)
+            if question is None or not name.names(question, asked_at):
                 logger.info("the answer to %.100r is to a question that is not open any more", name.call_id)
                 return
             decision, source = read_answer(response)
-            asked_at, client = handle.asked_at(name.call_id), self.dispatcher.peer.calls_itself
+            client = self.dispatcher.peer.calls_itself
             word = read_word(response)
             op = Decide(name.call_id, decision, source, name.turn, word=word, asked_at=asked_at, client=client)
             await handle.submit(op)
@@ -147,6 +148,8 @@ class HttpSession:
         handle = await self._engine.find(self.principal.caller, stream.conversation_id)
         if seen.record > handle.facts.last_seq:
             raise UnknownConversation("the log never had that record")
+        if not self._may_be(stream):
+            raise UnknownConversation("the request with that id is another one here")
         client, sink = self.dispatcher.client, StreamSink(self._loop)
         sink.begin()
         before = self._sinks.pop(stream.request_id, None)
@@ -169,6 +172,15 @@ class HttpSession:
         call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
         await viewer.resume(stream, known_here=known is not None)
         return sink
+
+    def _may_be(self, stream: CallStream) -> bool:
+        """Whether it can be a stream of this session: clients number their requests alike, so that an id of another session of the
+        caller may name a request which is open here, and whose answer nobody else gives.
+        """
+        sink, viewer = self._sinks.get(stream.request_id), self._viewers.get(stream.request_id)
+        if (sink is None or sink.over) and self.dispatcher.find_open(stream.request_id) is None:
+            return True
+        return viewer is not None and (viewer.handle.id, viewer.following.message_id) == (stream.conversation_id, stream.message_id)
 
     # -- what belongs to no request
 

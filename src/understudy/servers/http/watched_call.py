@@ -11,6 +11,7 @@ from understudy.protocol.records import Question
 from understudy.servers.http.event_ids import CallStream, StreamPosition, write_event_id
 from understudy.servers.http.standalone import RETRY_MS
 from understudy.servers.http.stream_sink import SKIP, Skip, StreamSink
+from understudy.servers.mcp.asking import CLIENT_GONE
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import FIRST_WITH_FORMS
@@ -19,7 +20,6 @@ from understudy.servers.presentation import Presentation
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
 
-CLIENT_GONE = "the client has left and nobody else can be asked for approval"
 NOT_RECORDED = "the server ended before it had recorded the message; send it again, with codex-reply"
 NOT_READ = "the server ended before the model had read the message; it is read with the next one: continue with codex-reply"
 

@@ -36,6 +36,7 @@ from understudy.servers.sink import Sink
 logger = logging.getLogger(__name__)
 
 CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
+CLIENT_GONE = "the client has left and nobody else can be asked for approval"
 MAY_NOT_APPROVE = "the caller does not have the right to approve, and nobody who has it watches"
 NOT_READABLE = "the client's answer to the approval question could not be read"
 
@@ -109,7 +110,7 @@ def ask_peer(
         "codex_call_id": question.call_id,
         "threadId": handle.id,
     }
-    named = question_name(handle.id, turn, question) if peer.names_questions else None
+    named = question_name(handle.id, turn, question, asked_at) if peer.names_questions else None
     asked = peer.request("elicitation/create", params, on_answer, sink, related_to, named)
     peer.asked[key] = UnansweredQuestion(asked, question)
 

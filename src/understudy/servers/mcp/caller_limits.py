@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
 
 import msgspec
 
@@ -97,3 +98,31 @@ class CallerLimits(msgspec.Struct, frozen=True):
         pinned = next((pin.path for pin in (() if pins is None else pins.places) if pin.spelled == spelled), None)
         if pinned is None or not any(is_within(pinned, os.path.realpath(root)) for root in self.roots):
             raise NotAllowed(f"this token may not work in `{cwd}`; give as `cwd` a folder in: {', '.join(self.roots)}")
+
+
+class OpenDoorLimits(CallerLimits, frozen=True):
+    """Of everybody, where no token is asked for: as at a terminal, but a command in the sandbox cannot come to the door, too."""
+
+    def check_choices(self, chosen: Overrides) -> None:
+        pass
+
+    def check_inherited(self, records: Iterable[Record]) -> None:
+        pass
+
+    def check_images(self, given: Sequence[str]) -> None:
+        pass
+
+    def check_past(self, records: Iterable[Record]) -> None:
+        pass
+
+    def check_config(self, config: Config) -> None:
+        if config.sandbox.mode == "danger-full-access":
+            return  # nothing is asked there that a command could approve for itself
+        if config.sandbox.network == "on" or any(rule.get("network") == "on" for rule in config.policy_rules):
+            raise NotAllowed(
+                "a server that asks for no token (`--no-auth`) lets no command in the sandbox reach the network: it could approve "
+                "for itself here. Serve with a token, or have `loopback` or `off` as `understudy.sandbox.network` and in rules"
+            )
+
+
+OPEN_DOOR = OpenDoorLimits(None, frozenset(get_args(SandboxMode)))

@@ -17,10 +17,11 @@ class QuestionName(msgspec.Struct, frozen=True, array_like=True):
     turn: str
     call_id: str
     digest: bytes  # of what was asked: an answer counts for nothing else
-    asked_at: float = 0.0  # where a name may not come again: the same may be asked twice
+    asked_at: float = 0.0  # the same may be asked twice, under the same call id; 0: a name from before this was told apart
 
-    def names(self, question: Question) -> bool:
-        return digest_of(question) == self.digest
+    def names(self, question: Question, asked_at: float) -> bool:
+        """Whether it is this one, that was put at that time, and no earlier one that only reads the same."""
+        return digest_of(question) == self.digest and self.asked_at in (0.0, asked_at)
 
 
 _decode = msgspec.msgpack.Decoder(QuestionName).decode
@@ -30,7 +31,7 @@ def digest_of(question: Question) -> bytes:
     return sha256(_encode(question)).digest()[:8]
 
 
-def question_name(conversation_id: str, turn: str, question: Question, asked_at: float = 0.0) -> str:
+def question_name(conversation_id: str, turn: str, question: Question, asked_at: float) -> str:
     name = QuestionName(conversation_id, turn, question.call_id, digest_of(question), asked_at)
     return _PREFIX + urlsafe_b64encode(_encode(name)).decode()
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 9  # clients give up after the tenth
 VALID_SECONDS = 7 * 24 * 3600
+READ_BACK = 64  # records, in search of what was asked
 GATHER_SECONDS = 0.02  # questions that come together are asked together
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -123,6 +124,7 @@ class Rounds:
         viewer.following.message_id, viewer.following.leads = state.message_id, True
         viewer.following.follow_turn(state.turn)
         call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
+        await viewer.recall_questions(state.shown_to)
         await viewer.following.go_live_from_cursor()
         if call.answered:
             return LATER
@@ -139,12 +141,13 @@ class Rounds:
         for key, answer in self._asked.input_responses.items():
             name = read_question_name(key)
             question = None if name is None or name.conversation_id != handle.id else handle.open_question(name.call_id)
-            if name is None or question is None or not name.names(question):
+            asked_at = 0.0 if name is None else handle.asked_at(name.call_id)
+            if name is None or question is None or not name.names(question, asked_at):
                 continue  # answered elsewhere meanwhile, or never asked
             check_answer(answer)
             response = Response(key, answer)
             decision, source = read_answer(response)
-            word, asked_at = read_word(response), handle.asked_at(name.call_id)
+            word = read_word(response)
             decisions.append(Decide(name.call_id, decision, source, turn, word=word, asked_at=asked_at, client=client))
         return decisions
 
@@ -171,6 +174,13 @@ class RoundViewer(CallViewer):
         self._rounds = rounds
         self._gathering = False
 
+    async def recall_questions(self, shown_to: int) -> None:
+        """Those of the rounds before: where one is refused by the rules, the caller is told."""
+        after = max(0, shown_to - READ_BACK)
+        for entry in await self.handle.read(after, shown_to - after):
+            if isinstance(entry.record, Question):
+                self._questions[entry.record.call_id] = entry.record
+
     def question(self, question: Question, turn: str) -> None:
         if self.handle.open_question(question.call_id) != question:
             self._questions[question.call_id] = question
@@ -192,7 +202,7 @@ class RoundViewer(CallViewer):
             answer_unfinished(self)
             return
         requests = {
-            question_name(self.handle.id, turn, question): {
+            question_name(self.handle.id, turn, question, self.handle.asked_at(question.call_id)): {
                 "method": "elicitation/create",
                 "params": {"mode": "form", **question_params(question, self._peer, self.handle), "threadId": self.handle.id},
             }

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
@@ -61,6 +61,11 @@ class TaskBoard:
     def at_work(self) -> int:
         """Tasks whose turns run here, and wait for nobody's answer."""
         return sum(viewer.is_at_work for viewer in self._viewers.values())
+
+    def principals_changed(self, is_gone: Callable[[str], bool]) -> None:
+        """`is_gone`: whether the caller of that name has no valid token any more."""
+        for viewer in tuple(self._viewers.values()):
+            viewer.note_caller(gone=is_gone(viewer.handle.caller.name))
 
     # -- making
 

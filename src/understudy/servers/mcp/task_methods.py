@@ -103,14 +103,14 @@ def _decisions(found: FoundTask, answers: dict[str, Any], client: str) -> list[D
         name = read_question_name(key)
         if name is None or name.conversation_id != handle.id or name.turn != turn:
             continue
-        question = handle.open_question(name.call_id)
-        if question is None or not name.names(question) or handle.facts.asked_at.get(name.call_id) != name.asked_at:
+        question, asked_at = handle.open_question(name.call_id), handle.asked_at(name.call_id)
+        if question is None or not name.names(question, asked_at):
             continue
         check_answer(answer)
         response = Response(key, answer)
         decision, source = read_answer(response)
         word = read_word(response)
-        decisions.append(Decide(name.call_id, decision, source, name.turn, word=word, asked_at=name.asked_at, client=client))
+        decisions.append(Decide(name.call_id, decision, source, name.turn, word=word, asked_at=asked_at, client=client))
     return decisions
 
 

@@ -22,7 +22,7 @@ from understudy.protocol.records import (
     TurnEnded,
 )
 from understudy.servers.failures import failed_result, to_text
-from understudy.servers.mcp.asking import CANNOT_BE_ASKED, MAY_NOT_APPROVE, question_params
+from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, MAY_NOT_APPROVE, question_params
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import Peer
@@ -33,6 +33,7 @@ from understudy.servers.presentation import Presentation
 
 POLL_MS = 1000  # between two looks at a task, as clients are told
 EXPIRED = "the task has expired, and nobody else can be asked for approval"
+CALLER_GONE = "the token of the task's caller is not valid any more, and nobody else can be asked for approval"
 NOT_READ = "the server ended before the model had read the message; it is read with the next one: continue with codex-reply"
 
 
@@ -56,6 +57,7 @@ class TaskViewer(CallViewer):
         """
         self.askable = askable
         self.expired = False
+        self._caller_gone = False
         self.outcome: dict[str, Any] | None = None  # what is said of it once it is over
         self.broken: AgentError | None = None  # the log could not be read
         self.when_changed: set[Callable[[], None]] = set()
@@ -70,7 +72,7 @@ class TaskViewer(CallViewer):
 
     @property
     def can_answer(self) -> bool:
-        return self.askable and not self.expired and self.outcome is None
+        return self.askable and not (self.expired or self._caller_gone) and self.outcome is None
 
     # -- beginning
 
@@ -131,8 +133,14 @@ class TaskViewer(CallViewer):
         if self.handle.open_question(question.call_id) != question or not self.handle.facts.runs_here:
             return  # answered long ago; or the process that runs the turn sees to it
         if not self.handle.can_be_answered():
-            reason = MAY_NOT_APPROVE if self.can_answer else EXPIRED if self.expired else CANNOT_BE_ASKED
-            self.handle.deny_unasked(question.call_id, reason, turn)
+            self.handle.deny_unasked(question.call_id, self._why_nobody(), turn)
+
+    def _why_nobody(self) -> str:
+        if self.can_answer:
+            return MAY_NOT_APPROVE
+        if not self.askable:
+            return CANNOT_BE_ASKED
+        return EXPIRED if self.expired else CALLER_GONE if self._caller_gone else CLIENT_GONE
 
     def question_closed(self, call_id: str, turn: str) -> None:
         self._tell_changed()
@@ -163,6 +171,13 @@ class TaskViewer(CallViewer):
             tell()
 
     # -- ending
+
+    def note_caller(self, *, gone: bool) -> None:
+        """Whether whoever made the task cannot come back to it: what it asks does not wait for them then."""
+        if gone != self._caller_gone:
+            self._caller_gone = gone
+            if gone and not self.is_over:
+                self.following.put_open_questions()
 
     def expire(self) -> None:
         """Nobody can ask for it any more. A turn that runs goes on, but a question does not wait for whoever made the task."""
