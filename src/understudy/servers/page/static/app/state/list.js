@@ -1,6 +1,7 @@
 // The list of conversations, live. Those that wait for the person come first.
 
 import { get, query } from "../net/api.js";
+import { me } from "./me.js";
 import { Observed } from "./observed.js";
 import { followChanges } from "./shared_changes.js";
 import { secondsOf } from "../text/format.js";
@@ -107,7 +108,10 @@ export class ConversationList extends Observed {
   }
 
   _connected(state) {
-    if (state === "live" && this.connection !== "live") this.load(); // changes may have been missed, also since the first page was asked for
+    if (state === "live" && this.connection !== "live") {
+      this.load(); // changes may have been missed, also since the first page was asked for
+      me.load(); // somebody else may have logged in
+    }
     this.connection = state === "connecting" ? "lost" : state;
     this.changed();
   }

@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useState } from "../preact.js";
 import { Conversation } from "../state/conversation.js";
 import { useObserved } from "../state/observed.js";
-import { actionsOf } from "./actions.js";
+import { actionsOf, mayOf } from "./actions.js";
 import { Announcer } from "./announcer.js";
 import { ChangesView } from "./changes_view.js";
 import { Composer } from "./composer.js";
@@ -42,14 +42,14 @@ export function ConversationView({ id, route, list, onTitle }) {
     o: () => setUnfolded(!unfolded),
     g: () => actions.toStart(),
     G: () => actions.toEnd(),
-    r: () => actions.rename(),
+    r: () => actions.mayRun() && actions.rename(),
     m: () => document.getElementById("more-actions")?.click(),
     q: goToQuestion,
-    X: () => isBusy(conversation) && actions.interrupt(),
+    X: () => actions.mayRun() && isBusy(conversation) && actions.interrupt(),
   });
   if (failure) return html`<${Failure} failure=${failure} />`;
   if (!row) return html`<div class="conversation"><p class="empty" role="status">Loading …</p></div>`;
-  const may = row.may ?? ["run", "approve", "read"];
+  const may = mayOf(row);
   return html`
     <div class="conversation">
       <${Head} conversation=${conversation} actions=${actions} inChanges=${inChanges} mayRun=${may.includes("run")} />
