@@ -8,17 +8,24 @@ class Me extends Observed {
     super();
     this.name = "";
     this.mayRun = true; // conversations of their own
+    this._rights = null; // of their own conversations, and of everybody else's
   }
 
   async load() {
     try {
-      const { name, rights } = await get("v1/me");
+      const { name, rights, others } = await get("v1/me");
       this.name = name;
+      this._rights = { own: rights, others };
       this.mayRun = rights.includes("run");
       this.changed();
     } catch {
       // Asked again when the list is connected again.
     }
+  }
+
+  /** Whether a question of this conversation is one for them. */
+  mayAnswer({ owner }) {
+    return !this._rights || (owner === this.name ? this._rights.own : this._rights.others).includes("approve");
   }
 }
 
