@@ -58,7 +58,7 @@ export function ConversationView({ id, route, list, onTitle }) {
         : html`<${Timeline} conversation=${conversation} actions=${actions} unfolded=${unfolded} />`}
       <${QuestionPanel} questions=${conversation.questions} folder=${row.folder} mayAnswer=${may.includes("approve")} />
       ${may.includes("run") && html`<${Composer} key=${id} id=${id} isWorking=${isBusy(conversation)} mayStop=${conversation.state === "working"} onStop=${() => actions.interrupt()} />`}
-      <${Announcer} conversation=${conversation} />
+      <${Announcer} conversation=${conversation} mayAnswer=${may.includes("approve")} />
     </div>`;
 }
 
