@@ -56,16 +56,18 @@ export function Timeline({ conversation, actions, unfolded }) {
     setTimeout(() => box.current && (box.current.scrollTop = 0), 50);
   };
   return html`
-    <div class="timeline" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Messages" data-testid="timeline">
-      <div class="timeline-inner" ref=${inner}>
-        <h2 class="visually-hidden">Messages</h2>
-        <div class="edge" data-edge="start">${conversation.more && html`<button type="button" class="link-button" onClick=${() => conversation.older()}>Earlier messages</button>`}</div>
-        <${Kept} of=${Items} conversation=${conversation} version=${conversation.version} actions=${actions} unfolded=${unfolded} />
-        ${conversation.atEnd && html`<${Live} conversation=${conversation} />`}
-        <div class="edge" data-edge="end">${!conversation.atEnd && html`<button type="button" class="link-button" onClick=${() => conversation.newer()}>Later messages</button>`}</div>
+    <div class="timeline-frame">
+      <div class="timeline" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Messages" data-testid="timeline">
+        <div class="timeline-inner" ref=${inner}>
+          <h2 class="visually-hidden">Messages</h2>
+          <div class="edge" data-edge="start">${conversation.more && html`<button type="button" class="link-button" onClick=${() => conversation.older()}>Earlier messages</button>`}</div>
+          <${Kept} of=${Items} conversation=${conversation} version=${conversation.version} actions=${actions} unfolded=${unfolded} />
+          ${conversation.atEnd && html`<${Live} conversation=${conversation} />`}
+          <div class="edge" data-edge="end">${!conversation.atEnd && html`<button type="button" class="link-button" onClick=${() => conversation.newer()}>Later messages</button>`}</div>
+        </div>
       </div>
-    </div>
-    ${!isAtEnd && html`<button type="button" class="button to-end" onClick=${toEnd}>${conversation.unseen ? `Newest (${conversation.unseen} more) ↓` : "Newest ↓"}</button>`}`;
+      ${!isAtEnd && html`<button type="button" class="button to-end" onClick=${toEnd}>${conversation.unseen ? `Newest (${conversation.unseen} more) ↓` : "Newest ↓"}</button>`}
+    </div>`;
 }
 
 function Items({ conversation, actions, unfolded }) {
