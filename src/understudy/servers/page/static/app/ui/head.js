@@ -14,7 +14,7 @@ export function Head({ conversation, actions, inChanges, mayRun }) {
     <header class="head">
       <div class="head-top">
         <a class="icon-button back" href="#/" aria-label="Back to the list">‹</a>
-        <h1><${Line} text=${row.title || "Untitled"} /></h1>
+        <h1 title=${oneLine(row.title)}><${Line} text=${row.title || "Untitled"} /></h1>
         <div class="views" role="group" aria-label="View">
           <a href=${conversationPath(row.id)} aria-current=${inChanges ? undefined : "page"}>Conversation</a>
           <a href=${conversationPath(row.id, "/changes")} aria-current=${inChanges ? "page" : undefined}>Changes</a>
