@@ -140,7 +140,7 @@ async def test_deleting_asks_first_and_then_is_for_good_on_every_tab(tmp_path: P
         await tab.act("Delete …")
         await tab.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await tab.rows.first.wait_for(state="detached")
-        await other.sees("There is no such conversation")
+        await other.sees("This conversation was deleted")
         await other.rows.first.wait_for(state="detached")
 
 

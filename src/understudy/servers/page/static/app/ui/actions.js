@@ -16,6 +16,7 @@ export function actionsOf(conversation, list) {
   const title = () => conversation.row?.title ?? "";
 
   return {
+    live: conversation.live,
     folder: () => conversation.row?.folder ?? "",
     isMine: () => !me.name || (conversation.row?.owner ?? me.name) === me.name,
     mayRun: () => mayOf(conversation.row).includes("run"),

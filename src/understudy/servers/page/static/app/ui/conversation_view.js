@@ -47,8 +47,8 @@ export function ConversationView({ id, route, list, onTitle }) {
     q: goToQuestion,
     X: () => actions.mayRun() && isBusy(conversation) && actions.interrupt(),
   });
-  if (failure) return html`<${Failure} failure=${failure} />`;
-  if (!row) return html`<div class="conversation"><p class="empty" role="status">Loading …</p></div>`;
+  if (failure) return html`<${Failure} failure=${failure} wasThere=${conversation.loaded} />`;
+  if (!row) return html`<div class="conversation"><p class="empty" role="status">${conversation.trouble?.message ?? "Loading …"}</p></div>`;
   const may = mayOf(row);
   return html`
     <div class="conversation">
@@ -64,8 +64,9 @@ export function ConversationView({ id, route, list, onTitle }) {
 
 const isBusy = ({ state }) => state === "working" || state === "waiting";
 
-function Failure({ failure }) {
-  const words = failure.status === 404 ? "There is no such conversation, or it is not yours to see." : failure.message;
+function Failure({ failure, wasThere }) {
+  const missing = wasThere ? "This conversation was deleted, or is not yours to see any more." : "There is no such conversation, or it is not yours to see.";
+  const words = failure.status === 404 ? missing : failure.message;
   const way = failure.status === 401 ? html`<a class="button primary" href=${loginPath()}>Log in</a>` : html`<a class="button" href="#/">To the list</a>`;
   return html`<div class="conversation"><div class="empty"><p>${words}</p><p>${way}</p></div></div>`;
 }

@@ -69,7 +69,7 @@ export function CommandLine({ argv, isWhole = false }) {
   return html`<code class="command-line" dir="ltr" title=${whole} tabindex=${isLong ? 0 : undefined}>${script === null ? whole : exact(script)}</code>`;
 }
 
-function Command({ item, unfolded }) {
+function Command({ item, actions, unfolded }) {
   const status = { running: "running", done: "done", failed: item.exitCode == null ? "failed" : `exit ${item.exitCode}` }[item.state];
   return html`
     <article class="command ${item.state}" aria-label="Command">
@@ -77,8 +77,16 @@ function Command({ item, unfolded }) {
         <${CommandLine} argv=${item.argv ?? ["(a command whose beginning is further up)"]} />
         <span class="facts"><span class="outcome">${status}</span> ${seconds(item.duration)}</span>
       </header>
-      <${Output} text=${item.output ?? ""} isRunning=${item.state === "running"} isFailed=${item.state === "failed"} unfolded=${unfolded} />
+      ${item.state === "running" && html`<${RunningOutput} call=${item.callId} live=${actions.live} />`}
+      <${Output} text=${item.output ?? ""} isFailed=${item.state === "failed"} unfolded=${unfolded} />
     </article>`;
+}
+
+/** What it has put out so far; the rest of the timeline stays as it is meanwhile. */
+function RunningOutput({ call, live }) {
+  useObserved(live);
+  const text = live.output.get(call);
+  return text ? html`<${Output} text=${text} isRunning=${true} />` : null;
 }
 
 function Patch({ item, actions, unfolded }) {

@@ -110,11 +110,13 @@ function Live({ conversation }) {
   const { live, state } = conversation;
   useObserved(live);
   const isWorking = state === "working";
+  const shownAbove = new Set(conversation.items.filter((item) => item.kind === "command" && item.state === "running").map((item) => item.callId));
+  const others = [...live.output].filter(([call]) => !shownAbove.has(call)); // of commands that began before the window does
   return html`
     <div class="live">
       ${live.reasoning && html`<div class="folded reasoning live-reasoning"><span class="label">Thinking</span> <${Words} text=${live.reasoning.slice(-400)} /></div>`}
       ${live.text && html`<article class="agent-message" aria-label="Message of the agent, being written"><${GrowingProse} text=${live.text} /></article>`}
-      ${[...live.output].map(([call, text]) => html`<div key=${call} class="live-output"><${Output} text=${text} isRunning=${true} /></div>`)}
+      ${others.map(([call, text]) => html`<div key=${call} class="live-output"><${Output} text=${text} isRunning=${true} /></div>`)}
       ${isWorking && !live.text && html`<p class="at-work"><span class="pulse" aria-hidden="true"></span> Working …</p>`}
     </div>`;
 }
