@@ -77,22 +77,25 @@ async def test_a_conversation_is_summed_up_for_the_model(tmp_path: Path) -> None
 
 
 async def test_changes_are_shown_of_a_turn_and_of_all_in_one_column_and_in_two(tmp_path: Path) -> None:
-    answers = [[add("first.txt")], {"say": "One."}, [add("second.txt")], {"say": "Two."}]
+    change = "*** Begin Patch\n*** Update File: old.txt\n@@\n-one\n+two\n*** Add File: second.txt\n+new\n*** End Patch\n"
+    answers = [[add("first.txt")], {"say": "One."}, [{"call": "apply_patch", "arguments": {"input": change}}], {"say": "Two."}]
     async with browsing(tmp_path, answers, config=FREE) as (server, chrome):
+        (server.cwd / "old.txt").write_text("one\n")
         tab = await chrome.log_in()
         await tab.start("First", Folder=str(server.cwd))
         await tab.sees("One.", tab.timeline)
         await tab.send("Second")
         await tab.sees("Two.", tab.timeline)
         await tab.button("Changes of this turn").last.click()
-        await tab.page.locator(".diff-file").wait_for()
-        files = tab.page.locator(".changes .diff-file .path")
-        assert await files.all_inner_texts() == ["second.txt"]
-        await tab.page.get_by_label("Changes of", exact=True).select_option("The whole conversation")
         await tab.until("() => document.querySelectorAll('.changes .diff-file').length === 2")
-        assert await files.all_inner_texts() == ["first.txt", "second.txt"]
+        files = tab.page.locator(".changes .diff-file .path")
+        assert await files.all_inner_texts() == ["old.txt", "second.txt"]
+        await tab.page.get_by_label("Changes of", exact=True).select_option("The whole conversation")
+        await tab.until("() => document.querySelectorAll('.changes .diff-file').length === 3")
+        assert await files.all_inner_texts() == ["first.txt", "old.txt", "second.txt"]
         await tab.button("Side by side").click()
-        assert await tab.page.locator("table.diff.split td.added").count() == 4
+        assert await tab.page.locator("table.diff.split tr").all_inner_texts() == ["1\tone\t1\ttwo"]
+        assert await tab.page.locator("table.diff.unified tr.added").count() == 3  # what is new has the whole width
         await tab.button("Unified").click()
         assert await tab.page.locator("table.diff.unified tr.added").count() == 4
 

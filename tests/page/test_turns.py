@@ -137,6 +137,20 @@ async def test_images_go_with_a_message_and_are_shown_from_the_log(tmp_path: Pat
         assert base64.b64encode(picture.read_bytes()).decode()[:40] not in await tab.page.content()
 
 
+async def test_what_was_written_for_a_new_conversation_is_there_after_a_look_at_another(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (_, chrome):
+        tab = await chrome.log_in()
+        thread = await tab.start("Greet")
+        await tab.sees("Hello.", tab.timeline)
+        await tab.go("#/new")
+        field = tab.page.get_by_label("What should be done?")
+        assert await field.input_value() == ""
+        await field.fill("A long task")
+        await tab.open(thread)
+        await tab.go("#/new")
+        assert await field.input_value() == "A long task"
+
+
 async def test_a_folder_that_is_not_there_is_refused_with_a_reason(tmp_path: Path) -> None:
     async with browsing(tmp_path, config=FREE) as (_, chrome):
         tab = await chrome.log_in()
