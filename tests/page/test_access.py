@@ -58,6 +58,7 @@ async def test_everything_is_reached_by_keyboard_alone(tmp_path: Path) -> None:
         await keys.press("Enter")
         await tab.sees("Done.", tab.timeline)
         await tab.sees("No, thank you", tab.timeline)
+        await tab.until("() => document.activeElement?.className === 'timeline'")  # and not at the beginning of the page
         await keys.press("c")
         await keys.type("On")
         await keys.press("Enter")

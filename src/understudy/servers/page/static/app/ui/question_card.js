@@ -50,6 +50,11 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
   const [settled, setSettled] = useState(false);
   const card = useRef(null);
   const field = useRef(null);
+  const hadFocus = useRef(false);
+  useEffect(() => () => { // who goes on by keyboard goes on here; not at the next question, which a second key would answer
+    const { activeElement, body } = document;
+    if (card.current?.contains(activeElement) || (hadFocus.current && activeElement === body)) document.querySelector(".timeline")?.focus();
+  }, []);
   useEffect(() => {
     const timer = setTimeout(() => setSettled(true), SETTLES);
     return () => clearTimeout(timer);
@@ -64,7 +69,11 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
     card.current.focus({ preventScroll: true });
   };
   const busy = !settled || questions.answering.has(nameOf(question));
-  const decide = (decision, message = "") => !busy && questions.decide(question, decision, message);
+  const decide = (decision, message = "") => {
+    if (busy) return;
+    hadFocus.current = true; // it may leave a button that is disabled now
+    questions.decide(question, decision, message);
+  };
   const offered = new Map(question.choices.map((choice) => [choice.decision, choice.label]));
   const canSay = question.kind !== "budget";
   const deny = () => (canSay ? setDenying(true) : decide("denied"));
