@@ -130,6 +130,7 @@ async def answered(tab: Tab, server: HttpServer) -> None:
     await tab.button("Deny").click()
     await tab.sees("I leave the publishing to you.", tab.timeline)
     await tab.page.get_by_role("button", name="Dismiss this notice").click()
+    await tab.page.locator(".rows .is-waiting").wait_for(state="detached")  # the list comes a moment later
     await tab.page.evaluate("() => { document.querySelector('.timeline').scrollTop = 0; }")
 
 

@@ -103,7 +103,7 @@ async def test_a_command_is_a_tool_call_with_its_output(tmp_path: Path) -> None:
     assert begun[0]["rawInput"]["cwd"] == str(work)
     last = ended[-1]
     assert (last["toolCallId"], last["status"], last["rawOutput"]["exit_code"]) == (begun[0]["toolCallId"], "failed", 3)
-    assert sorted(last["content"][0]["content"]["text"].split()) == ["one", "two"]
+    assert sorted(last["content"][0]["content"]["text"].split()) == ["```", "```", "one", "two"]
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ async def test_output_is_shown_while_the_command_runs(tmp_path: Path) -> None:
         assert shown["params"]["update"]["sessionUpdate"] == "tool_call_update"
         await asyncio.to_thread(fifo.write_text, "the rest\n")
         await client.answer(number)
-        assert client.updates("tool_call_update")[-1]["content"][0]["content"]["text"] == "so far\nthe rest\n"
+        assert client.updates("tool_call_update")[-1]["content"][0]["content"]["text"] == "```\nso far\nthe rest\n```"
 
 
 async def test_a_patch_is_asked_about_with_its_diff_and_applied_once_allowed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.test_acp import ASKS, scene
 from tests.support.acp_client import AcpClient
 from tests.support.app_client import AppClient
-from understudy.testing import CodexHome, call, say
+from understudy.testing import HOLD, CodexHome, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 
@@ -47,6 +47,16 @@ async def test_what_another_door_says_in_a_session_is_shown(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+async def test_a_cancel_finds_its_session_however_the_id_is_spelled(tmp_path: Path) -> None:
+    """As every request does; a notification that is lost would leave the turn running."""
+    async with scene([deltas(["a", HOLD, "b"])], tmp_path) as (model, client, work):
+        session = await client.new_session(work)
+        number = client.ask_prompt(session, "go")
+        await model.next_request(1)
+        client.send({"method": "session/cancel", "params": {"sessionId": session.upper()}})
+        assert await client.answer(number) == {"stopReason": "cancelled"}
+
+
 async def test_two_editors_have_one_session_and_one_answer_counts(tmp_path: Path) -> None:
     script = [call("shell", command=["touch", "made.txt"]), say("done")]
     async with scene(script, tmp_path, config=ASKS) as (_, client, work):

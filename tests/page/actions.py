@@ -47,6 +47,8 @@ TESTED_BY = {
     "two tabs agree": "test_agreeing.test_whatever_is_done_in_one_of_two_tabs_both_show_the_same",
     "login by a link": "test_keeping_up.test_a_link_that_logs_in_leads_to_its_conversation_once",
     "login from elsewhere": "test_login.test_a_link_that_is_opened_elsewhere_logs_in_when_the_person_presses_the_button",
+    "logout": "test_login.test_whoever_logs_out_is_out_on_every_tab_and_the_cookie_is_worth_nothing",
+    "rights": "test_questions.test_somebody_who_may_only_read_sees_the_question_and_cannot_answer",
     "strangers' pages": "test_login.test_a_stranger_s_page_can_neither_log_somebody_in_nor_use_up_a_link",
     "hostile texts": "test_hostile.test_messages_of_models_and_people_are_inert_while_they_grow_and_afterwards",
 }

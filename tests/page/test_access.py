@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import Route
 
 from tests.page.browser import Tab, browsing, in_browser
 
@@ -57,6 +58,7 @@ async def test_everything_is_reached_by_keyboard_alone(tmp_path: Path) -> None:
         await keys.press("Enter")
         await tab.sees("Done.", tab.timeline)
         await tab.sees("No, thank you", tab.timeline)
+        await tab.until("() => document.activeElement?.className === 'timeline'")  # and not at the beginning of the page
         await keys.press("c")
         await keys.type("On")
         await keys.press("Enter")
@@ -165,3 +167,49 @@ async def test_a_question_is_noticed_from_another_tab_by_title_and_notification(
         assert await tab.page.evaluate("window.shown") == ["Understudy waits for you: Ask me"]
         await other.button("Approve").click()
         await tab.until("() => document.title === 'Understudy'")
+
+
+async def test_notices_and_the_list_of_keys_leave_on_a_phone_what_is_needed_in_sight(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Done."}], config=FREE, width=360, height=740) as (server, chrome):
+        tab = await chrome.log_in()
+        await tab.start("Begin", Folder=str(server.cwd))
+        await tab.sees("Done.", tab.timeline)
+        for _ in range(2):
+            await tab.act("Archive")
+            await tab.sees("Archived.", tab.page.locator(".notices"))
+            await tab.act("Take out of the archive")
+        for controls in (".views a, .head .back, .composer button", ".menu > *"):
+            if controls.startswith(".menu"):
+                await tab.button("More actions").click()
+            for control in await tab.page.locator(controls).all():
+                assert await control.evaluate(UNCOVERED), await control.inner_text()
+        await tab.page.keyboard.press("Escape")
+        await tab.page.keyboard.press("?")
+        keys = tab.page.get_by_role("dialog", name="Keys")
+        for part in (keys.get_by_role("heading", name="Everywhere"), keys.get_by_role("button", name="Close")):
+            assert await part.evaluate(UNCOVERED)
+
+
+async def test_what_is_typed_while_a_message_is_on_its_way_is_kept(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "One."}, {"say": "Two."}], config=FREE) as (server, chrome):
+        tab = await chrome.log_in()
+        await tab.start("Begin", Folder=str(server.cwd))
+        await tab.sees("One.", tab.timeline)
+        held: list[Route] = []
+        await tab.page.route("**/messages", lambda route: held.append(route))
+        field = tab.page.get_by_label("Message", exact=True)
+        await field.fill("First")
+        async with tab.page.expect_request("**/messages"):
+            await field.press("Enter")
+        await field.press_sequentially(" second")
+        await held[0].continue_()
+        await tab.sees("Two.", tab.timeline)
+        await tab.until("() => document.querySelector('#message').value === 'second'")
+        assert await tab.page.locator(".user-message .words").last.inner_text() == "First"
+
+
+UNCOVERED = """(element) => {
+    const { left, right, top, bottom } = element.getBoundingClientRect();
+    const found = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    return element.contains(found);
+}"""

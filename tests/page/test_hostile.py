@@ -83,6 +83,19 @@ async def test_titles_and_folders_in_the_list_are_inert(tmp_path: Path) -> None:
         await assert_inert(tab)
 
 
+async def test_what_the_page_itself_asks_and_tells_shows_hidden_letters_of_others(tmp_path: Path) -> None:
+    """A title turns nothing around that stands behind it, and a refusal that quotes a text shows what is in it."""
+    async with browsing(tmp_path, [{"say": "Done."}], config=FREE) as (server, chrome):
+        tab = await chrome.log_in()
+        await tab.open(await create(server, "keep \u202eme\u2066"))
+        await tab.act("Delete …")
+        await tab.sees("Delete “keep \\u{202e}me\\u{2066}” for good?", tab.page.get_by_role("dialog"))
+        await assert_inert(tab)
+        await tab.page.keyboard.press("Escape")
+        await tab.page.evaluate("""async () => (await import("/page/app/state/notices.js")).tell("no \u202eway", "bad")""")
+        await tab.sees("no \\u{202e}way", tab.page.locator(".notices"))
+
+
 async def test_output_of_commands_and_their_words_are_inert(tmp_path: Path) -> None:
     noise = tmp_path / "work" / "noise.txt"
     noise.parent.mkdir()

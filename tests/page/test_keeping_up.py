@@ -184,3 +184,18 @@ async def test_a_link_that_logs_in_leads_to_its_conversation_once(tmp_path: Path
         again = await chrome.tab(link.removeprefix(f"{chrome.origin}/"), expects_failures=True)
         await again.sees("this link was used already")
         assert "code=" not in again.page.url
+
+
+async def test_a_conversation_that_cannot_be_opened_says_why_and_opens_as_soon_as_it_can(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (server, chrome):
+        rest = Rest(server)
+        thread = (await rest.post("/v1/conversations", {"prompt": "Greet", "folder": str(server.cwd)}))["id"]
+        await rest.until_idle(thread)
+        tab = await chrome.log_in()
+        tab.expects_failures = True
+        full = {"error": {"code": "unavailable", "message": "the disk is full"}}
+        await tab.page.route("**/events?*", lambda route: route.fulfill(status=503, json=full))
+        await tab.go(f"#/c/{thread}")
+        await tab.sees("the disk is full", tab.page.get_by_role("main"))
+        await tab.page.unroute("**/events?*")
+        await tab.sees("Hello.", tab.timeline)

@@ -54,6 +54,24 @@ async def test_a_stranger_s_page_can_neither_log_somebody_in_nor_use_up_a_link(t
         assert mine.status == 204, "it is not used up"
 
 
+async def test_whoever_logs_out_is_out_on_every_tab_and_the_cookie_is_worth_nothing(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Hello."}]) as (server, chrome):
+        tab = await chrome.log_in()
+        thread = await tab.start("Greet")
+        other = await chrome.tab(f"#/c/{thread}")
+        await other.sees("Hello.", other.timeline)
+        (cookie,) = await chrome.context.cookies()
+        tab.expects_failures = other.expects_failures = True
+        await tab.button("Log out").click()
+        await tab.page.get_by_label("Token").wait_for()
+        assert await chrome.context.cookies() == []
+        await other.sees("Signed out.", other.page.locator(".sidebar"))
+        await other.sees("Signed out.", other.page.locator(".head"))  # a phone shows nothing else
+        client = RestClient(server.port)
+        old = await client.request("GET", "/v1/me", None, {"Cookie": f"{cookie['name']}={cookie['value']}"})  # type: ignore[typeddict-item]
+        assert old.status == 401
+
+
 TRY = """async ({ place, code }) => {
     const body = JSON.stringify({ code });
     for (const type of ["application/json", "text/plain", "application/x-www-form-urlencoded"]) {

@@ -77,22 +77,25 @@ async def test_a_conversation_is_summed_up_for_the_model(tmp_path: Path) -> None
 
 
 async def test_changes_are_shown_of_a_turn_and_of_all_in_one_column_and_in_two(tmp_path: Path) -> None:
-    answers = [[add("first.txt")], {"say": "One."}, [add("second.txt")], {"say": "Two."}]
+    change = "*** Begin Patch\n*** Update File: old.txt\n@@\n-one\n+two\n*** Add File: second.txt\n+new\n*** End Patch\n"
+    answers = [[add("first.txt")], {"say": "One."}, [{"call": "apply_patch", "arguments": {"input": change}}], {"say": "Two."}]
     async with browsing(tmp_path, answers, config=FREE) as (server, chrome):
+        (server.cwd / "old.txt").write_text("one\n")
         tab = await chrome.log_in()
         await tab.start("First", Folder=str(server.cwd))
         await tab.sees("One.", tab.timeline)
         await tab.send("Second")
         await tab.sees("Two.", tab.timeline)
         await tab.button("Changes of this turn").last.click()
-        await tab.page.locator(".diff-file").wait_for()
-        files = tab.page.locator(".changes .diff-file .path")
-        assert await files.all_inner_texts() == ["second.txt"]
-        await tab.page.get_by_label("Changes of", exact=True).select_option("The whole conversation")
         await tab.until("() => document.querySelectorAll('.changes .diff-file').length === 2")
-        assert await files.all_inner_texts() == ["first.txt", "second.txt"]
+        files = tab.page.locator(".changes .diff-file .path")
+        assert await files.all_inner_texts() == ["old.txt", "second.txt"]
+        await tab.page.get_by_label("Changes of", exact=True).select_option("The whole conversation")
+        await tab.until("() => document.querySelectorAll('.changes .diff-file').length === 3")
+        assert await files.all_inner_texts() == ["first.txt", "old.txt", "second.txt"]
         await tab.button("Side by side").click()
-        assert await tab.page.locator("table.diff.split td.added").count() == 4
+        assert await tab.page.locator("table.diff.split tr").all_inner_texts() == ["1\tone\t1\ttwo"]
+        assert await tab.page.locator("table.diff.unified tr.added").count() == 3  # what is new has the whole width
         await tab.button("Unified").click()
         assert await tab.page.locator("table.diff.unified tr.added").count() == 4
 
@@ -140,8 +143,52 @@ async def test_deleting_asks_first_and_then_is_for_good_on_every_tab(tmp_path: P
         await tab.act("Delete …")
         await tab.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await tab.rows.first.wait_for(state="detached")
-        await other.sees("There is no such conversation")
+        await other.sees("This conversation was deleted")
         await other.rows.first.wait_for(state="detached")
+
+
+async def test_what_waits_is_counted_whatever_the_list_is_filtered_by(tmp_path: Path) -> None:
+    ask = {"call": "shell", "arguments": {"command": ["date"], "with_escalated_permissions": True}}
+    config = {"approval_policy": "on-request", "sandbox_mode": "workspace-write"}
+    async with browsing(tmp_path, [[ask], {"say": "Done."}], config=config) as (server, chrome):
+        rest = Rest(server)
+        first = (await rest.post("/v1/conversations", {"prompt": "One", "folder": str(server.cwd)}))["id"]
+        await rest.until_asked(first)
+        tab = await chrome.log_in()
+        await tab.until("() => document.title.startsWith('(1) waiting')")
+        search = tab.page.get_by_label("Search conversations")
+        await search.fill("nothing is called this")
+        await tab.sees("No conversation fits.")
+        assert (await tab.page.title()).startswith("(1) waiting")
+        second = (await rest.post("/v1/conversations", {"prompt": "Two", "folder": str(server.cwd)}))["id"]
+        await rest.until_asked(second)
+        await tab.until("() => document.title.startsWith('(2) waiting')")
+        await search.fill("")
+        await tab.page.get_by_label("Filter by state").select_option("idle")
+        await tab.sees("No conversation fits.")
+        tab.expects_failures = True
+        await server.kill()
+        await server.start()
+        await tab.sees("Connected")
+        await rest.post(
+            f"/v1/conversations/{first}/decisions", {"call_id": (await rest.until_asked(first))["call_id"], "decision": "denied"}
+        )
+        await tab.until("() => document.title.startsWith('(1) waiting')")
+        await search.press("Escape")
+        await tab.page.keyboard.press("w")
+        await tab.page.wait_for_url(f"**/#/c/{second}")
+
+
+async def test_a_folder_as_a_filter_has_the_folders_below_it(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Done."}], config=FREE) as (server, chrome):
+        (server.cwd / "below").mkdir()
+        (server.cwd.parent / f"{server.cwd.name}-other").mkdir()
+        for name in (server.cwd, server.cwd / "below", server.cwd.parent / f"{server.cwd.name}-other"):
+            await Rest(server).post("/v1/conversations", {"prompt": f"In {name.name}", "folder": str(name)})
+        tab = await chrome.log_in()
+        await tab.until("() => document.querySelectorAll('.rows a.row').length === 3")
+        await tab.page.get_by_label("Filter by folder").select_option(str(server.cwd))
+        await tab.until(SHOWN, ["In below", f"In {server.cwd.name}"])
 
 
 async def test_the_list_is_searched_and_filtered_and_what_waits_comes_first(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ async def test_a_command_is_asked_about_with_its_reason_and_runs_once_approved(t
         await tab.sees("Done.", tab.timeline)
         assert (server.cwd / "made.txt").exists()
         await tab.question.wait_for(state="detached")
-        await tab.sees("approved by local", tab.timeline)
+        await tab.sees("approved by you", tab.timeline)
         await tab.until("() => !document.title.includes('waiting')")
 
 
@@ -100,7 +100,7 @@ async def test_two_tabs_see_the_same_and_who_is_second_is_told(tmp_path: Path) -
         thread = await ask(first, server.cwd)
         second = await chrome.tab(f"#/c/{thread}")
         await second.question.wait_for()
-        told = first.sees("The question was approved by local.")  # for some seconds
+        told = first.sees("The question was approved by you.")  # for some seconds
         await asyncio.gather(told, second.button("Approve").click())
         await first.question.wait_for(state="detached")
         for tab in (first, second):
@@ -142,5 +142,56 @@ async def test_somebody_who_may_only_read_sees_the_question_and_cannot_answer(tm
         await tab.sees("You may watch this conversation, but not answer for it.")
         assert await tab.button("Approve").count() == 0
         assert await tab.page.get_by_label("Message", exact=True).count() == 0
+        await tab.sees("Connected as auditor")
+        assert await tab.page.locator(".user-message strong").inner_text() == "User", "it is not the reader who wrote it"
+        for name in ("Fork from here", "Undo this turn", "Stop"):
+            assert await tab.button(name).count() == 0, name
+        assert await tab.page.get_by_role("link", name="New", exact=True).count() == 0
+        await tab.page.keyboard.press("r")
+        await tab.page.keyboard.press("n")
+        await tab.page.keyboard.press("?")  # the first that does something
+        await tab.page.get_by_role("dialog", name="Keys").wait_for()
+        await tab.page.keyboard.press("Escape")
+        assert tab.page.url.endswith(thread)
         await tab.button("More actions").click()
         assert await tab.page.locator(".menu > *").all_inner_texts() == ["Export as Markdown", "Export as JSON"]
+        await tab.go("#/new")
+        await tab.sees("You may watch conversations, but not start one.")
+
+
+async def test_a_long_question_leads_to_its_answers_and_nothing_covers_them(tmp_path: Path) -> None:
+    script = "\n".join(f"echo line {number}" for number in range(80))
+    ask = {"call": "shell", "arguments": {"command": ["bash", "-lc", script], "with_escalated_permissions": True}}
+    answers = [[{"say": "word " * 4000}, ask], {"say": "Done."}]
+    async with browsing(tmp_path, answers, config=ASKING, width=360, height=740, has_touch=True, is_mobile=True) as (
+        server,
+        chrome,
+    ):
+        tab = await chrome.log_in()
+        await tab.start("Ask", Folder=str(server.cwd))
+        await tab.question.wait_for()
+        while await tab.button("Read on ↓").count():
+            before = await tab.page.evaluate("() => document.querySelector('.questions').scrollTop")
+            await tab.button("Read on ↓").click()
+            await tab.until("(before) => document.querySelector('.questions').scrollTop > before", before)
+            await tab.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        await tab.page.evaluate("() => { document.querySelector('.timeline').scrollTop = 0; }")
+        await tab.page.get_by_role("button", name="Newest").wait_for()
+        for name in ("Approve", "For the session", "Deny …", "Stop"):
+            assert await tab.button(name).evaluate(IN_SIGHT), name
+        await tab.button("Deny …").click()
+        await tab.until("() => document.activeElement?.closest('.deny') !== null")
+        for name in ("Deny", "Back"):
+            assert await tab.button(name).evaluate(IN_SIGHT), name
+        await tab.page.keyboard.press("Escape")  # out of the denial, and not out of the conversation
+        await tab.button("Approve").wait_for()
+        assert await tab.page.evaluate("document.activeElement.className") == "question"
+        await tab.page.keyboard.press("x")
+        await tab.question.wait_for(state="detached")
+
+
+IN_SIGHT = """(button) => {
+    const { left, right, top, bottom } = button.getBoundingClientRect();
+    return [[left + 6, top + 6], [right - 6, bottom - 6], [(left + right) / 2, (top + bottom) / 2]]
+        .every(([x, y]) => button.contains(document.elementFromPoint(x, y)));
+}"""

@@ -68,6 +68,22 @@ async def test_roles_names_and_news_are_in_the_browser_s_own_tree(tmp_path: Path
         assert ("textbox", "A word to the model (optional)") in {(role, name) for role, name, _ in await read_out(tab, session)}
 
 
+async def test_an_answer_is_read_out_though_the_turn_ends_with_it(tmp_path: Path) -> None:
+    """Each of the two is an addition to the log, which a screen reader reads; a text in the place of another may never be heard."""
+    answers = [{"say": "Seven."}, {"say": "Eight."}, [{"say": "Nine."}, {"fail": "out of order"}]]
+    async with browsing(tmp_path, answers) as (_, chrome):
+        tab = await chrome.log_in()
+        news = tab.page.locator('[role="log"] > p')
+        await tab.start("Begin")
+        for answer, message in (("Seven.", "On"), ("Eight.", "and on")):
+            await tab.sees(answer, tab.timeline)
+            await news.filter(has_text=answer).wait_for(state="attached")
+            await tab.sees("idle", tab.page.locator(".head"))
+            await tab.send(message)
+        for told in ("Nine.", "out of order", "The turn failed."):
+            await news.filter(has_text=told).wait_for(state="attached")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing_on_any_screen(tmp_path: Path, scheme: str) -> None:
     axe = (node_with("axe-core@4.14.0") / "node_modules" / "axe-core" / "axe.min.js").read_text()

@@ -92,18 +92,22 @@ async def test_an_answer_is_shown_as_it_grows_and_stays_when_it_is_finished(tmp_
 
 
 async def test_a_running_turn_is_steered_and_another_message_is_queued(tmp_path: Path) -> None:
-    wait = {"command": ["bash", "-lc", "while [ ! -e go ]; do sleep 0.05; done"]}
+    wait = {"command": ["bash", "-lc", "echo so far; while [ ! -e go ]; do sleep 0.05; done"]}
     answers = [[{"say": "I wait."}, {"call": "shell", "arguments": wait}], {"say": "Steered."}, {"say": "The queue is done."}]
     async with browsing(tmp_path, answers, config=FREE) as (server, chrome):
         tab = await chrome.log_in()
         thread = await tab.start("Wait for me", Folder=str(server.cwd))
         await tab.page.locator(".command.running").wait_for()
+        await tab.sees("so far", tab.page.locator(".command.running .output"))  # with the command that puts it out
+        assert await tab.page.locator(".live .output").count() == 0
         await tab.send("Go left", "Steer")
         await tab.sees("Go left", tab.page.locator(".items"))
         await tab.send("And then right", "Queue")
         await tab.sees("Queued: And then right", tab.page.locator(".items"))
+        await tab.sees("1 message queued", tab.page.locator(".head"))
         (server.cwd / "go").touch()
         await tab.sees("The queue is done.", tab.page.locator(".items"))
+        await tab.is_gone("1 message queued")
         assert (await Rest(server).until_idle(thread))["state"] == "idle"
 
 
@@ -131,6 +135,20 @@ async def test_images_go_with_a_message_and_are_shown_from_the_log(tmp_path: Pat
         await tab.until("() => document.querySelector('.user-message img')?.naturalWidth === 40")
         assert "/images/" in (await shown.get_attribute("src") or "")
         assert base64.b64encode(picture.read_bytes()).decode()[:40] not in await tab.page.content()
+
+
+async def test_what_was_written_for_a_new_conversation_is_there_after_a_look_at_another(tmp_path: Path) -> None:
+    async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (_, chrome):
+        tab = await chrome.log_in()
+        thread = await tab.start("Greet")
+        await tab.sees("Hello.", tab.timeline)
+        await tab.go("#/new")
+        field = tab.page.get_by_label("What should be done?")
+        assert await field.input_value() == ""
+        await field.fill("A long task")
+        await tab.open(thread)
+        await tab.go("#/new")
+        assert await field.input_value() == "A long task"
 
 
 async def test_a_folder_that_is_not_there_is_refused_with_a_reason(tmp_path: Path) -> None:

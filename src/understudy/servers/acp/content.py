@@ -1,15 +1,18 @@
 """Content blocks of ACP: what a prompt says, and what was said, shown again."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.servers.failures import InvalidParams
 
 Json = dict[str, Any]
 LONGEST_PATH = 4096
+_TICKS = re.compile("`+")
 KINDS = ("text", "image", "resource_link", "resource")
 
 
@@ -20,6 +23,26 @@ def text_block(text: str) -> Json:
 def text_content(text: str) -> Json:
     """A part of a tool call's content."""
     return {"type": "content", "content": text_block(text)}
+
+
+def output_content(text: str) -> Json:
+    """The same, for what commands and tools have put out."""
+    return text_content(verbatim(strip_terminal_escapes(text)))
+
+
+def question_content(text: str) -> Json:
+    """The same, for a question: its first line is ours, with backticks around what is not."""
+    first, _, details = text.partition("\n")
+    return text_content(f"{first}\n\n{verbatim(details)}" if details else first)
+
+
+def verbatim(text: str) -> str:
+    """As a block of code. Editors take a text for Markdown, in which output loses its line breaks, and whatever looks like a mark,
+    a link or a comment is not shown as what it is.
+    """
+    longest = max((len(run) for run in _TICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.removesuffix(chr(10))}\n{fence}"
 
 
 def shown_blocks(message: Message) -> list[Json]:

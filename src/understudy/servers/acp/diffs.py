@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from understudy.policy.visible import in_ticks
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.acp.content import Json, text_content
 
@@ -45,12 +46,15 @@ def _parts(path: str, change: FileChange, cwd: str, *, on_disk: bool) -> list[Js
         case AddFile(content=content):
             return [_diff(path, None, content)]
         case DeleteFile(content=content):
-            return [text_content(f"{path} is deleted"), _diff(path, content, "")]
+            return [text_content(f"{in_ticks(path)} is deleted"), _diff(path, content, "")]
         case UpdateFile(unified_diff=diff, move_path=None):
             return _updated(path, path, diff, on_disk=on_disk)
         case UpdateFile(unified_diff=diff, move_path=str(moved)):
             target = _absolute(moved, cwd)
-            return [text_content(f"{path} is moved to {target}"), *_updated(target, path, diff, on_disk=on_disk)]
+            return [
+                text_content(f"{in_ticks(path)} is moved to {in_ticks(target)}"),
+                *_updated(target, path, diff, on_disk=on_disk),
+            ]
         case _:
             raise AssertionError(change)
 

@@ -1,7 +1,8 @@
 """`session/prompt` and `session/cancel`: a request is answered at the end of the turn that reads it."""
 
+from contextlib import suppress
+
 from understudy.engine.durable import Durable
-from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
 from understudy.servers.acp import params
@@ -63,8 +64,8 @@ async def _send(session: EditorSession, waiting: RunningPrompt, message: Message
 
 def cancel(client: EditorPeer, session_id: str) -> None:
     """A notification: for a session that is not open here there is nothing to be done."""
-    session = client.sessions.get(ConversationId(session_id))
-    if session is not None:
+    with suppress(ProtocolError):
+        session = client.session(session_id)
         session.handle.tasks.run(session.cancel())
 
 

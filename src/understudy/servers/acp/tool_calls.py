@@ -26,7 +26,7 @@ from understudy.protocol.records import (
     ToolCallBegan,
     ToolCallEnded,
 )
-from understudy.servers.acp.content import Json, text_content
+from understudy.servers.acp.content import Json, output_content, question_content, text_content
 from understudy.servers.acp.diffs import diff_content, locations
 from understudy.servers.acp.permissions import question_text
 from understudy.servers.exec_events import argv_of
@@ -89,7 +89,7 @@ class ToolCalls:
     def about_question(self, question: Question) -> Json:
         """The `toolCall` of a permission request."""
         about = self._about(question)
-        text = text_content(question_text(question, self._cwd()))
+        text = question_content(question_text(question, self._cwd()))
         return {**about, "toolCallId": self.id_of(question.call_id), "status": "pending", "content": [text, *about["content"]]}
 
     def _about(self, question: Question) -> Json:
@@ -142,7 +142,7 @@ class ToolCalls:
         found = self._open.get(call_id)
         if found is None or found.output is None or not found.output.text:
             return None
-        return _update(found.tool_call_id, content=[text_content(_shortened(found.output.text))])
+        return _update(found.tool_call_id, content=[output_content(_shortened(found.output.text))])
 
     # -- ends
 
@@ -156,7 +156,7 @@ class ToolCalls:
         gathered = "" if found.output is None else found.output.text
         apart = ended.stdout + ended.stderr
         text = _shortened(gathered if len(gathered) == len(apart) else apart)
-        found.shown = [text_content(text)] if text else []
+        found.shown = [output_content(text)] if text else []
         if ended.timed_out:
             found.shown.append(text_content("timed out"))
         status = "completed" if ended.exit_code == 0 else "failed"
@@ -167,12 +167,13 @@ class ToolCalls:
         if found is None:
             return []
         if not ended.success:
-            found.shown = [*found.shown, text_content(ended.stderr or ended.stdout or "the patch could not be applied")]
+            found.shown = [*found.shown, output_content(ended.stderr or ended.stdout or "the patch could not be applied")]
         return [self._end(ended.call_id, "completed" if ended.success else "failed")]
 
     def tool_call_ended(self, ended: ToolCallEnded) -> list[Json]:
         told = [] if ended.call_id in self._open else self._go_on(ended.call_id, _tool(ended))
-        self._open[ended.call_id].shown = [text_content(_shortened(ended.describe()))]
+        said = _shortened(ended.describe())
+        self._open[ended.call_id].shown = [output_content(said)] if said else []
         return [*told, self._end(ended.call_id, "failed" if ended.failed else "completed")]
 
     def answered(self, answered: ToolAnswered) -> list[Json]:
@@ -183,7 +184,7 @@ class ToolCalls:
         if found is not None:
             if found.running:
                 return []
-            found.shown = [*found.shown, text_content(_shortened(output))]
+            found.shown = [*found.shown, output_content(_shortened(output))]
             return [self._end(call_id, "failed")]
         if call is None or answered.success:
             return []
@@ -195,7 +196,7 @@ class ToolCalls:
             about = {"title": "Edit files", "kind": "edit", "content": []}
         else:
             about = {"title": make_visible(call.name)[:LONGEST_TITLE], "kind": _KINDS.get(call.name, "other"), "content": []}
-        return [self._begin(call_id, "pending", about), self._fail_with(call_id, output)]
+        return [self._begin(call_id, "pending", about), self._fail_with(call_id, output_content(_shortened(output)))]
 
     def end_turn(self) -> list[Json]:
         """Whatever is open has been cut off, but for commands that outlive their turn."""
@@ -208,12 +209,12 @@ class ToolCalls:
     def _cut_off(self, call_id: str) -> Json:
         found = self._open[call_id]
         if found.output is not None and found.output.text:
-            found.shown = [text_content(_shortened(found.output.text))]
-        return self._fail_with(call_id, "interrupted")
+            found.shown = [output_content(_shortened(found.output.text))]
+        return self._fail_with(call_id, text_content("interrupted"))
 
-    def _fail_with(self, call_id: str, why: str) -> Json:
+    def _fail_with(self, call_id: str, why: Json) -> Json:
         found = self._open[call_id]
-        found.shown = [*found.shown, text_content(_shortened(why))]
+        found.shown = [*found.shown, why]
         return self._end(call_id, "failed")
 
     def _patch(self, changes: dict[str, FileChange]) -> Json:

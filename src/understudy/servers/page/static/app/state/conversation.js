@@ -20,6 +20,7 @@ export class Conversation extends Observed {
     this.id = id;
     this.row = null; // title, state, folder, tokens: as the list has it
     this.failure = null; // why it cannot be shown
+    this.trouble = null; // why it is not shown yet
     this.connection = "connecting";
     this.loaded = false;
     this.more = false; // older events are in the log
@@ -61,11 +62,13 @@ export class Conversation extends Observed {
       this._takeRow(await get(conversationUrl(this.id))); // later than the page, so that no question is missed in between
       this._show(page);
     } catch (error) {
-      if (error.status === 404 || error.status === 401) {
+      if ([401, 403, 404].includes(error.status)) {
         this.failure = error;
         this.changed();
         return;
       }
+      this.trouble = error;
+      this.changed();
       if (!this._closed) this._retry = setTimeout(() => this.open(), 2000);
       return;
     }
@@ -232,6 +235,7 @@ export class Conversation extends Observed {
     this.questions.take(event);
     if (event.seq) this._last = Math.max(this._last, event.seq);
     noteInRow(this, event);
+    if (changesQueue(event, this.row)) this.refresh();
     if (this.atEnd) this._append(event);
     else this.unseen += 1;
     this.changed();
@@ -264,6 +268,9 @@ function cutAtRecord(events, most, side) {
   while (start < events.length - 1 && events[start - 1].seq === events[start].seq) start += 1;
   return events.slice(start);
 }
+
+/** Only the row says how many messages wait for turns of their own. */
+const changesQueue = ({ msg: { type } }, row) => type === "message_queued" || type === "message_dropped" || (type === "user_message" && row?.queued > 0);
 
 /** What the header shows changes with the events, before the list's stream tells of it. */
 function noteInRow(conversation, { msg, turn }) {

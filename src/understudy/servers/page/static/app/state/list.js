@@ -1,19 +1,23 @@
 // The list of conversations, live. Those that wait for the person come first.
 
 import { get, query } from "../net/api.js";
+import { me } from "./me.js";
 import { Observed } from "./observed.js";
 import { followChanges } from "./shared_changes.js";
 import { secondsOf } from "../text/format.js";
 
 const PAGE = 60;
+const NO_FILTER = { search: "", state: "", folder: "", archived: false };
 const PAUSE = 250; // between a letter in the search field and the search
 
 export class ConversationList extends Observed {
   constructor() {
     super();
-    this.filter = { search: "", state: "", folder: "", archived: false };
+    this.filter = NO_FILTER;
     /** @type {Map<string, any>} */
     this._rows = new Map();
+    /** @type {Map<string, any>} */
+    this._waiting = new Map(); // those that wait for the person, whatever the filter says
     this.nextCursor = null;
     this.loaded = false;
     this.connection = "connecting";
@@ -33,9 +37,9 @@ export class ConversationList extends Observed {
     return [...this._rows.values()].filter((row) => this._fits(row)).sort(byUrgency);
   }
 
-  /** Of all that are known, whatever the filter says. */
+  /** For an answer that the reader may give, whatever the filter says. */
   get waiting() {
-    return [...this._rows.values()].filter((row) => row.state === "waiting" && !row.archived);
+    return [...this._waiting.values()].filter((row) => me.mayAnswer(row)).sort(byUrgency);
   }
 
   row(id) {
@@ -43,7 +47,8 @@ export class ConversationList extends Observed {
   }
 
   choose(changes) {
-    this.filter = { ...this.filter, ...changes };
+    const filter = { ...this.filter, ...changes };
+    this.filter = Object.values(filter).some(Boolean) ? filter : NO_FILTER;
     clearTimeout(this._timer);
     this._timer = setTimeout(() => this.load(), "search" in changes ? PAUSE : 0);
     this.changed();
@@ -56,11 +61,13 @@ export class ConversationList extends Observed {
 
   async _load() {
     const asked = (this._asked += 1);
+    const { filter } = this;
     try {
       const [page, told] = await this._page({ limit: PAGE });
       if (asked !== this._asked) return; // the filter has changed since
       this._rows = new Map(page.conversations.map((row) => [row.id, row]));
-      this._found = this.filter.search ? new Set(this._rows.keys()) : null;
+      if (filter === NO_FILTER) this._waiting.clear(); // the first page has all of them
+      this._found = filter.search ? new Set(this._rows.keys()) : null;
       this._note(page);
       for (const row of told) this.take(row);
       this.failure = null;
@@ -91,11 +98,11 @@ export class ConversationList extends Observed {
   }
 
   /** With the rows that were told while it was on its way: they may be newer. */
-  async _page(parameters) {
+  async _page(parameters, filter = this.filter) {
     const told = [];
     this._reading.add(told);
     try {
-      return [await get(`v1/conversations${query({ ...this.filter, ...parameters })}`), told];
+      return [await get(`v1/conversations${query({ ...filter, ...parameters })}`), told];
     } finally {
       this._reading.delete(told);
     }
@@ -103,17 +110,42 @@ export class ConversationList extends Observed {
 
   _note(page) {
     this.nextCursor = page.next_cursor ?? null;
-    for (const row of page.conversations) if (row.folder) this.folders.add(row.folder);
+    for (const row of page.conversations) {
+      if (row.folder) this.folders.add(row.folder);
+      this._noteWaiting(row);
+    }
+  }
+
+  _noteWaiting(row) {
+    if (row.state === "waiting" && !row.archived && !row.deleted) this._waiting.set(row.id, row);
+    else this._waiting.delete(row.id);
+  }
+
+  /** Where a filter keeps them out of the list. The smallest page has them all: they come first. */
+  async _loadWaiting() {
+    try {
+      const [page, told] = await this._page({ limit: 1 }, NO_FILTER);
+      this._waiting.clear();
+      for (const row of [...page.conversations, ...told]) this._noteWaiting(row);
+      this.changed();
+    } catch {
+      // Read again when the list is connected again.
+    }
   }
 
   _connected(state) {
-    if (state === "live" && this.connection !== "live") this.load(); // changes may have been missed, also since the first page was asked for
+    if (state === "live" && this.connection !== "live") {
+      this.load(); // changes may have been missed, also since the first page was asked for
+      if (this.filter !== NO_FILTER) this._loadWaiting();
+      me.load(); // somebody else may have logged in
+    }
     this.connection = state === "connecting" ? "lost" : state;
     this.changed();
   }
 
   forget(id) {
     this._rows.delete(id);
+    this._waiting.delete(id);
     this.changed();
   }
 
@@ -121,6 +153,7 @@ export class ConversationList extends Observed {
   take(row) {
     if (!row?.id) return;
     for (const told of this._reading) told.push(row);
+    this._noteWaiting(row);
     if (row.deleted) this._rows.delete(row.id);
     else {
       if (row.folder) this.folders.add(row.folder);
@@ -138,7 +171,7 @@ export class ConversationList extends Observed {
   _fits(row) {
     const { state, folder, archived } = this.filter;
     if (this._found && !this._found.has(row.id)) return false;
-    return Boolean(row.archived) === archived && (!state || row.state === state) && (!folder || row.folder === folder);
+    return Boolean(row.archived) === archived && (!state || row.state === state) && (!folder || `${row.folder}/`.startsWith(`${folder}/`));
   }
 }
 

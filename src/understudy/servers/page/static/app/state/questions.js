@@ -2,6 +2,7 @@
 
 import { conversationUrl, post } from "../net/api.js";
 import { secondsOf } from "../text/format.js";
+import { whoIs } from "./me.js";
 import { tell } from "./notices.js";
 
 const ASKED = new Set(["exec_approval_request", "apply_patch_approval_request", "approval_request"]);
@@ -51,7 +52,7 @@ export class Questions {
     else if (msg.type === "approval_decided" && msg.effective !== false) {
       this._decided.set(msg.call_id, secondsOf(at) + 0.001); // times of events are cut to milliseconds
       const asked = this.open.find((question) => this._isDecided(question));
-      if (asked && !this._answered.has(nameOf(asked))) tell(`The question was ${decisionWord(msg.decision)} by ${msg.by ?? by ?? "somebody else"}.`);
+      if (asked && !this._answered.has(nameOf(asked))) tell(`The question was ${decisionWord(msg.decision)} by ${whoIs(msg.by ?? by ?? "somebody else")}.`);
       this._keep((question) => !this._isDecided(question));
     } else if (["task_complete", "turn_aborted"].includes(msg.type)) this._keep(() => false); // none outlives its turn
   }

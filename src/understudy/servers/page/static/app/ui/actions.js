@@ -1,9 +1,13 @@
 // What a person can do with a conversation besides writing. Each tells how it went; what happened comes as events, to all tabs alike.
 
 import { conversationUrl, post, remove } from "../net/api.js";
+import { me } from "../state/me.js";
 import { attempt, tell } from "../state/notices.js";
 import { askText, confirm } from "./dialogs.js";
 import { conversationPath, go } from "./route.js";
+
+/** What the reader may do with a conversation. */
+export const mayOf = (row) => row?.may ?? ["run", "approve", "read"];
 
 /** @param {import("../state/conversation.js").Conversation} conversation @param {import("../state/list.js").ConversationList} list */
 export function actionsOf(conversation, list) {
@@ -12,7 +16,10 @@ export function actionsOf(conversation, list) {
   const title = () => conversation.row?.title ?? "";
 
   return {
+    live: conversation.live,
     folder: () => conversation.row?.folder ?? "",
+    isMine: () => !me.name || (conversation.row?.owner ?? me.name) === me.name,
+    mayRun: () => mayOf(conversation.row).includes("run"),
     async rename() {
       const chosen = await askText("Rename", "Title", title());
       if (!chosen || chosen === title()) return;

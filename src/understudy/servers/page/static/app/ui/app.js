@@ -1,6 +1,7 @@
 // The page as a whole: the list, and beside it what the address names.
 
 import { html, useEffect, useState } from "../preact.js";
+import { me } from "../state/me.js";
 import { useObserved } from "../state/observed.js";
 import { tell } from "../state/notices.js";
 import { useTitle } from "./attention.js";
@@ -16,6 +17,7 @@ export function App({ list }) {
   const route = useRoute();
   const [title, setTitle] = useState("");
   useObserved(list);
+  useObserved(me);
   useTitle(list, route.view === "new" ? "New conversation" : route.id ? title : "");
   const isAlone = route.view === "list";
   const isNarrow = useNarrow();
@@ -27,7 +29,7 @@ export function App({ list }) {
   useKeys({
     "?": help,
     "/": () => document.getElementById("search")?.focus(),
-    n: () => go("#/new"),
+    n: () => me.mayRun && go("#/new"),
     j: () => step(1),
     k: () => step(-1),
     w: () => nextWaiting(list, route.id),
@@ -40,7 +42,7 @@ export function App({ list }) {
         <${ListView} list=${list} current=${route.id} isAlone=${isAlone} />
       </div>
       <main id="main" tabindex="-1">
-        ${route.view === "new" && html`<${NewView} list=${list} />`}
+        ${route.view === "new" && (me.mayRun ? html`<${NewView} list=${list} />` : html`<p class="empty">You may watch conversations, but not start one.</p>`)}
         ${route.id && html`<${ConversationView} key=${route.id} id=${route.id} route=${route} list=${list} onTitle=${setTitle} />`}
         ${route.view === "list" && html`<${Welcome} />`}
       </main>
@@ -79,6 +81,6 @@ function nextWaiting(list, current) {
 const Welcome = () => html`
   <div class="welcome">
     <img src="page/icon.svg" alt="" width="56" height="56" />
-    <p>Choose a conversation, or <a href="#/new">start one</a>.</p>
+    <p>Choose a conversation${me.mayRun && html`, or <a href="#/new">start one</a>`}.</p>
     <p class="hint"><button type="button" class="link-button" onClick=${help}>Keys</button></p>
   </div>`;

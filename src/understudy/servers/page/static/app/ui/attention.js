@@ -1,8 +1,12 @@
 // Getting the person's attention where a conversation waits for them: the title of the tab, and a notification if they allow it.
 
 import { html, useEffect, useRef, useState } from "../preact.js";
+import { post } from "../net/api.js";
+import { me } from "../state/me.js";
+import { attempt } from "../state/notices.js";
 import { useObserved } from "../state/observed.js";
 import { oneLine } from "../text/visible.js";
+import { Line } from "./inert.js";
 import { notifyByWorker } from "./notifying_worker.js";
 import { conversationPath, go, loginPath } from "./route.js";
 
@@ -20,7 +24,7 @@ export function Attention({ list }) {
   return html`
     <footer class="sidebar-foot">
       <${Connection} state=${list.connection} />
-      <${AllowNotifications} />
+      <span class="foot-actions"><${AllowNotifications} /><${LogOut} state=${list.connection} /></span>
     </footer>`;
 }
 
@@ -35,9 +39,22 @@ export function useTitle(list, title) {
 }
 
 function Connection({ state }) {
-  if (state === "live") return html`<span class="connection">Connected</span>`;
+  if (state === "live") return html`<span class="connection">Connected<${As} /></span>`;
   if (state === "signed-out") return html`<span class="connection lost">Signed out. <a href=${loginPath()}>Log in</a></span>`;
   return html`<span class="connection lost" role="status">${state === "lost" ? "Connection lost; trying again …" : "Connecting …"}</span>`;
+}
+
+/** Who that is, unless it is whoever runs the server. */
+function As() {
+  const { name } = useObserved(me);
+  return name && name !== "local" ? html` as <${Line} text=${name} />` : null;
+}
+
+/** From every tab of this browser, and for good: the cookie is worth nothing afterwards. */
+function LogOut({ state }) {
+  if (state === "signed-out") return null;
+  const leave = async () => (await attempt(() => post("logout"))) !== null && location.assign("login");
+  return html`<button type="button" class="link-button" onClick=${leave}>Log out</button>`;
 }
 
 function AllowNotifications() {

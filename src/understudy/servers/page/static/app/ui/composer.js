@@ -25,8 +25,9 @@ export function Composer({ id, isWorking, mayStop, onStop }) {
     const sent = await attempt(() => sendMessage(id, { text, ...(images.length ? { images } : {}) }, mode));
     setBusy(false);
     if (!sent) return;
-    write("");
-    setImages([]);
+    const rest = drafts.get(id) ?? "";
+    write(rest.startsWith(text) ? rest.slice(text.length).trimStart() : rest); // what was typed meanwhile is the next message
+    setImages((now) => now.filter((image) => !images.includes(image)));
     field.current?.focus();
   };
   const usual = isWorking ? "steer" : "send";
@@ -52,11 +53,11 @@ export function Composer({ id, isWorking, mayStop, onStop }) {
         <textarea id="message" ref=${field} rows="1" value=${text} placeholder=${isWorking ? "Say something while it works" : "Write a message"}
           onInput=${(event) => write(event.target.value)} onKeyDown=${pressed}
           onPaste=${(event) => event.clipboardData?.files.length && add(event.clipboardData.files)}></textarea>
-        <label class="icon-button attach" title="Attach images"><span aria-hidden="true">＋</span><span class="visually-hidden">Attach images</span>
+        <label class="icon-button attach" title="Attach images"><span aria-hidden="true">+</span><span class="visually-hidden">Attach images</span>
           <input type="file" class="visually-hidden" accept="image/png,image/jpeg,image/gif,image/webp" multiple onChange=${(event) => add(event.target.files).then(() => { event.target.value = ""; })} />
         </label>
         ${mayStop && html`<button type="button" class="button danger" onClick=${onStop}>Stop</button>`}
-        ${isWorking && html`<button type="button" class="button queue" disabled=${busy || !text.trim()} title="Send it when this turn is over" onClick=${() => send("queue")}>Queue</button>`}
+        ${isWorking && html`<button type="button" class="button queue" disabled=${busy || (!text.trim() && !images.length)} title="Send it when this turn is over" onClick=${() => send("queue")}>Queue</button>`}
         <button type="submit" class="button primary" disabled=${busy || (!text.trim() && !images.length)}>${isWorking ? "Steer" : "Send"}</button>
       </div>
     </form>`;

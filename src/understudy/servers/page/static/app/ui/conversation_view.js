@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useState } from "../preact.js";
 import { Conversation } from "../state/conversation.js";
 import { useObserved } from "../state/observed.js";
-import { actionsOf } from "./actions.js";
+import { actionsOf, mayOf } from "./actions.js";
 import { Announcer } from "./announcer.js";
 import { ChangesView } from "./changes_view.js";
 import { Composer } from "./composer.js";
@@ -42,14 +42,14 @@ export function ConversationView({ id, route, list, onTitle }) {
     o: () => setUnfolded(!unfolded),
     g: () => actions.toStart(),
     G: () => actions.toEnd(),
-    r: () => actions.rename(),
+    r: () => actions.mayRun() && actions.rename(),
     m: () => document.getElementById("more-actions")?.click(),
     q: goToQuestion,
-    X: () => isBusy(conversation) && actions.interrupt(),
+    X: () => actions.mayRun() && isBusy(conversation) && actions.interrupt(),
   });
-  if (failure) return html`<${Failure} failure=${failure} />`;
-  if (!row) return html`<div class="conversation"><p class="empty" role="status">Loading …</p></div>`;
-  const may = row.may ?? ["run", "approve", "read"];
+  if (failure) return html`<${Failure} failure=${failure} wasThere=${conversation.loaded} />`;
+  if (!row) return html`<div class="conversation"><p class="empty" role="status">${conversation.trouble?.message ?? "Loading …"}</p></div>`;
+  const may = mayOf(row);
   return html`
     <div class="conversation">
       <${Head} conversation=${conversation} actions=${actions} inChanges=${inChanges} mayRun=${may.includes("run")} />
@@ -58,14 +58,15 @@ export function ConversationView({ id, route, list, onTitle }) {
         : html`<${Timeline} conversation=${conversation} actions=${actions} unfolded=${unfolded} />`}
       <${QuestionPanel} questions=${conversation.questions} folder=${row.folder} mayAnswer=${may.includes("approve")} />
       ${may.includes("run") && html`<${Composer} key=${id} id=${id} isWorking=${isBusy(conversation)} mayStop=${conversation.state === "working"} onStop=${() => actions.interrupt()} />`}
-      <${Announcer} conversation=${conversation} />
+      <${Announcer} conversation=${conversation} mayAnswer=${may.includes("approve")} />
     </div>`;
 }
 
 const isBusy = ({ state }) => state === "working" || state === "waiting";
 
-function Failure({ failure }) {
-  const words = failure.status === 404 ? "There is no such conversation, or it is not yours to see." : failure.message;
+function Failure({ failure, wasThere }) {
+  const missing = wasThere ? "This conversation was deleted, or is not yours to see any more." : "There is no such conversation, or it is not yours to see.";
+  const words = failure.status === 404 ? missing : failure.message;
   const way = failure.status === 401 ? html`<a class="button primary" href=${loginPath()}>Log in</a>` : html`<a class="button" href="#/">To the list</a>`;
   return html`<div class="conversation"><div class="empty"><p>${words}</p><p>${way}</p></div></div>`;
 }

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../preact.js";
 import { Observed, useObserved } from "../state/observed.js";
+import { shown } from "../text/visible.js";
 
 class Dialogs extends Observed {
   constructor() {
@@ -64,7 +65,7 @@ function Dialog({ dialog }) {
 
 function Confirmation({ text, yes }) {
   return html`
-    <p>${text}</p>
+    <p>${shown(text)}</p>
     <div class="buttons">
       <button type="button" class="button" onClick=${() => dialogs.close(null)}>Cancel</button>
       <button type="button" class="button danger" onClick=${() => dialogs.close(true)}>${yes}</button>
@@ -91,12 +92,12 @@ function Line({ label, value, yes }) {
 
 function Help({ sections }) {
   return html`
-    <div class="help">
+    <div class="help-box" tabindex="0" role="region" aria-label="All keys"><div class="help">
       ${sections.map(({ title, keys }) => html`
         <section key=${title}>
           <h3>${title}</h3>
           <dl>${keys.map(([name, what]) => html`<div key=${name}><dt>${name.split(" ").map((key) => html`<kbd key=${key}>${key}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl>
         </section>`)}
-    </div>
+    </div></div>
     <div class="buttons"><button type="button" class="button" autofocus onClick=${() => dialogs.close(null)}>Close</button></div>`;
 }

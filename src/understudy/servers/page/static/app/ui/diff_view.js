@@ -16,6 +16,9 @@ export function DiffFiles({ files, layout, unfolded = true }) {
   return html`<div class="diff-files">${files.map((file, index) => html`<${DiffFile} key=${`${index} ${file.path}`} file=${file} layout=${layout} unfolded=${unfolded} />`)}</div>`;
 }
 
+/** A new file has nothing to stand beside, and neither has a deleted one: half of the page would be empty. */
+const hasTwoSides = ({ change }) => change !== "add" && change !== "delete";
+
 function DiffFile({ file, layout, unfolded }) {
   const [choice, setChoice] = useState(null);
   const isOpen = choice ?? unfolded;
@@ -28,7 +31,7 @@ function DiffFile({ file, layout, unfolded }) {
           <span class="counts"><span class="plus">+${file.added}</span> <span class="minus">−${file.removed}</span></span>
         </button>
       </h3>
-      ${isOpen && html`<${Hunks} file=${file} layout=${layout} />`}
+      ${isOpen && html`<${Hunks} file=${file} layout=${hasTwoSides(file) ? layout : "unified"} />`}
     </section>`;
 }
 

@@ -6,7 +6,7 @@ import { many } from "../text/format.js";
 import { oneLine } from "../text/visible.js";
 import { Line, Path } from "./inert.js";
 import { StateMark, Usage } from "./list_view.js";
-import { conversationPath } from "./route.js";
+import { conversationPath, loginPath } from "./route.js";
 
 export function Head({ conversation, actions, inChanges, mayRun }) {
   const { row } = conversation;
@@ -14,7 +14,7 @@ export function Head({ conversation, actions, inChanges, mayRun }) {
     <header class="head">
       <div class="head-top">
         <a class="icon-button back" href="#/" aria-label="Back to the list">‹</a>
-        <h1><${Line} text=${row.title || "Untitled"} /></h1>
+        <h1 title=${oneLine(row.title)}><${Line} text=${row.title || "Untitled"} /></h1>
         <div class="views" role="group" aria-label="View">
           <a href=${conversationPath(row.id)} aria-current=${inChanges ? undefined : "page"}>Conversation</a>
           <a href=${conversationPath(row.id, "/changes")} aria-current=${inChanges ? "page" : undefined}>Changes</a>
@@ -29,6 +29,7 @@ export function Head({ conversation, actions, inChanges, mayRun }) {
         <${Viewers} names=${row.viewers ?? []} />
         ${row.queued > 0 && html`<span>${many(row.queued, "message")} queued</span>`}
         ${row.archived && html`<span>archived</span>`}
+        ${conversation.connection === "signed-out" && html`<span class="connection lost" role="status">Signed out. <a href=${loginPath()}>Log in</a></span>`}
         ${conversation.connection === "lost" && html`<span class="connection lost" role="status">Connection lost; trying again …</span>`}
       </div>
     </header>`;

@@ -4,6 +4,8 @@ import { html, useState } from "../preact.js";
 import { filesOfChanges } from "../text/diff.js";
 import { clock, fullTime, many, seconds } from "../text/format.js";
 import { exact, quoted, scriptOf, shown } from "../text/visible.js";
+import { me, whoIs } from "../state/me.js";
+import { useObserved } from "../state/observed.js";
 import { decisionWord } from "../state/questions.js";
 import { DiffFiles } from "./diff_view.js";
 import { Line, Path, Prose, Words } from "./inert.js";
@@ -19,14 +21,16 @@ export function Item({ item, actions, unfolded }) {
 const Time = ({ at }) => html`<time class="at" title=${fullTime(at)}>${clock(at)}</time>`;
 
 function UserMessage({ item, actions }) {
-  const who = item.by && item.by !== "local" ? item.by : "You";
+  useObserved(me);
+  const who = actions.isMine() ? "You" : "User"; // a message does not say whose it is
   return html`
     <article class="user-message" aria-label="Message of ${who}">
       <header><strong><${Line} text=${who} /></strong> <${Time} at=${item.at} />
-        <span class="item-actions">
-          <button type="button" class="link-button" onClick=${() => actions.fork(item)}>Fork from here</button>
-          <button type="button" class="link-button" onClick=${() => actions.undo(item)}>Undo this turn</button>
-        </span>
+        ${actions.mayRun() && html`
+          <span class="item-actions">
+            <button type="button" class="link-button" onClick=${() => actions.fork(item)}>Fork from here</button>
+            <button type="button" class="link-button" onClick=${() => actions.undo(item)}>Undo this turn</button>
+          </span>`}
       </header>
       <${Words} text=${item.text} />
       <${Images} images=${item.images} />
@@ -65,7 +69,7 @@ export function CommandLine({ argv, isWhole = false }) {
   return html`<code class="command-line" dir="ltr" title=${whole} tabindex=${isLong ? 0 : undefined}>${script === null ? whole : exact(script)}</code>`;
 }
 
-function Command({ item, unfolded }) {
+function Command({ item, actions, unfolded }) {
   const status = { running: "running", done: "done", failed: item.exitCode == null ? "failed" : `exit ${item.exitCode}` }[item.state];
   return html`
     <article class="command ${item.state}" aria-label="Command">
@@ -73,8 +77,16 @@ function Command({ item, unfolded }) {
         <${CommandLine} argv=${item.argv ?? ["(a command whose beginning is further up)"]} />
         <span class="facts"><span class="outcome">${status}</span> ${seconds(item.duration)}</span>
       </header>
-      <${Output} text=${item.output ?? ""} isRunning=${item.state === "running"} isFailed=${item.state === "failed"} unfolded=${unfolded} />
+      ${item.state === "running" && html`<${RunningOutput} call=${item.callId} live=${actions.live} />`}
+      <${Output} text=${item.output ?? ""} isFailed=${item.state === "failed"} unfolded=${unfolded} />
     </article>`;
+}
+
+/** What it has put out so far; the rest of the timeline stays as it is meanwhile. */
+function RunningOutput({ call, live }) {
+  useObserved(live);
+  const text = live.output.get(call);
+  return text ? html`<${Output} text=${text} isRunning=${true} />` : null;
 }
 
 function Patch({ item, actions, unfolded }) {
@@ -127,8 +139,9 @@ function Plan({ item }) {
 }
 
 function AskedQuestion({ item }) {
+  useObserved(me);
   const about = item.ask === "command" ? html`<${CommandLine} argv=${item.argv ?? []} />` : item.ask === "patch" ? `a change of ${many(Object.keys(item.changes ?? {}).length, "file")}` : html`<${Line} text=${item.text ?? ""} />`;
-  const outcome = item.decision ? `${decisionWord(item.decision)}${item.decidedBy ? ` by ${item.decidedBy}` : ""}` : "asked";
+  const outcome = item.decision ? `${decisionWord(item.decision)}${item.decidedBy ? ` by ${whoIs(item.decidedBy)}` : ""}` : "asked";
   return html`
     <p class="asked"><span class="outcome ${item.decision ?? ""}">${shown(outcome)}</span> ${about}
       ${item.word && html`<span class="word">“<${Line} text=${item.word} />”</span>`}</p>`;

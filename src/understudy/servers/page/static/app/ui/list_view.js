@@ -1,6 +1,7 @@
 // The list of conversations beside the one that is open: search, filters, those that wait for the person first.
 
 import { html, useEffect, useRef, useState } from "../preact.js";
+import { me } from "../state/me.js";
 import { attempt } from "../state/notices.js";
 import { useObserved } from "../state/observed.js";
 import { ago, count, dollars, fullTime, many, shortPath } from "../text/format.js";
@@ -13,6 +14,7 @@ export const STATES = { waiting: "waiting for you", working: "working", idle: "i
 
 export function ListView({ list, current, isAlone }) {
   useObserved(list);
+  useObserved(me);
   const { rows } = list;
   const waiting = rows.filter((row) => row.state === "waiting");
   const others = rows.filter((row) => row.state !== "waiting");
@@ -20,7 +22,7 @@ export function ListView({ list, current, isAlone }) {
     <nav class="sidebar" aria-label="Conversations">
       <header class="sidebar-head">
         <${isAlone ? "h1" : "div"} class="brand-line"><a class="brand" href="#/"><img src="page/icon.svg" alt="" width="22" height="22" /> Understudy</a><//>
-        <a class="button primary" href="#/new">New</a>
+        ${me.mayRun && html`<a class="button primary" href="#/new">New</a>`}
       </header>
       <${Filters} list=${list} />
       <div class="rows" data-testid="rows">
@@ -47,7 +49,7 @@ function Emptiness({ list }) {
   const { search, state, folder, archived } = list.filter;
   return search || state || folder || archived
     ? html`<p class="empty">No conversation fits.</p>`
-    : html`<p class="empty">No conversations yet. <a href="#/new">Start one</a>.</p>`;
+    : html`<p class="empty">No conversations yet.${me.mayRun && html` <a href="#/new">Start one</a>.`}</p>`;
 }
 
 function Filters({ list }) {

@@ -18,10 +18,16 @@ const SANDBOXES = {
   "danger-full-access": "everything your account may (no sandbox)",
 };
 
+let draft = ""; // kept while the page is open, so that a look at something else costs nothing
+
 export function NewView({ list }) {
   const [me, setMe] = useState(null);
   const [busy, setBusy] = useState(false);
-  const [prompt, setPrompt] = useState("");
+  const [prompt, setPrompt] = useState(draft);
+  const write = (text) => {
+    draft = text;
+    setPrompt(text);
+  };
   const field = useRef(null);
   useEffect(() => {
     attempt(() => get("v1/me")).then((found) => found && setMe(found));
@@ -35,6 +41,7 @@ export function NewView({ list }) {
     const row = await attempt(() => post("v1/conversations", { ...chosen, prompt }));
     setBusy(false);
     if (!row) return;
+    draft = "";
     list.take(row);
     go(conversationPath(row.id));
   };
@@ -47,7 +54,7 @@ export function NewView({ list }) {
       <header class="head"><div class="head-top"><a class="icon-button back" href="#/" aria-label="Back to the list">‹</a><h1>New conversation</h1></div></header>
       <form class="new-form" onSubmit=${start}>
         <label class="field"><span>What should be done?</span>
-          <textarea ref=${field} rows="6" value=${prompt} required onInput=${(event) => setPrompt(event.target.value)} onKeyDown=${pressed}></textarea>
+          <textarea ref=${field} rows="6" value=${prompt} required onInput=${(event) => write(event.target.value)} onKeyDown=${pressed}></textarea>
         </label>
         <${Folder} me=${me} folders=${folders} />
         <div class="field-row">

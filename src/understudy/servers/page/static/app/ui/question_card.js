@@ -13,12 +13,35 @@ const TITLES = { command: "Run this command?", patch: "Change these files?", too
 const SETTLES = 350; // milliseconds in which a new question takes no answer: it may have come up under a hand that meant something else
 
 export function QuestionPanel({ questions, folder, mayAnswer }) {
+  const box = useRef(null);
+  const isMoreBelow = useMoreBelow(box, questions.open);
   if (!questions.open.length) return null;
   return html`
-    <section class="questions" aria-label="Questions for you">
+    <section class="questions" aria-label="Questions for you" ref=${box}>
       ${questions.open.slice(0, 3).map((question) => html`<${QuestionCard} key=${nameOf(question)} question=${question} questions=${questions} folder=${folder} mayAnswer=${mayAnswer} />`)}
       ${questions.open.length > 3 && html`<p class="note quiet">${questions.open.length - 3} more after these.</p>`}
+      ${isMoreBelow && html`<button type="button" class="button to-answers" onClick=${() => box.current.scrollBy({ top: box.current.clientHeight * 0.8 })}>Read on ↓</button>`}
     </section>`;
+}
+
+/** Whether a question goes on below what is in sight. Its answers come last, so who sees them has had the rest before their eyes. */
+function useMoreBelow(box, open) {
+  const [isMore, setMore] = useState(false);
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return undefined;
+    const look = () => setMore(element.scrollHeight - element.scrollTop - element.clientHeight > 24);
+    const observer = new ResizeObserver(look);
+    observer.observe(element);
+    for (const part of element.querySelectorAll(".question")) observer.observe(part);
+    element.addEventListener("scroll", look, { passive: true });
+    look();
+    return () => {
+      observer.disconnect();
+      element.removeEventListener("scroll", look);
+    };
+  }, [open]);
+  return isMore;
 }
 
 function QuestionCard({ question, questions, folder, mayAnswer }) {
@@ -27,20 +50,40 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
   const [settled, setSettled] = useState(false);
   const card = useRef(null);
   const field = useRef(null);
+  const hadFocus = useRef(false);
+  useEffect(() => () => { // who goes on by keyboard goes on here; not at the next question, which a second key would answer
+    const { activeElement, body } = document;
+    if (card.current?.contains(activeElement) || (hadFocus.current && activeElement === body)) document.querySelector(".timeline")?.focus();
+  }, []);
   useEffect(() => {
     const timer = setTimeout(() => setSettled(true), SETTLES);
     return () => clearTimeout(timer);
   }, []);
   useEffect(() => {
-    if (denying) field.current?.focus();
+    if (!denying) return;
+    field.current.focus();
+    field.current.form.scrollIntoView({ block: "nearest" }); // it is higher than the buttons in whose place it comes
   }, [denying]);
+  const goBack = () => {
+    setDenying(false);
+    card.current.focus({ preventScroll: true });
+  };
   const busy = !settled || questions.answering.has(nameOf(question));
-  const decide = (decision, message = "") => !busy && questions.decide(question, decision, message);
+  const decide = (decision, message = "") => {
+    if (busy) return;
+    hadFocus.current = true; // it may leave a button that is disabled now
+    questions.decide(question, decision, message);
+  };
   const offered = new Map(question.choices.map((choice) => [choice.decision, choice.label]));
   const canSay = question.kind !== "budget";
   const deny = () => (canSay ? setDenying(true) : decide("denied"));
   const keys = { a: () => decide("approved"), s: () => offered.has("approved_for_session") && decide("approved_for_session"), d: deny, x: () => offered.has("abort") && decide("abort") };
   const pressed = (event) => {
+    if (event.key === "Escape" && denying) {
+      event.stopPropagation();
+      goBack();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA)$/.test(event.target.tagName) || !keys[event.key] || !mayAnswer) return;
     event.preventDefault();
     event.stopPropagation();
@@ -76,7 +119,7 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
           </label>
           <div class="buttons">
             <button type="submit" class="button danger" disabled=${busy}>Deny</button>
-            <button type="button" class="button" onClick=${() => setDenying(false)}>Back</button>
+            <button type="button" class="button" onClick=${goBack}>Back</button>
           </div>
         </form>`}
     </article>`;

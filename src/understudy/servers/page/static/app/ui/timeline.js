@@ -56,16 +56,18 @@ export function Timeline({ conversation, actions, unfolded }) {
     setTimeout(() => box.current && (box.current.scrollTop = 0), 50);
   };
   return html`
-    <div class="timeline" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Messages" data-testid="timeline">
-      <div class="timeline-inner" ref=${inner}>
-        <h2 class="visually-hidden">Messages</h2>
-        <div class="edge" data-edge="start">${conversation.more && html`<button type="button" class="link-button" onClick=${() => conversation.older()}>Earlier messages</button>`}</div>
-        <${Kept} of=${Items} conversation=${conversation} version=${conversation.version} actions=${actions} unfolded=${unfolded} />
-        ${conversation.atEnd && html`<${Live} conversation=${conversation} />`}
-        <div class="edge" data-edge="end">${!conversation.atEnd && html`<button type="button" class="link-button" onClick=${() => conversation.newer()}>Later messages</button>`}</div>
+    <div class="timeline-frame">
+      <div class="timeline" ref=${box} onScroll=${note} tabindex="0" role="region" aria-label="Messages" data-testid="timeline">
+        <div class="timeline-inner" ref=${inner}>
+          <h2 class="visually-hidden">Messages</h2>
+          <div class="edge" data-edge="start">${conversation.more && html`<button type="button" class="link-button" onClick=${() => conversation.older()}>Earlier messages</button>`}</div>
+          <${Kept} of=${Items} conversation=${conversation} version=${conversation.version} actions=${actions} unfolded=${unfolded} />
+          ${conversation.atEnd && html`<${Live} conversation=${conversation} />`}
+          <div class="edge" data-edge="end">${!conversation.atEnd && html`<button type="button" class="link-button" onClick=${() => conversation.newer()}>Later messages</button>`}</div>
+        </div>
       </div>
-    </div>
-    ${!isAtEnd && html`<button type="button" class="button to-end" onClick=${toEnd}>${conversation.unseen ? `Newest (${conversation.unseen} more) ↓` : "Newest ↓"}</button>`}`;
+      ${!isAtEnd && html`<button type="button" class="button to-end" onClick=${toEnd}>${conversation.unseen ? `Newest (${conversation.unseen} more) ↓` : "Newest ↓"}</button>`}
+    </div>`;
 }
 
 function Items({ conversation, actions, unfolded }) {
@@ -108,11 +110,13 @@ function Live({ conversation }) {
   const { live, state } = conversation;
   useObserved(live);
   const isWorking = state === "working";
+  const shownAbove = new Set(conversation.items.filter((item) => item.kind === "command" && item.state === "running").map((item) => item.callId));
+  const others = [...live.output].filter(([call]) => !shownAbove.has(call)); // of commands that began before the window does
   return html`
     <div class="live">
       ${live.reasoning && html`<div class="folded reasoning live-reasoning"><span class="label">Thinking</span> <${Words} text=${live.reasoning.slice(-400)} /></div>`}
       ${live.text && html`<article class="agent-message" aria-label="Message of the agent, being written"><${GrowingProse} text=${live.text} /></article>`}
-      ${[...live.output].map(([call, text]) => html`<div key=${call} class="live-output"><${Output} text=${text} isRunning=${true} /></div>`)}
+      ${others.map(([call, text]) => html`<div key=${call} class="live-output"><${Output} text=${text} isRunning=${true} /></div>`)}
       ${isWorking && !live.text && html`<p class="at-work"><span class="pulse" aria-hidden="true"></span> Working …</p>`}
     </div>`;
 }
