@@ -1,5 +1,6 @@
 """`conversationRename` and `understudy rename`: the title is in every list, whichever process has the conversation."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,9 +66,26 @@ async def test_while_a_turn_runs_here_or_elsewhere_it_is_renamed_at_once(program
         ended = await program.run_aside("rename", conversation, "there")
         assert ended.code == 0, ended
         assert await title_of(client) == "there"
+        ended = await program.run_aside("rename", conversation, "there")
+        assert ended.code == 0, "the server writes nothing, because that is the title already"
         model.release()
         await stream.until("task_complete")
         assert await title_of(client) == "there"
+
+
+@pytest.mark.slow
+async def test_who_gives_the_title_that_it_has_already_is_answered_when_the_turn_elsewhere_ends(program: Program) -> None:
+    elsewhere = McpProcess(cwd=program.cwd, home=program.home)
+    async with server(program, [deltas(["speaks", HOLD])]) as (model, client), elsewhere as other:
+        conversation = await create(client, prompt="go")
+        stream = Stream(client, conversation, after=0)
+        await stream.until("agent_message_delta")
+        await rename(client, conversation, "same")
+        renaming = asyncio.ensure_future(rename(other, conversation, "same"))
+        await title_of(other)  # the other process has left its wish to the first one by now
+        model.release()
+        await stream.until("task_complete")
+        assert await renaming == {"status": "ok", "title": "same"}
 
 
 @pytest.mark.slow

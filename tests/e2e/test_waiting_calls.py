@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import FORBIDDING, answered, scene, text_of, thread_of
-from tests.e2e.talking import listed
+from tests.e2e.talking import create, listed
 from understudy.testing import HOLD, CodexHome, McpProcess, ScriptedModel, call, deltas, say
 
 
@@ -61,6 +61,36 @@ async def test_whoever_waits_on_is_asked_what_is_open(tmp_path: Path) -> None:
         question = await client.next_question()
         await client.respond(question.request, {"action": "accept"})
         assert (await waiting)["structuredContent"]["content"] == "done"
+        assert (tmp_path / "made.txt").exists()
+
+
+async def test_a_message_that_joins_a_turn_which_nobody_else_sees_to_is_asked_what_is_open(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made.txt"]), say("done")]
+    async with scene(script, tmp_path, config=FORBIDDING) as (_, client):
+        thread = await create(client, prompt="x")
+        while not (await listed(client))[0]["pending"]:
+            pass
+        waiting = client.call_tool("codex-reply", threadId=thread, prompt="more")
+        question = await client.next_question()
+        await client.respond(question.request, {"action": "accept"})
+        assert (await waiting)["structuredContent"]["content"] == "done"
+        assert (tmp_path / "made.txt").exists()
+
+
+@pytest.mark.slow
+async def test_of_those_that_joined_one_is_asked_and_its_client_s_answer_counts_when_it_has_left(tmp_path: Path) -> None:
+    script = [deltas(["wait ", HOLD]) + call("shell", command=["touch", "made.txt"]), say("done")]
+    async with scene(script, tmp_path, config=FORBIDDING) as (model, client):
+        thread = thread_of(await client.codex("x", {"wait-seconds": 0.2}))
+        first, second = (client.call_tool("codex-reply", threadId=thread, prompt=prompt) for prompt in ("1", "2"))
+        await listed(client)  # both have joined by now
+        model.release()
+        question = await client.next_question()
+        assert len(client.questions) == 1
+        await client.cancel(first)
+        assert text_of(await first)
+        await client.respond(question.request, {"action": "accept"})
+        assert (await second)["structuredContent"]["content"] == "done"
         assert (tmp_path / "made.txt").exists()
 
 

@@ -14,6 +14,7 @@ from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
+from understudy.protocol.ops import Archive, Delete
 from understudy.protocol.records import Overrides
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -56,3 +57,19 @@ async def test_a_conversation_beyond_those_that_are_kept_is_freed_at_once(engine
         kept.append(weakref.ref(handle._conversation))  # pyright: ignore[reportPrivateUsage]
         del handle
     assert [one() is not None for one in kept] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize("op", [Archive(archived=True), Delete()])
+async def test_a_conversation_stays_in_memory_while_it_is_put_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, op: Archive | Delete
+) -> None:
+    handle = await engine.find(LOCAL, await a_turn(engine))
+    conversation = handle._conversation  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(engine_module, "MOST_IDLE", 0)
+    submitting = asyncio.ensure_future(handle.submit(op))
+    await asyncio.sleep(0)  # from here on it waits for the log
+    assert not conversation.is_quiet
+    engine._remember(conversation)  # pyright: ignore[reportPrivateUsage]  # as when any other is opened
+    async with asyncio.timeout(WAIT_SECONDS):
+        await submitting
+    assert conversation.is_quiet

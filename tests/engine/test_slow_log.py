@@ -13,9 +13,13 @@ import pytest
 from tests.support.connections import EngineHere
 from tests.support.playbook import Playbook
 from tests.support.suspending_log import SuspendingLog
+from understudy.engine import engine as engine_module
+from understudy.engine.viewer import QuietViewer
 from understudy.errors import StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.items import InputText, Message
+from understudy.protocol.records import Overrides
+from understudy.store.sqlite import SqliteLog
 from understudy.testing import HOLD, Script, ScriptedModel, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -93,6 +97,33 @@ async def test_an_op_that_waits_when_the_process_ends_is_refused_and_leaves_noth
             assert isinstance(outcome, StoreError)
             assert str(outcome) == "the server is ending; the message was not taken"
     assert play.records() == ["0 opened"]
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_conversation_that_leaves_memory_while_the_log_is_asked_about_it_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, deleted: bool
+) -> None:
+    async with scene(tmp_path, [], monkeypatch) as (play, log):
+        handle = await play.engine.create(LOCAL, Overrides(cwd=str(tmp_path)))
+        async with asyncio.timeout(WAIT_SECONDS):
+            await handle.durable()
+            following = handle.follow(QuietViewer())
+            following.go_live()
+            handle.watch()
+            log.asked.clear()
+            log.stall()
+            while "positions" not in log.asked:
+                await steps()
+            following.stop()
+            if deleted:
+                SqliteLog.delete(log, handle.id, lambda error: None)
+            monkeypatch.setattr(engine_module, "MOST_IDLE", 0)
+            conversation = handle._conversation  # pyright: ignore[reportPrivateUsage]
+            play.engine._remember(conversation)  # pyright: ignore[reportPrivateUsage]  # as for any other one that is opened
+            assert conversation.forgotten
+            log.move_on()
+            await steps()
+    assert not [line for line in caplog.messages if "bug" in line], caplog.messages
 
 
 async def test_what_is_sent_before_and_after_a_deletion_that_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

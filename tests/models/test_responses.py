@@ -215,6 +215,41 @@ async def test_items_that_are_told_only_at_the_end_count() -> None:
         assert await model.answer() == [ItemDone(said("ok")), COUNTED]
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param((), id="no message repeats it"),
+        pytest.param((done(type="message", id="msg_1", role="assistant", content=[]),), id="a message without it"),
+        pytest.param((done(type="message", id="msg_1", content=[{"type": "output_text"}]),), id="a part without it"),
+    ],
+)
+async def test_what_was_said_in_deltas_is_said_whoever_does_not_repeat_it(ending: tuple[Any, ...]) -> None:
+    events = await answer_to(CREATED, message("One."), text("Hel"), text("lo"), *ending, COMPLETED)
+    assert [each.item for each in events if isinstance(each, ItemDone)] == [
+        said("One."),
+        Message("assistant", (OutputText("Hello"),), id="msg_1" if ending else None),
+    ]
+
+
+async def test_a_refusal_and_a_message_that_is_plain_text_are_said() -> None:
+    refusal = {"type": "response.refusal.delta", "item_id": "msg_1", "delta": "No."}
+    assert ItemDone(said("No.")) in await answer_to(CREATED, refusal, COMPLETED)
+    assert ItemDone(said("Hello")) in await answer_to(CREATED, done(type="message", content="Hello"), COMPLETED)
+
+
+async def test_a_message_that_says_nothing_is_given_as_it_is() -> None:
+    events = await answer_to(CREATED, done(type="message", content=[]), COMPLETED)
+    assert events == [ItemDone(Message("assistant", ())), COUNTED]
+
+
+async def test_a_call_that_began_and_never_came_loses_the_stream() -> None:
+    item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "shell", "arguments": ""}
+    added = {"type": "response.output_item.added", "output_index": 0, "item": item}
+    arguments = {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": "{}"}
+    with pytest.raises(StreamLost, match="without the call that it had begun"):
+        await answer_to(CREATED, added, arguments, COMPLETED)
+
+
 async def test_unknown_and_broken_events_are_passed_over() -> None:
     odd: list[Any] = [
         "no json",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.scenes import resident_bytes, scene, text_of, thread_of, told_to_model
+from tests.e2e.talking import Stream, create, send
 from tests.e2e.test_long_commands import FIRST, Told, start, write
 from tests.sandbox.stage import processes_with
 from understudy.testing import Answer, ToolCall, call, say
@@ -254,6 +255,51 @@ async def test_an_approval_for_the_session_covers_what_is_typed_there_later(tmp_
             await client.respond(await client.next_request("elicitation/create"), {"decision": decision})
         assert text_of(await call_) == "done"
         assert Told(told_to_model(model.requests[3], "call3")).exit_code == 0
+
+
+async def typed_under_another_mode(folder: Path, first: str, second: str, policy: str = "on-request") -> tuple[str, list[Any]]:
+    """What the model is told that types at a shell which began under the mode before, and what people were asked."""
+    script = [start("bash --norc", tty=True), say("one"), write("touch made; exit\n", yield_time_ms=30_000), say("two")]
+    async with scene(script, folder, decide="approved") as (model, client):
+        conversation = await create(client, prompt="1", sandbox=first, approval_policy="on-request")
+        stream = Stream(client, conversation, after=0)
+        await stream.until("task_complete")
+        await send(client, conversation, "2", sandbox=second, approval_policy=policy)
+        await stream.until("task_complete", 2)
+        return told_to_model(model.requests[3], "call2"), client.questions
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("first", "second", "policy"),
+    [
+        ("danger-full-access", "read-only", "on-request"),
+        ("danger-full-access", "workspace-write", "never"),
+        ("danger-full-access", "workspace-write", "untrusted"),
+        ("workspace-write", "read-only", "on-request"),
+    ],
+)
+async def test_nothing_is_typed_at_one_that_began_when_more_was_allowed(
+    tmp_path: Path, first: str, second: str, policy: str
+) -> None:
+    text, asked = await typed_under_another_mode(tmp_path, first, second, policy)
+    assert text.startswith("write_stdin rejected: the command began when more was allowed than now")
+    assert (asked, (tmp_path / "made").exists()) == ([], False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", ["danger-full-access", "workspace-write", "read-only"])
+async def test_one_that_began_when_less_was_allowed_is_typed_at_and_keeps_its_bounds(tmp_path: Path, second: str) -> None:
+    text, _ = await typed_under_another_mode(tmp_path, "read-only", second)
+    assert "made" in Told(text).output
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.slow
+async def test_a_question_says_that_the_command_typed_at_has_no_sandbox(tmp_path: Path) -> None:
+    text, asked = await typed_under_another_mode(tmp_path, "danger-full-access", "danger-full-access", "untrusted")
+    assert [("outside the sandbox" in str(each.params), "in the sandbox" in str(each.params)) for each in asked] == [(True, False)]
+    assert (Told(text).exit_code, (tmp_path / "made").exists()) == (0, True)
 
 
 @pytest.mark.slow

@@ -83,6 +83,7 @@ class Conversation:
         self.deleted = False  # or about to be
         self.stopped = False
         self.forgotten = False
+        self._put_away_by = 0  # ops that delete or archive it: they wait for the log outside the queue
         self._log = log
         self.loaded = False
         self.on_watch_needed = on_watch_needed
@@ -101,7 +102,7 @@ class Conversation:
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        busy = self.queue.busy or self.claim.is_held or self.needs_watching or not self.loaded
+        busy = self.queue.busy or self._put_away_by or self.claim.is_held or self.needs_watching or not self.loaded
         return not busy and self.tail.idle
 
     @property
@@ -312,13 +313,21 @@ class Conversation:
         """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
         from understudy.engine.deleting import delete
 
-        await delete(self, self._log)
+        self._put_away_by += 1
+        try:
+            await delete(self, self._log)
+        finally:
+            self._put_away_by -= 1
 
     async def archive(self, *, archived: bool) -> None:
         """Put it among the archived ones, or back. A turn may run meanwhile; commands that outlive their turns are ended."""
         from understudy.engine.deleting import archive
 
-        await archive(self, self._log, archived=archived)
+        self._put_away_by += 1
+        try:
+            await archive(self, self._log, archived=archived)
+        finally:
+            self._put_away_by -= 1
 
     async def stop(self) -> None:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""

@@ -21,9 +21,10 @@ async def do_wherever(
     op: T,
     is_done_by: Callable[[Record], bool],
     seconds: float,
+    is_so: Callable[[], bool] = lambda: False,
 ) -> Record | None:
-    """The record; None where it was not needed. Raises `AgentError` where the op is not taken, or where another process was asked
-    to do it and has not said anything so far.
+    """The record; None where none was written, because it `is_so` already. Raises `AgentError` where the op is not taken, or where
+    another process was asked to do it and has not said anything so far.
     """
     awaited = _Awaited(is_done_by)
     following = Following(conversation, awaited)
@@ -31,8 +32,8 @@ async def do_wherever(
     try:
         accepted = await submit(op)
         if accepted.posted:
-            await _until_done(conversation, submit, op, awaited, seconds)
-        elif not accepted.effective:
+            accepted = await _until_done(conversation, submit, op, awaited, seconds, is_so)
+        if not accepted.effective:
             await conversation.committed()
             return None
         return await awaited.known
@@ -41,21 +42,28 @@ async def do_wherever(
 
 
 async def _until_done(
-    conversation: Conversation, submit: Callable[[T], Awaitable[Accepted]], op: T, awaited: "_Awaited", seconds: float
-) -> None:
+    conversation: Conversation,
+    submit: Callable[[T], Awaitable[Accepted]],
+    op: T,
+    awaited: "_Awaited",
+    seconds: float,
+    is_so: Callable[[], bool],
+) -> Accepted:
     conversation.when_durable(lambda error: None if error is None else awaited.failed(error))
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while loop.time() < give_up:
         await asyncio.wait([awaited.known], timeout=LOOK_SECONDS)
         if awaited.known.done():
-            return
+            return Accepted()
         await conversation.elsewhere.look()
         if awaited.known.done():
-            return
+            return Accepted()
+        if is_so():
+            return Accepted(effective=False)
         let_go = conversation.tail.idle and not await conversation.elsewhere.has_claim()  # perhaps before it read the letter
-        if let_go and not (await submit(op)).posted:
-            return
+        if let_go and not (accepted := await submit(op)).posted:
+            return accepted
     holder = await conversation.elsewhere.holder()
     who = "another process" if holder is None else f"process {holder}"
     raise ConversationBusy(f"{who} has conversation {conversation.id} and was asked to do this; it has not answered yet")

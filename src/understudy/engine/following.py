@@ -78,6 +78,7 @@ class Following:
         self._only_its_turn = only_its_turn
         self._hides_reasoning = hides_reasoning
         self._may_answer = may_answer
+        self._stands_in = False  # it joined a turn, and is asked because nobody else can be
         self._recorded = False  # the message is in the log
         self._read = False  # the model has been given it
         self._behind = False
@@ -166,7 +167,9 @@ class Following:
         """The viewer has left, or its client has. Where nobody else can answer an open question, those who wait are asked again
         what becomes of it: a call denies it, and the others let it wait. In a later step, for all may be leaving.
         """
-        self._conversation.loop.call_soon(_put_to_those_left, self._conversation)
+        from understudy.engine.who_is_asked import put_to_those_left  # most turns ask nothing
+
+        self._conversation.loop.call_soon(put_to_those_left, self._conversation)
 
     @property
     def live(self) -> bool:
@@ -174,8 +177,16 @@ class Following:
 
     @property
     def can_answer(self) -> bool:
-        is_asked = self.leads or not self._only_its_turn
+        is_asked = self.leads or not self._only_its_turn or self._stands_in
         return self._may_answer and is_asked and self._viewer.can_answer
+
+    def _is_asked(self) -> bool:
+        if self.leads or not self._only_its_turn:
+            return True
+        from understudy.engine.who_is_asked import is_left_alone
+
+        self._stands_in = self._may_answer and self._viewer.can_answer and is_left_alone(self, self._conversation)
+        return self._stands_in
 
     # -- what is waited for
 
@@ -213,7 +224,7 @@ class Following:
         for question in tuple(state.questions.values()):
             if question in unpublished:
                 continue
-            if self.leads or not self._only_its_turn:
+            if self._is_asked():
                 self._viewer.question(question, state.turn or "")
 
     # -- called by the broadcast
@@ -300,7 +311,7 @@ class Following:
             case ToolAnswered(output=output):
                 self._viewer.question_closed(output.call_id, entry.turn)
             case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
-                if self.leads or not self._only_its_turn:
+                if self._is_asked():
                     self._viewer.question(question, entry.turn)
             case ApprovalDecided(call_id=call_id, effective=True):
                 self._viewer.question_closed(call_id, entry.turn)
@@ -375,17 +386,6 @@ class Following:
         turn = self.turn or self._conversation.state.turn or ""  # the end of it may be on its way to the disk already
         for delta in self._given.missing(self._conversation.tail.broadcast.text):
             self.show_delta(LiveDelta(delta, turn, self.cursor))
-
-
-def _put_to_those_left(conversation: "Conversation") -> None:
-    if conversation.stopped or conversation.forgotten or not conversation.running:
-        return
-    followers = tuple(conversation.tail.broadcast.followers)
-    if any(follower.can_answer for follower in followers):
-        return
-    for follower in tuple(conversation.waiting):
-        if follower in followers:
-            follower.put_open_questions()
 
 
 def _is_of_session(record: Record) -> bool:

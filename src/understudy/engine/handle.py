@@ -183,7 +183,12 @@ class Handle:
 
         op = Rename(read_title(title))
         await do_wherever(
-            self._conversation, self.submit, op, lambda record: isinstance(record, Renamed) and record.title == op.title, seconds
+            self._conversation,
+            self.submit,
+            op,
+            lambda record: isinstance(record, Renamed) and record.title == op.title,
+            seconds,
+            is_so=lambda: self._conversation.state.name == op.title,
         )
         return op.title
 

@@ -95,9 +95,10 @@ class Watch:
     async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
         """Whoever else is watched for must not pay for what goes wrong with one."""
         try:
-            if position is None:
+            if position is None and not conversation.forgotten:
                 await conversation.elsewhere.note_deleted()
-            await conversation.elsewhere.look(position)
+            if not conversation.forgotten:  # it may leave memory while the log is asked, or once those who watched know it is gone
+                await conversation.elsewhere.look(position)
         except AgentError as error:
             logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)
         except Exception:

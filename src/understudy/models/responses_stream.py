@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 WAITING = ("response.created", "response.queued", "response.in_progress", "keepalive", "ping", "")  # nothing was said with these
 
+CALL_MISSING = "the provider ended its answer without the call that it had begun"
 
 Json = msgspec.Raw | Any  # not read yet, or read
 
@@ -60,6 +61,8 @@ class ResponsesDecoder:
         self.heard = 0
         self._show_raw = show_raw
         self._gave_items = False
+        self._began_call = False
+        self._untold: list[str] = []  # what deltas said since the last message, which is to say it again
         self._shown = Sizes()  # what was said in deltas, and again
         self._given = Sizes()  # in items
         self._broken = False  # an event had to be mended: from then on, half a character may have been kept back
@@ -89,6 +92,7 @@ class ResponsesDecoder:
                     if sizes.text > ANSWER_TEXT:
                         sizes.add_text("")
                     if text:
+                        self._untold.append(text)
                         queue.append(TextDelta(text))
                 else:
                     self._give_text(text, queue)
@@ -106,6 +110,8 @@ class ResponsesDecoder:
         match event.type:
             case "response.output_item.done":
                 self._give(_table(event.item), queue)
+            case "response.output_item.added":
+                self._began_call = self._began_call or _text(_table(event.item), "type") in ("function_call", "custom_tool_call")
             case "response.reasoning_summary_text.delta":
                 self._give_thought(event.delta, queue, raw=False)
             case "response.reasoning_text.delta":
@@ -147,6 +153,7 @@ class ResponsesDecoder:
         if text and isinstance(text, str):
             self._shown.add_text(text)
             if text := self._join("text", text):
+                self._untold.append(text)
                 queue.append(TextDelta(text))
 
     def _give_thought(self, text: Any, queue: EventQueue, *, raw: bool) -> None:
@@ -166,6 +173,10 @@ class ResponsesDecoder:
             self._measure(read)
             if self._halves:
                 self._give_halves(read, queue)
+            if isinstance(read, Message):
+                if self._untold and not read.text():
+                    read = msgspec.structs.replace(read, content=(OutputText("".join(self._untold)),))
+                self._untold.clear()
             queue.append(ItemDone(read))
 
     def _measure(self, item: ModelItem) -> None:
@@ -187,12 +198,18 @@ class ResponsesDecoder:
         kinds = ("text",) if isinstance(item, Message) else ("reasoning", "raw") if isinstance(item, Reasoning) else ()
         for kind in kinds:
             if kind in self._halves and (rest := self._halves[kind].rest()):
+                if kind == "text":
+                    self._untold.append(rest)
                 queue.append(TextDelta(rest) if kind == "text" else ReasoningDelta(rest, raw=kind == "raw"))
 
     def _complete(self, response: dict[str, Any], queue: EventQueue) -> None:
         if not self._gave_items:  # some servers tell of the items only here
             for item in _tables(response.get("output")):
                 self._give(item, queue)
+        if self._untold:  # and some never repeat what they said
+            self._give({"type": "message"}, queue)
+        elif self._began_call and not self._gave_items:
+            raise stream_lost(CALL_MISSING)
         self.ended = True
         queue.append(Completed(read_usage(response.get("usage"))))
 
@@ -233,6 +250,8 @@ def read_item(item: dict[str, Any]) -> ModelItem | None:
 
 
 def _outputs(item: dict[str, Any]) -> list[OutputText]:
+    if text := _text(item, "content"):
+        return [OutputText(text)]
     parts = _tables(item.get("content"))
     return [OutputText(_text(part, "text") or _text(part, "refusal") or "") for part in parts]
 

@@ -11,6 +11,7 @@ from understudy.sandbox.control import Control
 
 LimitName = Literal["memory", "disk", "processes", "tmp"]
 RungName = Literal["full", "landlock", "bubblewrap", "seatbelt"]
+_NETWORKS: tuple[NetworkMode, ...] = ("off", "loopback", "on")  # each allows more than the one before
 
 TIMED_OUT = 124
 NOT_RUN = 125
@@ -47,6 +48,20 @@ class Containment:
     # where it lies in a folder that is covered. None: the first writable root, else the command's cwd.
     workspace: str | None = None
     pinned: tuple[Place, ...] = ()  # what the conversation began with; a root or workspace that is not among them is looked up now
+
+    def allows_no_more_than(self, other: "Containment") -> bool:
+        """Whether whatever is contained so may change, reach and see only what `other` lets it."""
+        return (
+            set(self._written) <= set(other._written)
+            and (not self._written or set(self.protected) >= set(other.protected))
+            and _NETWORKS.index(self.network) <= _NETWORKS.index(other.network)
+            and self.unix_sockets <= other.unix_sockets
+            and set(self.masked) >= set(other.masked)
+        )
+
+    @property
+    def _written(self) -> tuple[str, ...]:
+        return self.writable_roots if self.mode == "workspace-write" else ()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from understudy.errors import ToolError
 from understudy.protocol.records import CommandEnded
 from understudy.sandbox.control import Control
+from understudy.sandbox.spec import Containment
 from understudy.tools.output import HeadTail
 from understudy.tools.tool import ToolOutput
 
@@ -85,6 +86,7 @@ class Session:
         self.control = control
         self.unread = Unread()
         self.outside = False  # a person let it leave the sandbox: what is typed there is asked about too
+        self.bounds: Containment | None = None  # of commands when it began; None: it is not contained
         self.known = False  # the model was given its number
         self.ended_by = ""  # why we ended it, if we did
         self.finished: Finished | None = None

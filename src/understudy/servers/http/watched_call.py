@@ -145,7 +145,9 @@ class WatchedCall(CallViewer):
         return write_event_id(self._name, StreamPosition(self._record, self._messages, counted, self.following.given_marks))
 
     def _client_lost(self) -> None:
-        """It is not expected to come back soon: what it was asked would wait for ever."""
+        """It is not expected to come back soon: what it was asked would wait for ever. By the conversation door it may."""
+        if not self.following.leads:
+            return
         for call_id, question in tuple(self.handle.facts.questions.items()):
             if call_id in self._questions and not self.handle.can_be_answered():
                 self.handle.deny_unasked(question.call_id, CLIENT_GONE, self.following.turn or "")

@@ -29,6 +29,10 @@ NO_TERMINAL = (
     " which stops it, and an empty text, which waits for output, mean something to it"
 )
 NOT_READ = "write_stdin failed: the program does not read what was typed before. Wait, or stop it with \\u0003"
+MORE_THAN_NOW = (
+    "write_stdin rejected: the command began when more was allowed than now, and what is typed there would have that too. Stop it"
+    " with \\u0003 and start it again"
+)
 TOO_LATE = "what was typed came too late: it had ended"
 
 
@@ -68,6 +72,7 @@ class _SessionExecution(Execution):
         settings = host.settings
         session = host.sessions.make(self._call_id, self._argv, self._cwd, self._control, settings.most_sessions)
         session.outside = self._is_judged(containment)
+        session.bounds = None if containment is None else settings.containment
         self._session = session
         began = asyncio.get_running_loop().time()
         host.sessions.start(session, self._run_to_end(containment))
@@ -210,13 +215,23 @@ async def _type(host: ToolHost, session: Session, text: str) -> None:
 async def _ask_about(host: ToolHost, call_id: str, session: Session, text: str) -> ToolOutput | None:
     """None when it may be typed. To whatever reads commands, what is typed is a command: it is asked about where a command is."""
     untrusted = host.settings.approval_policy == "untrusted"
-    if not (session.outside or untrusted) or not session.control.terminal or _KEYS.issuperset(text):
+    if not session.control.terminal or _KEYS.issuperset(text):
+        return None
+    if not session.outside and _has_more_than_now(session, host.settings.containment):
+        return ToolOutput(MORE_THAN_NOW, success=False)
+    if not (session.outside or untrusted):
         return None
     key = f"write_stdin {session.number} {session.call_id}"
     if host.is_approved(lambda: key):
         return None
     argv = ("write_stdin", str(session.number), text)
     runs = quote_command(session.argv)
-    question = CommandApprovalAsked(call_id, argv, session.cwd, key=key, full_access=session.outside, typed_at=runs)
+    uncontained = session.bounds is None
+    question = CommandApprovalAsked(call_id, argv, session.cwd, key=key, full_access=uncontained, typed_at=runs)
     answer = await host.ask(question)
     return ToolOutput(answer.refusal("write_stdin"), success=False) if answer.decision == "denied" else None
+
+
+def _has_more_than_now(session: Session, now: Containment | None) -> bool:
+    """The mode of a conversation may change while a command goes on, which keeps what it began with."""
+    return now is not None and not (session.bounds is not None and session.bounds.allows_no_more_than(now))
