@@ -112,7 +112,7 @@ def _add(options: Namespace) -> int:
         try:
             server = next(each for each in read_mcp_servers(TreeReader(tree)) if each.name == name)
         except Mismatch as slip:
-            raise BadRequest(f"`{slip.key}`: {slip.complaint}; it should be {slip.wanted}") from None
+            raise BadRequest(f"`{slip.key}`: {slip.reason()}") from None
         if server.problem is not None:
             raise BadRequest(server.problem)
 
