@@ -133,7 +133,7 @@ async def test_a_word_goes_to_the_model_with_a_refusal(program: Program) -> None
         thread = pending(program)[0]["conversation_id"]
         for words in (("yes", "--word", "please"), ("no", "--word", " ")):
             refused = await program.run_aside("approvals", "answer", "c1", *words)
-            assert (refused.code, "--word" in refused.err) == (1, True)
+            assert (refused.code, "--word" in refused.err) == (2, True)
         await answer(program, "c1", "no", "--word", "use the Makefile")
         await call
     exported = program.run("export", thread).out

@@ -86,8 +86,6 @@ def test_a_new_file_is_the_user_s_own(program: Program) -> None:
         (("understudy.budget.tokens", "many"), "a whole number"),
         (("understudy.question_timeout", "-1"), "0 or more"),
         (("understudy.budget", "12"), "a table"),
-        (("model",), "--unset"),
-        (("model", "x", "--unset"), "--unset"),
         (("model_provider", "nowhere"), "not found"),
     ],
 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.terminal import one_line
 from understudy.config.checking import ConfigProblem, problems_in
 from understudy.config.editing import edit_config_file
@@ -96,7 +97,7 @@ def _set(options: Namespace) -> int:
     home = find_home(os.environ)
     place = split_key(options.key)
     if options.unset == (options.value is not None):
-        raise BadRequest("give a value (understudy config set KEY VALUE), or --unset")
+        wrong_usage("give a value (understudy config set KEY VALUE), or --unset")
     if not options.unset and (wrong := _complaint(options.key, "")):
         raise BadRequest(f"`{make_visible(options.key)}` {wrong}")
     value = None if options.unset else parse_flag(f"value={_given(options.value)}")[1]
