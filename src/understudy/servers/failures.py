@@ -70,11 +70,6 @@ def to_rpc_fault(request_id: RequestId | None, error: BaseException) -> RpcFault
             return RpcFault(INTERNAL_ERROR, report_bug(logger, error, "in handling request %r", request_id))
 
 
-def to_tool_result(error: BaseException) -> dict[str, Any]:
-    """A failed call is a result with `isError`; `error` beside it is for clients of the seed era."""
-    return failed_result(to_text(error))
-
-
 def to_text(error: BaseException) -> str:
     return str(error) if isinstance(error, AgentError) else report_bug(logger, error, "in a tool call")
 
