@@ -374,3 +374,10 @@ def test_usage_shows_what_may_be_left_out_and_where_another_programs_words_go(pr
     assert "[ACTION ...]" not in program.call("policy", "--help").out
     for words in (("sandbox",), ("policy", "check"), ("mcp", "add")):
         assert "-- CMD …\n\n" in program.call(*words, "--help").out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "page"), [("acp", "docs/clients.md"), ("app-server", "docs/app-server.md")])
+def test_a_server_that_is_started_at_a_terminal_names_its_own_page(program: Program, command: str, page: str) -> None:
+    ended = program.at_terminal(command, answers=[(f"{page} says which programs start this", CTRL_D)])
+    assert ended.code == 0
