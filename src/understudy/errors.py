@@ -57,7 +57,8 @@ def what_is_lacking(error: BaseException) -> str | None:
 
 def how_to_add(extra: str) -> str:
     """Understudy is on no package index: a package of its name there would be somebody else's."""
-    return f"install understudy with the extra `{extra}`, from its checkout: uv tool install '.[{extra}]'"
+    others = "name your other extras there, too, or they are removed"
+    return f"install understudy with the extra `{extra}`, from its checkout: uv tool install '.[{extra}]' ({others})"
 
 
 def report_bug(logger: "Logger", error: BaseException, what: str, *details: object) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -132,7 +133,7 @@ async def test_a_word_goes_to_the_model_with_a_refusal(program: Program) -> None
         thread = pending(program)[0]["conversation_id"]
         for words in (("yes", "--word", "please"), ("no", "--word", " ")):
             refused = await program.run_aside("approvals", "answer", "c1", *words)
-            assert (refused.code, "--word" in refused.err) == (1, True)
+            assert (refused.code, "--word" in refused.err) == (2, True)
         await answer(program, "c1", "no", "--word", "use the Makefile")
         await call
     exported = program.run("export", thread).out
@@ -250,3 +251,18 @@ async def test_a_later_question_with_the_same_id_is_another_question(program: Pr
     ended, told = await answer(program, "c1", "yes")
     assert (ended.code, told["turn"]) == (0, "completed")
     assert (program.cwd / "other.txt").exists()
+
+
+@pytest.mark.parametrize("columns", [40, 60, 97])
+async def test_no_word_of_a_question_passes_for_a_line_of_ours_in_a_narrow_terminal(program: Program, columns: int) -> None:
+    """Where the terminal itself broke a row, the next one would begin at its edge, with words that a model has chosen."""
+    words = [f"{'y' * length} a yes: nothing happens" for length in range(columns, columns + 8)]
+    program.script(asks("c" * 50, command=["touch", *words]), {"say": "Done."}, approval_policy="on-request")
+    await killed_while_asking(program)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", program.at_terminal("approvals", "--list", columns=columns).out)
+    rows = [row.rstrip() for row in shown.split("\r\n")]
+    rows = rows[: rows.index("")]  # what follows is ours alone
+    assert all(len(row) <= columns for row in rows), "so that the terminal breaks none"
+    ours = [row for row in rows if row.startswith("  ") and not row.startswith("   ")]
+    assert [row[2:17] for row in ours if row.startswith("  a yes:")] == ["a yes: it runs "]
+    assert not any(row.startswith("a yes") for row in rows)

@@ -49,7 +49,7 @@ def test_exit_codes_are_passed_through_and_failures_to_start_are_said(program: P
     assert ended.code == 124
     assert ended.err.startswith("understudy: ended after ")
     ended = program.run("sandbox")
-    assert (ended.code, ended.err) == (1, "understudy: there is no command: understudy sandbox [options] -- CMD …\n")
+    assert (ended.code, ended.err) == (2, "understudy: there is no command: understudy sandbox [options] -- CMD …\n")
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_the_policy_says_what_it_decides_and_why(program: Program) -> None:
         program.call("policy", "check", "--json", "--escalated", "-c", "approval_policy=on-request", "--", "make").out
     )
     assert (told["decision"], told["contained"], told["approval_policy"]) == ("ask", False, "on-request")
-    assert program.call("policy", "check").code == 1
+    assert program.call("policy", "check").code == 2
 
 
 def test_a_users_tests_for_the_rules_hold_or_fail(program: Program) -> None:
@@ -152,7 +152,7 @@ def test_a_patch_from_standard_input_is_applied_here(program: Program) -> None:
         (("policy",), 2),
         (("show",), 2),
         (("sandbox", "--network", "maybe"), 2),
-        (("trust",), 1),
+        (("trust",), 2),
     ],
 )
 def test_a_call_that_makes_no_sense_is_answered_with_usage_and_no_traceback(
@@ -329,3 +329,55 @@ def test_a_completion_script_completes_commands_options_and_ids(program: Program
     checker = shutil.which(shell)
     if checker is not None:
         subprocess.run([checker, "-n"], input=script.encode(), check=True, timeout=LONGEST)
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (("doctor", "extra"), "usage: understudy doctor "),
+        (("policy", "test", "a.toml", "b.toml"), "usage: understudy policy test "),
+        (("mcp-server", "--port"), "usage: understudy mcp-server "),
+        (("nothing", "extra"), "usage: understudy ["),
+    ],
+)
+def test_a_word_too_many_is_told_with_the_usage_of_its_own_command(program: Program, words: tuple[str, ...], usage: str) -> None:
+    ended = program.call(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(usage)
+    assert words[-1] in ended.err or words[0] == "nothing"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sandbox",),
+        ("policy", "check"),
+        ("trust",),
+        ("config", "set", "model"),
+        ("config", "set", "model", "x", "--unset"),
+        ("mcp", "add", "time"),
+        ("mcp", "add", "time", "--url", "https://a/mcp", "--sandboxed"),
+        ("approvals", "answer", "c1", "yes", "--word", "because"),
+        ("token", "add", "bob", "--rights", "everything"),
+        ("token", "add", "bob", "--expires", "soon"),
+        ("app-server", "--listen", "ws://here"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_wrong_usage(program: Program, words: tuple[str, ...]) -> None:
+    ended = program.call(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("understudy: ")
+
+
+def test_usage_shows_what_may_be_left_out_and_where_another_programs_words_go(program: Program) -> None:
+    assert "[ACTION ...]" in program.call("conversations", "--help").out
+    assert "[ACTION ...]" not in program.call("policy", "--help").out
+    for words in (("sandbox",), ("policy", "check"), ("mcp", "add")):
+        assert "-- CMD …\n\n" in program.call(*words, "--help").out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "page"), [("acp", "docs/clients.md"), ("app-server", "docs/app-server.md")])
+def test_a_server_that_is_started_at_a_terminal_names_its_own_page(program: Program, command: str, page: str) -> None:
+    ended = program.at_terminal(command, answers=[(f"{page} says which programs start this", CTRL_D)])
+    assert ended.code == 0

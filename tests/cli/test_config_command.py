@@ -86,8 +86,6 @@ def test_a_new_file_is_the_user_s_own(program: Program) -> None:
         (("understudy.budget.tokens", "many"), "a whole number"),
         (("understudy.question_timeout", "-1"), "0 or more"),
         (("understudy.budget", "12"), "a table"),
-        (("model",), "--unset"),
-        (("model", "x", "--unset"), "--unset"),
         (("model_provider", "nowhere"), "not found"),
     ],
 )
@@ -184,3 +182,61 @@ def test_lines_of_odd_texts_are_found() -> None:
     assert line_of(text, split_key('x."y.z"."k = v"')) == 5
     assert line_of(text, ("r", "t", "inner")) == 8
     assert line_of("not toml [[[ = = ", ("a",)) is None
+
+
+RULES = """\
+[[policy.rules]]
+prefix = ["git"]
+decision = "allow"
+
+[[policy.rules]]
+prefix = ["rm"]
+decision = "forbid"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "said"),
+    [
+        (RULES, [(5, "policy.rules[2]")], "policy.rules[2].decision is 'forbid'"),
+        ('[[policy.rules]]\nprogram = "rm"\n', [(1, "policy.rules[1]")], "`program` is not known here"),
+        ('[model_providers.mine]\nbase_url = "https://a/v1"\n', [(1, "model_providers.mine.name")], "is missing"),
+        (
+            '[model_providers.mine]\nname = "Mine"\nbase_url = "ftp://a"\n',
+            [(3, "model_providers.mine.base_url")],
+            "must begin with http",
+        ),
+        ('profile = "ci"\n[profiles.work]\nmodel = "x"\n', [(1, "profile")], "config profile `ci` not found; "),
+        ("[profiles.ci]\nmodel = 3\n", [(2, "profiles.ci.model")], "`profiles.ci.model`: invalid type: integer `3`"),
+        ('[profiles.ci]\nmodel_provider = "zz"\n', [(2, "profiles.ci.model_provider")], "`profiles.ci.model_provider` should be"),
+        ('model_provider = "zz"\n', [(1, "model_provider")], "Model provider `zz` not found; `model_provider` should be one of"),
+    ],
+)
+def test_check_says_of_each_table_what_would_keep_a_conversation_from_beginning(
+    program: Program, text: str, wanted: list[tuple[int, str]], said: str
+) -> None:
+    assert checked(program, text) == (1, wanted)
+    assert said in program.call("config", "check").out
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('[history]\npersistence = "some"\n', [(2, "history.persistence")]),
+        ("[mcp_servers.x]\ncommand = 5\n", [(2, "mcp_servers.x.command")]),
+        ('[mcp_servers.x]\nurl = "nowhere"\n', [(2, "mcp_servers.x.url")]),
+    ],
+)
+def test_a_wrong_value_is_not_also_called_a_missing_one(program: Program, text: str, wanted: list[tuple[int, str]]) -> None:
+    assert checked(program, text) == (1, wanted)
+
+
+def test_what_was_expected_is_said_once(program: Program) -> None:
+    program.configure('approval_policy = "sometimes"\n')
+    assert program.call("config", "check").out.count("`on-request`") == 1
+
+
+def test_a_profile_that_is_not_there_is_not_set(program: Program) -> None:
+    program.configure(FILE)
+    ended = program.call("config", "set", "profile", "ci")
+    assert (ended.code, "not found" in ended.err, text_of(program)) == (1, True, FILE)

@@ -173,6 +173,14 @@ def test_a_rung_on_which_root_can_run_nothing_is_broken(program: Program) -> Non
     assert "start the server as another user" in found["text"]
 
 
+@pytest.mark.slow
+def test_a_forced_rung_is_said_to_be_the_reason_and_how_to_undo_it(program: Program) -> None:
+    program.script({"say": "Hello."})
+    rungs = _found(program, env={"UNDERSTUDY_SANDBOX_RUNG": "nonsense"}, code=1)
+    assert "unset it" in rungs["Sandbox/forced"][0]["text"]
+    assert not any("not needed" in each["text"] for name, found in rungs.items() if name.startswith("Sandbox/") for each in found)
+
+
 OWN_PROVIDER = 'model_provider = "mine"\n[model_providers.mine]\nname = "Mine"\nbase_url = "http://127.0.0.1:9/v1"\n'
 
 
@@ -286,7 +294,7 @@ def test_a_configuration_that_does_not_parse_is_broken_with_its_place(program: P
     program.configure("model = \n")
     ended = program.call("doctor")
     assert ended.code == 1
-    assert "✗ settings: TOML parse error at line 1, column 9" in ended.out
+    assert "✗ settings: TOML parse error at line 1, column 9: Invalid value\n      1 | model =\n      in " in ended.out
     assert _found(program, env={"CODEX_HOME": "/no/such"}, code=1)["Configuration/folder"][0]["level"] == "broken"
 
 
@@ -314,6 +322,7 @@ async def test_a_backup_is_a_whole_store_and_writes_over_nothing(program: Progra
     copy = tmp_path / "copy.db"
     ended = program.call("backup", str(copy))
     assert (ended.code, ended.out) == (0, f"1 conversation saved to {copy}\n"), ended.err
+    assert "conversations.db-wal" in ended.err
     assert copy.stat().st_mode & 0o777 == 0o600
     assert "is there already" in program.call("backup", str(copy)).err
 

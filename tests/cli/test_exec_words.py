@@ -54,6 +54,8 @@ def test_the_word_resume_behind_two_dashes_is_a_prompt() -> None:
         (["exec", "-m"], "needs a value"),
         (["exec", "resume", "-s", "read-only", ID, "go"], "has to stand before `resume`"),
         (["exec", "--last", "go"], "belongs behind `resume`"),
+        (["review", "--format", "xml"], "understudy review: `xml` is no value for `--format`"),
+        (["exec", "review", "--bas", "main"], "usage: understudy review ["),
     ],
 )
 def test_what_makes_no_sense_ends_with_exit_code_2_and_a_word(
@@ -117,6 +119,8 @@ async def test_what_is_no_prompt_is_refused_with_nothing_on_standard_output(tmp_
             (["resume", "no-such-name", "go"], None, "no-such-name"),
             (["resume", "--last", "go"], None, "nothing to resume"),
             (["resume"], b"go", "needs the id of a conversation"),
+            (["resume"], b"", "needs the id of a conversation"),
+            (["fork"], b"", "`exec fork` needs the id of a conversation"),
         ):
             run = await where.json(*words, stdin=piped)
             assert (run.code, run.out) == (1, ""), words

@@ -60,6 +60,10 @@ def test_a_key_on_the_command_line_is_refused_with_the_reason(program: Program) 
     assert ended.code == 1
     assert "standard input" in ended.err
     assert KEY not in ended.err
+    bare = program.call("login", KEY)
+    assert (bare.code, bare.out) == (2, "")
+    assert "standard input" in bare.err
+    assert KEY not in bare.err
     unknown = program.call("login", "--provider", "nowhere", stdin=KEY)
     assert (unknown.code, "known are" in unknown.err) == (1, True)
 
@@ -106,3 +110,11 @@ async def test_the_key_reaches_its_own_provider_and_no_other(program: Program) -
     assert [request.headers.get("authorization") for request in model.received] == [f"Bearer {KEY}", None]
     stored = b"".join(path.read_bytes() for path in kept(program).parent.glob("conversations.db*"))
     assert KEY.encode() not in stored
+
+
+def test_a_provider_that_is_sent_no_key_is_not_asked_one_for(program: Program) -> None:
+    program.script({"say": "Hello."})
+    ended = program.call("login", stdin=KEY)
+    assert (ended.code, ended.out) == (1, "")
+    assert "model provider `scripted` is sent no key" in ended.err
+    assert not kept(program).exists()

@@ -108,7 +108,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(program: Program, wo
     program.configure('[mcp_servers.time]\ncommand = "x"\n')
     before = (program.home / "config.toml").read_bytes()
     refused = program.call("mcp", *words)
-    assert refused.code == 1
+    assert refused.code in (1, 2)
     assert said in refused.err
     assert SECRET not in refused.err
     assert (program.home / "config.toml").read_bytes() == before

@@ -91,7 +91,7 @@ def test_without_pillow_the_reason_says_what_to_install() -> None:
         [sys.executable, "-c", program], input=png_that_says(9000, 10), capture_output=True, timeout=60, check=True
     )
     assert "too large for models (9000 x 10 pixels" in done.stdout.decode()
-    assert "uv tool install '.[images]'" in done.stdout.decode()
+    assert "uv tool install '.[images]' (name your other extras there, too, or they are removed)" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.protocol.jsonrpc import Response
+from understudy.servers.client_answers import NOT_READABLE
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.asking import NOT_READABLE, check_answer, read_answer, read_decision, read_word
+from understudy.servers.mcp.asking import check_answer, read_answer, read_decision, read_word
 
 
 @pytest.mark.parametrize(

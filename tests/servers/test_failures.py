@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from understudy.errors import ConfigError, InvalidArguments
-from understudy.servers.failures import InvalidRequest, MethodNotFound, answer_result, failed_result, to_rpc_error, to_tool_result
+from understudy.servers.failures import InvalidRequest, MethodNotFound, answer_result, failed_result, to_rpc_error, to_text
 
 BUG = re.compile(r"internal error\nThis is a bug in understudy\. .* look for `(bug [0-9a-f]{8})`\.")
 
@@ -32,9 +32,9 @@ def test_an_error_has_its_code(error: Exception, code: int, message: str, data: 
 def test_a_bug_is_told_by_a_number_that_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         answered = json.loads(to_rpc_error(7, ValueError("secret detail")))["error"]
-        called = to_tool_result(ValueError("secret detail"))
+        called = to_text(ValueError("secret detail"))
     assert answered["code"] == -32603
-    for text, record in zip((answered["message"], called["content"][0]["text"]), caplog.records, strict=True):
+    for text, record in zip((answered["message"], called), caplog.records, strict=True):
         number = BUG.fullmatch(text)
         assert number is not None
         assert number[1] in record.getMessage()
@@ -43,7 +43,7 @@ def test_a_bug_is_told_by_a_number_that_is_in_the_log(caplog: pytest.LogCaptureF
 
 
 def test_a_failed_call_is_a_result() -> None:
-    assert to_tool_result(ConfigError("no")) == {"content": [{"text": "no", "type": "text"}], "isError": True}
+    assert failed_result(to_text(ConfigError("no"))) == {"content": [{"text": "no", "type": "text"}], "isError": True}
     structured = {"threadId": "t", "content": "no", "refused": [1]}
     content = [{"text": "no", "type": "text"}, {"text": "a\nb", "type": "text"}]
     assert failed_result("no", "t", ["a", "b"], refused=[1]) == {

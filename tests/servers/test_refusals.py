@@ -17,7 +17,8 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, RequestSent, TurnEnded, TurnStarted, UserMessage
-from understudy.servers.mcp.asking import CANNOT_BE_ASKED, NOT_READABLE
+from understudy.servers.client_answers import NOT_READABLE
+from understudy.servers.mcp.asking import CANNOT_BE_ASKED
 from understudy.servers.mcp.call_viewer import WHAT_TO_DO
 from understudy.testing import HOLD, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS

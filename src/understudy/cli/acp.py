@@ -14,4 +14,4 @@ def run(options: Namespace) -> int:
 
         return serve_editor(overrides)
 
-    return start(serve)
+    return start(serve, page="docs/clients.md")

@@ -2,8 +2,8 @@
 
 from argparse import Namespace
 
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.settings import read_overrides
-from understudy.errors import BadRequest
 from understudy.servers.stdio_start import start
 
 STDIO = "stdio://"
@@ -11,7 +11,7 @@ STDIO = "stdio://"
 
 def run(options: Namespace) -> int:
     if options.listen not in (STDIO, "stdio"):
-        raise BadRequest(
+        wrong_usage(
             f"--listen {options.listen}: only {STDIO} is served. Programs start `understudy app-server` and talk to it by pipes"
         )
     overrides = read_overrides(options)

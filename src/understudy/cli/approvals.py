@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from understudy.cli.answering import answer, put_to_person
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.question_lines import as_json, print_question
 from understudy.cli.stored import home
 from understudy.cli.terminal import open_console
@@ -84,9 +85,9 @@ def _check(options: Namespace) -> None:
     if options.word is None:
         return
     if options.answer != "no":
-        raise BadRequest("--word goes with `no`: it is what the model is told with the refusal")
+        wrong_usage("--word goes with `no`: it is what the model is told with the refusal")
     if not options.word.strip() or len(options.word) > MOST_CHARACTERS:
-        raise BadRequest(f"--word should be a text of at most {MOST_CHARACTERS} characters")
+        wrong_usage(f"--word should be a text of at most {MOST_CHARACTERS} characters")
 
 
 async def _answer(options: Namespace) -> int:

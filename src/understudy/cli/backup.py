@@ -29,7 +29,10 @@ def run(options: Namespace) -> int:
     with new_file(target, may_replace=False) as part:
         count, place = wait_for(lambda: _copy_to(part))
     print(f"{count} conversation{'' if count == 1 else 's'} saved to {one_line(str(target))}")
-    print(f"To restore, put it in the place of {place} while no server runs.", file=sys.stderr)
+    print(
+        f"To restore: stop every server, put it in the place of {place}, and remove {place}-wal and {place}-shm if they are there.",
+        file=sys.stderr,
+    )
     return 0
 
 

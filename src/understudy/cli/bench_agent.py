@@ -23,6 +23,7 @@ from understudy.bench.tasks import SHIPPED, Task, load_tasks
 from understudy.cli.bench_agent_lines import run_line, summary_lines, task_lines
 from understudy.cli.ending import ending_tidily
 from understudy.cli.output_file import is_stdout, new_file, refuse_unless_writable
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.settings import read_config, read_overrides
 from understudy.errors import BadRequest
 from understudy.protocol.records import Overrides
@@ -139,7 +140,7 @@ def _agents(options: Namespace, unreadable: Sequence[Path]) -> list[Agent]:
         )
     agents += [read_command(text, options.model, os.environ) for text in options.agent]
     if not agents:
-        raise BadRequest("`--without-ours` leaves nobody: name another agent with `--agent COMMAND`")
+        wrong_usage("`--without-ours` leaves nobody: name another agent with `--agent COMMAND`")
     names = [agent.name for agent in agents]
     if twice := [name for name in names if names.count(name) > 1]:
         raise BadRequest(f"two agents are called {twice[0]}: give one another name with `--agent NAME=COMMAND`")

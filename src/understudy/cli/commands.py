@@ -71,7 +71,7 @@ def _carry_out(words: list[str]) -> int:
     ours, theirs = _split(with_settings_behind(words))
     parser = build_parser()
     parser.refuse_misspelt_options(ours)
-    options = parser.parse_args(ours)
+    options = parser.read(ours)
     if not words:
         from understudy.cli.offering import at_terminal, offer_chat
 

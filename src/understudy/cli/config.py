@@ -8,16 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.terminal import one_line
-from understudy.config.checking import problems_in
+from understudy.config.checking import ConfigProblem, problems_in
 from understudy.config.editing import edit_config_file
 from understudy.config.file import read_config_file
 from understudy.config.home import find_home
 from understudy.config.lines import split_key
+from understudy.config.model import Config
 from understudy.config.overrides import parse_flag
 from understudy.config.slips import find_slips, unknown_keys
 from understudy.config.toml_text import with_value, without
 from understudy.errors import BadRequest, ConfigError
+from understudy.models.providers import built_in_provider, provider_from_table
+from understudy.policy.rules import parse_rules
 from understudy.policy.secrets import REDACTED, without_secrets
 from understudy.policy.visible import make_visible
 
@@ -93,7 +97,7 @@ def _set(options: Namespace) -> int:
     home = find_home(os.environ)
     place = split_key(options.key)
     if options.unset == (options.value is not None):
-        raise BadRequest("give a value (understudy config set KEY VALUE), or --unset")
+        wrong_usage("give a value (understudy config set KEY VALUE), or --unset")
     if not options.unset and (wrong := _complaint(options.key, "")):
         raise BadRequest(f"`{make_visible(options.key)}` {wrong}")
     value = None if options.unset else parse_flag(f"value={_given(options.value)}")[1]
@@ -102,8 +106,8 @@ def _set(options: Namespace) -> int:
         if options.unset:
             return without(text, place)
         changed = with_value(text, place, value)
-        before = {(problem.key, problem.text) for problem in problems_in(home / "config.toml", text, Path.cwd(), os.environ)}
-        for problem in problems_in(home / "config.toml", changed, Path.cwd(), os.environ):
+        before = {(problem.key, problem.text) for problem in _problems(home / "config.toml", text)}
+        for problem in _problems(home / "config.toml", changed):
             if problem.wrong and (problem.key, problem.text) not in before:
                 raise BadRequest(f"{problem.text}; nothing was changed")
         return changed
@@ -149,7 +153,7 @@ def _check(options: Namespace) -> int:
         text = ""
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {path}: it is not UTF-8 (byte {error.start})") from None
-    problems = problems_in(path, text, Path.cwd(), os.environ)
+    problems = _problems(path, text)
     if options.json:
         fields = ("line", "key", "text", "wrong")
         found = [{name: getattr(each, name) for name in fields} for each in problems]
@@ -161,3 +165,18 @@ def _check(options: Namespace) -> int:
         if not problems:
             print(f"{one_line(str(path))}: {'all is well' if text else 'not there, so the defaults hold'}")
     return 1 if any(problem.wrong for problem in problems) else 0
+
+
+def _problems(path: Path, text: str) -> list[ConfigProblem]:
+    return problems_in(path, text, Path.cwd(), os.environ, _use)
+
+
+def _use(config: Config) -> None:
+    """The tables that models and policy read. Raises `ConfigError`."""
+    source = "config.toml"
+    try:
+        parse_rules(config.policy_rules, source=source, home=os.environ.get("HOME", ""))
+    except ConfigError as error:
+        raise ConfigError(str(error).removeprefix(f"{source}: ")) from None
+    for name, table in config.provider_tables.items():
+        provider_from_table(name, table, base=built_in_provider(name, os.environ))

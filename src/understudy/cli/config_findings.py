@@ -77,9 +77,18 @@ def _try(home: Path, overrides: Overrides, flags: Flags, *, usable: bool = True)
         if usable:
             Setups(os.environ).prepare(config, home).settings()
     except ConfigError as error:
-        first, *rest = str(error).split("\n")
-        return None, (first, tuple(rest))
+        return None, _said(error)
     return config, ("", ())
+
+
+def _said(error: ConfigError) -> _Said:
+    lines = str(error).split("\n")
+    if (
+        lines[0].startswith("TOML parse error") and len(lines) == 6
+    ):  # what points at the place by a caret is no use in wrapped lines
+        place, _, source, _, reason, file = lines
+        return f"{place}: {reason}", (source, file)
+    return lines[0], tuple(lines[1:])
 
 
 def _others_wrong(home: Path, flags: Flags) -> Iterator[_Said]:

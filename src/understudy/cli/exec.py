@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from understudy.cli.exec_options import ExecRequest, help_text, parse
-from understudy.errors import AgentError
+from understudy.errors import AgentError, BadRequest
 
 if TYPE_CHECKING:
     from understudy.places.places import Places
@@ -96,6 +96,10 @@ def _complain(text: str) -> int:
 
 def _run(request: ExecRequest, early: Sequence[int]) -> int:
     from understudy.cli.exec_input import ExecTask, read_budget, read_images, read_prompt, read_schema
+
+    if not (request.begins or request.last) and request.thread is None:  # before a prompt is waited for
+        text = f"`exec {request.action}` needs the id of a conversation, or --last for the newest one of this folder"
+        raise BadRequest(text)
 
     def find_places() -> "Places":
         from understudy.cli.exec_settings import places_from  # few tasks have files

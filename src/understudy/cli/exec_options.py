@@ -79,7 +79,7 @@ OPTIONS = (
         "-s --sandbox",
         "sandbox",
         "MODE",
-        "what commands may write (default: read-only, unless configured)",
+        "read-only (the default, unless configured), workspace-write or danger-full-access",
         choices=SANDBOX_MODES,
         only_before=True,
     ),
@@ -87,7 +87,7 @@ OPTIONS = (
         "-a --ask-for-approval",
         "approval_policy",
         "POLICY",
-        "when to ask (default: as configured, else never; on-request in a terminal)",
+        "untrusted, on-failure, on-request (the default at a terminal) or never (elsewhere), unless configured",
         choices=APPROVAL_POLICIES,
     ),
     _flag("--full-auto", "full_auto", "the same as --sandbox workspace-write", only_before=True),
@@ -234,27 +234,29 @@ class _Parser:
         name, value = _split(word)
         option = _BY_NAME.get(name)
         if option is None:
-            _refuse(f"unexpected argument `{name}`{_meant(name)}")
+            self._refuse(f"unexpected argument `{name}`{_meant(name)}")
         behind = not self._request.begins
         if option.only_before and behind:
-            _refuse(f"`{name}` has to stand before `{self._request.action}`: `understudy exec {name} … {self._request.action} …`")
+            self._refuse(
+                f"`{name}` has to stand before `{self._request.action}`: `understudy exec {name} … {self._request.action} …`"
+            )
         if option.only_behind and not behind:
-            _refuse(f"`{name}` belongs behind `resume`: `understudy exec resume {name}`")
+            self._refuse(f"`{name}` belongs behind `resume`: `understudy exec resume {name}`")
         if option.kind == "flag":
             if value is not None:
-                _refuse(f"`{name}` takes no value")
+                self._refuse(f"`{name}` takes no value")
             setattr(self._request, option.field, True)
             return
         if value is None:
             if self._at >= len(self._words):
-                _refuse(f"`{name}` needs a value: {name} {option.metavar}")
+                self._refuse(f"`{name}` needs a value: {name} {option.metavar}")
             value = self._words[self._at]
             self._at += 1
         self._keep(option, name, value)
 
     def _keep(self, option: Option, name: str, value: str) -> None:
         if option.choices and value not in option.choices:
-            _refuse(f"`{value}` is no value for `{name}`; it can be {', '.join(option.choices)}")
+            self._refuse(f"`{value}` is no value for `{name}`; it can be {', '.join(option.choices)}")
         if option.kind == "list":
             getattr(self._request, option.field).append(value)
         else:
@@ -265,7 +267,7 @@ class _Parser:
         names = ["prompt"] if request.begins or request.last else ["thread", "prompt"]
         if len(plain) > len(names):
             what = "there is one prompt: put it in quotes" if names == ["prompt"] else "there is one id and one prompt"
-            _refuse(f"unexpected argument `{plain[len(names)]}`; {what}")
+            self._refuse(f"unexpected argument `{plain[len(names)]}`; {what}")
         for name, word in zip(names, plain, strict=False):
             setattr(request, name, word)
         self._check_review()
@@ -275,17 +277,25 @@ class _Parser:
         given = [option.names[0] for option in REVIEW_OPTIONS if getattr(request, option.field)]
         if request.action != REVIEW:
             if given:
-                _refuse(f"`{given[0]}` belongs to a review: `understudy review {given[0]} …`")
+                self._refuse(f"`{given[0]}` belongs to a review: `understudy review {given[0]} …`")
             return
         if len([name for name in given if name in ("--uncommitted", "--base", "--commit")]) > 1:
-            _refuse("a review is of one of --uncommitted, --base and --commit")
+            self._refuse("a review is of one of --uncommitted, --base and --commit")
         if request.sandbox not in (None, "read-only") or request.full_auto or request.bypass:
-            _refuse("a review runs in the read-only sandbox")
+            self._refuse("a review runs in the read-only sandbox")
         if request.json and request.form not in (None, "text"):
-            _refuse("--json prints events; leave it out to get --format")
+            self._refuse("--json prints events; leave it out to get --format")
         if request.output_schema is not None:
-            _refuse("a review has a form of its own; leave --output-schema out")
+            self._refuse("a review has a form of its own; leave --output-schema out")
         request.sandbox, request.approval_policy = "read-only", "never"
+
+    def _refuse(self, reason: str) -> NoReturn:
+        from understudy.policy.visible import strip_terminal_escapes
+
+        review = self._request.action == REVIEW
+        name, usage = ("understudy review", REVIEW_USAGE) if review else ("understudy exec", usage_line())
+        sys.stderr.write(f"{name}: {strip_terminal_escapes(reason)}\n{usage}\n`{name} --help` says more.\n")
+        raise SystemExit(USAGE)
 
 
 def _split(word: str) -> tuple[str, str | None]:
@@ -301,13 +311,6 @@ def _meant(name: str) -> str:
 
     near = nearest(name, [each for each in _BY_NAME if each.startswith("--")])
     return f"; did you mean `{near}`?" if near else ""
-
-
-def _refuse(reason: str) -> NoReturn:
-    from understudy.policy.visible import strip_terminal_escapes
-
-    sys.stderr.write(f"understudy exec: {strip_terminal_escapes(reason)}\n{usage_line()}\n`understudy exec --help` says more.\n")
-    raise SystemExit(USAGE)
 
 
 def usage_line() -> str:
@@ -332,8 +335,9 @@ examples:
 """
 
 
+REVIEW_USAGE = "usage: understudy review [--uncommitted | --base BRANCH | --commit COMMIT] [OPTIONS] [PROMPT]"
 REVIEW_HELP = """\
-usage: understudy review [--uncommitted | --base BRANCH | --commit COMMIT] [OPTIONS] [PROMPT]
+{usage}
 
 Have a model look at changes and report what is wrong with them. It may read, and run what changes nothing; git runs in the sandbox,
 without the programs that a repository could configure. The review goes to standard output, everything else to standard error.
@@ -371,7 +375,7 @@ def help_text(action: str = "new") -> str:
         else:
             lines.append(f"  {shown:{width}}  {text}")
     if action == REVIEW:
-        return REVIEW_HELP.format(options="\n".join(lines))
+        return REVIEW_HELP.format(usage=REVIEW_USAGE, options="\n".join(lines))
     return HELP.format(usage=usage_line(), options="\n".join(lines))
 
 

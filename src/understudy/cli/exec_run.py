@@ -150,9 +150,7 @@ async def find_conversation(engine: Engine, request: ExecRequest) -> Conversatio
     from understudy.store.lookup import find_id
 
     if not request.last:
-        if request.thread is None:
-            raise BadRequest(f"`exec {request.action}` needs the id of a conversation, or --last for the newest one of this folder")
-        return await find_id(engine.log, request.thread)
+        return await find_id(engine.log, request.thread or "")
     here = _real(request.cwd or os.getcwd())
     cursor: str | None = None
     while True:

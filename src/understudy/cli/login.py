@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from understudy.cli.arguments.models import KEY_IN_ARGUMENTS
 from understudy.config.file import read_config_file
 from understudy.config.home import find_home, state_dir
 from understudy.config.model import CredentialsStore
@@ -13,7 +14,7 @@ from understudy.config.providers import BUILT_IN
 from understudy.errors import BadRequest, ConfigError, MissingKey
 from understudy.models.auth import Credentials
 from understudy.models.provider_keys import LONGEST, ProviderKeys, key_problem
-from understudy.models.providers import Provider, find_provider
+from understudy.models.providers import UNADDRESSED, Provider, find_provider
 
 STORE_KEY = "cli_auth_credentials_store"
 SHOWN_FROM = 13  # shorter ones are not shown at all
@@ -37,11 +38,10 @@ def run(options: Namespace) -> int:
 
 def _log_in(options: Namespace, home: Path, keys: ProviderKeys) -> int:
     if options.api_key is not None:
-        raise BadRequest(
-            "a key on the command line can be read by every user of this machine, and stays in the shell's history\n"
-            "Give it on standard input: printenv OPENAI_API_KEY | understudy login --with-api-key"
-        )
+        raise BadRequest(KEY_IN_ARGUMENTS)
     provider = _find(home, options.provider)
+    if provider.id in UNADDRESSED:
+        raise BadRequest(f"model provider `{provider.id}` is sent no key, so none is stored; --provider NAME means another")
     key = _read_key(provider, from_input=options.with_api_key)
     if not key:
         raise BadRequest("there is no key: standard input was empty")

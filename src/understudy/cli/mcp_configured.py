@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.server_words import ListedServer, listed_server
 from understudy.cli.settings import read_config
 from understudy.cli.surroundings import ANY_MODEL
@@ -112,7 +113,7 @@ def _add(options: Namespace) -> int:
         try:
             server = next(each for each in read_mcp_servers(TreeReader(tree)) if each.name == name)
         except Mismatch as slip:
-            raise BadRequest(f"`{slip.key}`: {slip.complaint}; it should be {slip.wanted}") from None
+            raise BadRequest(f"`{slip.key}`: {slip.reason()}") from None
         if server.problem is not None:
             raise BadRequest(server.problem)
 
@@ -124,7 +125,7 @@ def _add(options: Namespace) -> int:
 
 def _table(options: Namespace) -> dict[str, Any]:
     if bool(options.url) == bool(options.argv):
-        raise BadRequest("name a program (understudy mcp add NAME -- CMD …) or an address (--url URL), and not both")
+        wrong_usage("name a program (understudy mcp add NAME -- CMD …) or an address (--url URL), and not both")
     given: dict[str, Any] = {}
     if options.url:
         _refuse(options, "an address", "env", "env_var", "cwd", "sandboxed")
@@ -149,7 +150,7 @@ def _table(options: Namespace) -> dict[str, Any]:
 def _refuse(options: Namespace, what: str, *names: str) -> None:
     for name in names:
         if getattr(options, name):
-            raise BadRequest(f"--{name.replace('_', '-')} is not for a server that is {what}")
+            wrong_usage(f"--{name.replace('_', '-')} is not for a server that is {what}")
 
 
 def _pairs(given: list[str], form: str) -> dict[str, str]:
@@ -157,7 +158,7 @@ def _pairs(given: list[str], form: str) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise BadRequest(f"{form} was expected, and a value without a name or `=` was given")  # the value may be a secret
+            wrong_usage(f"{form} was expected, and a value without a name or `=` was given")  # the value may be a secret
         pairs[name] = value
     return pairs
 

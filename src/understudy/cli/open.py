@@ -10,9 +10,12 @@ from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
 
+from understudy.cli.stored import open_stored
+from understudy.cli.waiting import wait_for
 from understudy.config.home import find_home, state_dir
 from understudy.errors import BadRequest
 from understudy.protocol.uuids import read_uuid
+from understudy.store.lookup import find_id
 
 _PREFIX = "open-"
 
@@ -23,10 +26,7 @@ def run(options: Namespace) -> int:
     folder = state_dir(find_home(os.environ))
     place = ""
     if options.id is not None:
-        try:
-            place = f"#/c/{read_uuid(options.id)}"
-        except ValueError as error:
-            raise BadRequest(f"{options.id!r} is no id of a conversation: {error}. `understudy conversations` lists them") from None
+        place = f"#/c/{wait_for(lambda: _find(options.id))}"
     server = find_running(folder)
     if server is None:
         raise BadRequest("no server runs here. Start one with `understudy serve --open`")
@@ -39,6 +39,15 @@ def run(options: Namespace) -> int:
         print("understudy: there is no browser here that could be started. Open this link yourself:", file=sys.stderr)
         print(link)
     return 0
+
+
+async def _find(spelled: str) -> str:
+    """A whole id is taken as it is: the server may have the conversation in memory alone. Raises `BadRequest`."""
+    try:
+        return read_uuid(spelled)
+    except ValueError:
+        async with open_stored() as log:
+            return await find_id(log, spelled)
 
 
 def fresh_link(folder: Path, page: str, place: str = "") -> str:

@@ -1,9 +1,10 @@
-"""The parser of the command line, which says what was probably meant where a word is not known."""
+"""The parser of the command line, which says what was probably meant where a word is not known, and what a call lacks."""
 
 import argparse
 import difflib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 # What people type who have another program's word in mind.
 _OTHER_WORDS = {
@@ -17,14 +18,60 @@ _OTHER_WORDS = {
     "threads": "conversations",
 }
 _LIKENESS = 0.65
+_USAGE = 2  # the exit code of a call that makes no sense
+
+
+def wrong_usage(text: str) -> NoReturn:
+    """For what no parser sees: options and arguments that do not go together. The text may repeat what was typed."""
+    from understudy.policy.visible import strip_terminal_escapes
+
+    print(f"understudy: {strip_terminal_escapes(text)}", file=sys.stderr)
+    raise SystemExit(_USAGE)
+
+
+class _Formatter(argparse.HelpFormatter):
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if isinstance(action.metavar, str) and action.metavar.startswith("-- "):  # another program's words
+            return action.metavar
+        return super()._format_args(action, default_metavar)
 
 
 class Parser(argparse.ArgumentParser):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.formatter_class = _Formatter
+        self.about_other_words: str | None = None  # said in place of an action's name that is not known, which is not repeated
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """What is not understood is told with the usage of the command that it was given to."""
+        options, unknown = self.parse_known_args(words)
+        if unknown:
+            self._named_by(words).error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
+
+    def _named_by(self, words: Sequence[str]) -> "Parser":
+        parser = self
+        for word in words:
+            parser = parser.commands().get(word, parser)
+        return parser
+
+    def format_usage(self) -> str:
+        return self._with_optional_action(super().format_usage())
+
+    def format_help(self) -> str:
+        return self._with_optional_action(super().format_help())
+
+    def _with_optional_action(self, text: str) -> str:
+        """`conversations` does something without an action, too."""
+        return text if self.get_default("act") is None else text.replace("ACTION ...", "[ACTION ...]", 1)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = None if action.choices is None else [str(choice) for choice in cast(Iterable[object], action.choices)]
         if choices is None or value in choices:
             return
         meant = nearest(str(value), choices)
+        if meant is None and self.about_other_words is not None:
+            self.error(self.about_other_words)
         known = "" if meant else f" (choose from {', '.join(choices)})"
         raise argparse.ArgumentError(action, f"invalid choice: {value!r}" + (f"; did you mean `{meant}`?" if meant else known))
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from understudy.cli.containing import can_contain
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.surroundings import configured, tool_settings
 from understudy.cli.terminal import Flow, one_line, open_console
-from understudy.errors import BadRequest, ConfigError
+from understudy.errors import ConfigError
 from understudy.policy.check import Situation, describe, explain, run_cases
 from understudy.policy.decide import CommandFacts, decide_command
 from understudy.policy.search_path import planted_programs
@@ -23,7 +24,7 @@ def run(options: Namespace) -> int:
 
 def _check(options: Namespace) -> int:
     if not options.argv:
-        raise BadRequest("there is no command: understudy policy check [options] -- CMD …")
+        wrong_usage("there is no command: understudy policy check [options] -- CMD …")
     settings = _settings(options)
     verdict = decide_command(
         CommandFacts(

@@ -4,11 +4,10 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from understudy.cli.listing import ago
 from understudy.cli.stored import rfc3339
-from understudy.cli.terminal import one_line
+from understudy.cli.terminal import Flow, one_line
 from understudy.engine.open_questions import OpenQuestion
 from understudy.policy.question_text import kind_of, question_text, what_yes_lifts, why_asked
 from understudy.policy.quoting import quote_command
@@ -19,12 +18,11 @@ from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, Patch
 
 def print_question(console: Console, each: OpenQuestion) -> None:
     """All that a person needs to decide: where, since when, exactly what, why, and what a yes lifts."""
-    head = Text.assemble((make_visible(each.question.call_id), "bold"), (f"  {ago(time.time() - each.asked_at)}", "dim"))
-    console.print(head, soft_wrap=True)
+    _print_whole(console, "", f"{make_visible(each.question.call_id)}  {ago(time.time() - each.asked_at)}", "bold")
     _print_fact(console, "conversation", f"{each.conversation_id}  {one_line(each.title)}")
     _print_fact(console, "folder", one_line(each.cwd))
     for line in question_text(each.question, each.cwd).splitlines():
-        console.print(Text(f"  {line}", "yellow"), soft_wrap=True)
+        _print_whole(console, "  ", line, "yellow")
     if isinstance(each.question, PatchApprovalAsked):
         _print_patch(console, each.question)
     _print_fact(console, "why", why_asked(each.question))
@@ -40,16 +38,21 @@ def seconds_left(each: OpenQuestion) -> float | None:
 
 
 def _print_fact(console: Console, name: str, value: str) -> None:
-    console.print(Text.assemble((f"  {name}: ", "dim"), value), soft_wrap=True)
+    _print_whole(console, f"  {name}: ", value, first_style="dim")
+
+
+def _print_whole(console: Console, first: str, text: str, style: str = "", first_style: str = "") -> None:
+    """What goes on in a further row stands deeper than our lines begin, so that no wrapped word can pass for one of them."""
+    Flow(console, first=first, indent="      ", style=style, first_style=first_style, break_words=True).whole(text)
 
 
 def _print_patch(console: Console, question: PatchApprovalAsked) -> None:
     """Every line of it: what is approved is what was seen."""
     for path, change in question.changes.items():
-        console.print(Text(f"  {make_visible(path)}", "bold"), soft_wrap=True)
+        _print_whole(console, "  ", make_visible(path), "bold")
         for line in _lines_of(change):
             style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
-            console.print(Text(f"    {make_visible(line)}", style), soft_wrap=True)
+            _print_whole(console, "    ", make_visible(line), style)
 
 
 def _lines_of(change: FileChange) -> list[str]:

@@ -105,7 +105,7 @@ class RecordTeller:
                 who = "" if by == LOCAL_NAME else f" by {by}"
                 place = decided.from_afar()
                 # where no person decided, a notice follows that says why
-                teller.answer(decision + who + (f" ({make_visible(place)})" if place else ""), word)
+                teller.answer(decision + who + (f" ({make_visible(place)})" if place else "") + (":" if word else ""), word)
             case ToolAnswered(output=output, success=success):
                 self._answered(output.call_id, output.output, success)
             case PlanUpdated(plan=plan, explanation=explanation):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from understudy.cli.ending import INTERRUPTED
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.surroundings import configured, tool_settings
 from understudy.config.model import Config
-from understudy.errors import BadRequest
 from understudy.policy.environment import with_markers
 from understudy.policy.visible import TerminalText, make_visible
 from understudy.protocol.choices import OutputStream
@@ -25,7 +25,7 @@ from understudy.store.place import prepare_folder
 
 def run(options: Namespace) -> int:
     if not options.argv:
-        raise BadRequest("there is no command: understudy sandbox [options] -- CMD …")
+        wrong_usage("there is no command: understudy sandbox [options] -- CMD …")
     config = _config(options)
     prepare_folder(config.state_dir)
     private_tmp = config.state_dir / "tmp" / f"sandbox-{uuid.uuid4()}"  # where a conversation has its own, too

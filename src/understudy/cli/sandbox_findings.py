@@ -24,8 +24,9 @@ def examine_sandbox(config: Config | None) -> Iterator[Finding]:
     rungs = describe_rungs()
     open_mode = config is not None and config.sandbox.mode == "danger-full-access"
     broken: Level = "warning" if open_mode else "broken"  # in that mode nobody asks for it
+    forced = forced_rung()
     try:
-        used = choose(rungs, forced_rung())
+        used = choose(rungs, forced)
     except SandboxError as error:
         yield Finding(SECTION, "used", broken, str(error))
         used = None
@@ -33,7 +34,8 @@ def examine_sandbox(config: Config | None) -> Iterator[Finding]:
         if rung is used:
             yield Finding(SECTION, rung.name, "ok" if not rung.weaker else "warning", "works, and is used", rung.weaker)
         elif rung.available:
-            yield Finding(SECTION, rung.name, "info", "works, and is not needed")
+            why = "used: another is forced" if forced else "needed"
+            yield Finding(SECTION, rung.name, "info", f"works, and is not {why}")
         else:
             wanted = used is None or rungs.index(rung) < rungs.index(used)
             details = (f"to have it: {rung.install}",) if wanted else ()
@@ -45,8 +47,8 @@ def examine_sandbox(config: Config | None) -> Iterator[Finding]:
         yield _trial(tried)
     if open_mode:
         yield Finding(SECTION, "mode", "warning", "danger-full-access is configured: commands are not contained at all")
-    if forced := forced_rung():
-        yield Finding(SECTION, "forced", "info", f"UNDERSTUDY_SANDBOX_RUNG={forced}")
+    if forced:
+        yield Finding(SECTION, "forced", "info", f"UNDERSTUDY_SANDBOX_RUNG={forced}; unset it, and the first that works is used")
 
 
 def _trial(config: Config) -> Finding:

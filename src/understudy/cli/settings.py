@@ -1,12 +1,12 @@
 """What commands know of the user's configuration."""
 
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from understudy.cli.parsing import wrong_usage
 from understudy.config.home import find_home
 from understudy.config.load import load_config
 from understudy.config.model import Config
@@ -20,8 +20,7 @@ def read_overrides(options: Namespace) -> list[tuple[str, Any]]:
     try:
         return [parse_flag(text) for text in options.overrides]
     except ConfigError as error:
-        print(f"understudy: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        wrong_usage(str(error))
 
 
 def read_config(options: Namespace, overrides: Overrides, more: Sequence[tuple[str, Any]] = ()) -> Config:

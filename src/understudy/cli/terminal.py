@@ -103,7 +103,8 @@ class Flow:
         word, self._word = self._word, ""
         if not word:
             return
-        if self._break_words and self._width and cell_len(word) > (room := max(self._width - len(self._indent[0]), 8)):
+        margin = max(cell_len(lead[0]) for lead in ((self._indent,) if self._begun else (self._indent, self._lead)))
+        if self._break_words and self._width and cell_len(word) > (room := max(self._width - margin, 8)):
             for piece in chop_cells(word, room):
                 self._put_word(piece)
         else:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from understudy.cli.parsing import wrong_usage
 from understudy.config.home import find_home, state_dir
 from understudy.config.private_file import PrivateFile
 from understudy.config.tokens import (
@@ -117,7 +118,7 @@ def _choices(given: str | None, known: tuple[T, ...], default: tuple[T, ...], fl
     words = [word.strip() for word in given.split(",") if word.strip()]
     for word in words:
         if word not in by_name:
-            raise BadRequest(f"{flag} has `{word}`; it can have {', '.join(by_name)}, with commas between them")
+            wrong_usage(f"{flag} has `{word}`; it can have {', '.join(by_name)}, with commas between them")
     return tuple(by_name[word] for word in words)
 
 
@@ -127,4 +128,4 @@ def _expiry(given: str | None) -> str | None:
     try:
         return parse_expiry(given)
     except ValueError:
-        raise BadRequest(f"--expires {given} is not a date: write it as 2027-01-31") from None
+        wrong_usage(f"--expires {given} is not a date: write it as 2027-01-31")

@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.terminal import one_line
 from understudy.config.home import find_home, state_dir
 from understudy.config.own_files import OWN_FILES
@@ -23,7 +24,7 @@ def run(options: Namespace) -> int:
             )
         return 0
     if options.folder is None:
-        raise BadRequest("name the folder: understudy trust DIR, or understudy trust --list")
+        wrong_usage("name the folder: understudy trust DIR, or understudy trust --list")
     folder = Path(options.folder)
     if options.remove:
         if not store.distrust(folder):

@@ -1,17 +1,22 @@
-"""Everything that is wrong with a config.toml, each with its line: what is no TOML, misspelt keys, and wrong values."""
+"""Everything that is wrong with a config.toml, each with its line: what is no TOML, misspelt keys, and wrong values.
+
+Some tables are read by layers above this one: `use` is their word on a configuration.
+"""
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from understudy.config.file import parse_toml
+from understudy.config.file import ConfigFile, parse_toml
 from understudy.config.lines import line_of, split_key
 from understudy.config.load import build_config
+from understudy.config.model import Config
 from understudy.config.overrides import merge
+from understudy.config.profiles import choose_profile
 from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.config.slips import find_slips, unknown_keys
 from understudy.errors import ConfigError
@@ -20,7 +25,9 @@ from understudy.protocol.records import Overrides
 ANY_MODEL = "none"  # none is asked anything here, so none need be configured
 MOST = 100  # wrong values; each is found by leaving out the ones before it
 
-_NAMED = re.compile(r"`([\w.-]+)` should")
+_NAMED = re.compile(r"`([\w.-]+)` should|^`([\w.-]+\.[\w.-]+)`|\b(policy\.rules\[\d+\])")
+
+Use = Callable[[Config], None]
 
 
 class ConfigProblem(msgspec.Struct, frozen=True):
@@ -30,18 +37,22 @@ class ConfigProblem(msgspec.Struct, frozen=True):
     wrong: bool = True  # False: it only has no effect
 
 
-def problems_in(path: Path, text: str, cwd: Path, env: Mapping[str, str]) -> list[ConfigProblem]:
-    """In the order of their lines."""
+def problems_in(path: Path, text: str, cwd: Path, env: Mapping[str, str], use: Use) -> list[ConfigProblem]:
+    """In the order of their lines. `use` raises `ConfigError` for what those could not use who read it later."""
     try:
         tree = parse_toml(path, text)
     except ConfigError as error:
         place = re.search(r"at line (\d+)", str(error))
         reason = str(error).splitlines()[-2] if place else str(error)
         return [ConfigProblem(f"this is not TOML: {reason}", line=int(place[1]) if place else None)]
-    found = [*_slips(tree), *_wrong_values(path.parent, tree, cwd, env)]
+
+    def check(tree: Tree) -> None:
+        use(build_config(path.parent, TreeReader(tree), Overrides(model=ANY_MODEL), cwd, env, ()))
+
+    found = [*_slips(tree), *_no_profile(path, tree), *_wrong_values(tree, check)]
     told: dict[tuple[str | None, str], ConfigProblem] = {}
     for problem in found:
-        line = None if problem.key is None else line_of(text, split_key(problem.key))
+        line = None if problem.key is None else _line(text, problem.key)
         told.setdefault((problem.key, problem.text), msgspec.structs.replace(problem, line=line))
     return sorted(told.values(), key=lambda problem: (problem.line or 0, problem.key or ""))
 
@@ -53,40 +64,62 @@ def _slips(tree: Tree) -> Iterator[ConfigProblem]:
         yield ConfigProblem(f"`{key}` has no effect: neither understudy nor codex knows such a key", key, wrong=False)
 
 
-def _wrong_values(home: Path, tree: Tree, cwd: Path, env: Mapping[str, str]) -> Iterator[ConfigProblem]:
+def _line(text: str, key: str) -> int | None:
+    """`key[2]` is the second table of a list."""
+    numbered = re.fullmatch(r"(.*)\[(\d+)\]", key)
+    return line_of(text, split_key(numbered[1]), int(numbered[2])) if numbered else line_of(text, split_key(key))
+
+
+def _no_profile(path: Path, tree: Tree) -> Iterator[ConfigProblem]:
+    try:
+        choose_profile(Overrides(), tree, ConfigFile(path, tree, ()))
+    except ConfigError as error:
+        yield ConfigProblem(_one_line(error), "profile")
+
+
+def _wrong_values(tree: Tree, check: Callable[[Tree], None]) -> Iterator[ConfigProblem]:
     plain = {key: value for key, value in tree.items() if key != "profiles"}
-    yield from _mismatches(home, plain, "", cwd, env)
+    known = list(_mismatches(plain, check))
+    yield from known
     profiles = tree.get("profiles")
     for name, profile in cast(Tree, profiles).items() if isinstance(profiles, Mapping) else ():
         if isinstance(profile, Mapping):
-            known = {problem.text for problem in _mismatches(home, plain, "", cwd, env)}
-            prefix = f"profiles.{name}."
-            merged = merge(plain, cast(Tree, profile))
-            yield from (
-                msgspec.structs.replace(problem, key=problem.key and prefix + problem.key)
-                for problem in _mismatches(home, merged, "", cwd, env)
-                if problem.text not in known
-            )
+            for problem in _mismatches(merge(plain, cast(Tree, profile)), check):
+                if problem.text not in {each.text for each in known}:
+                    yield _of_profile(f"profiles.{name}", problem)
 
 
-def _mismatches(home: Path, tree: Tree, prefix: str, cwd: Path, env: Mapping[str, str]) -> Iterator[ConfigProblem]:
+def _of_profile(place: str, problem: ConfigProblem) -> ConfigProblem:
+    if problem.key is None:
+        return ConfigProblem(f"in [{place}]: {problem.text}", place)
+    key = f"{place}.{problem.key}"
+    text = problem.text.replace(f"`{problem.key}`", f"`{key}`", 1)
+    return ConfigProblem(text if key in text else f"in [{place}]: {text}", key)
+
+
+def _mismatches(tree: Tree, check: Callable[[Tree], None]) -> Iterator[ConfigProblem]:
     """Of a whole configuration only the first wrong value is told, so that is left out, and the rest is looked at again."""
     rest = copy.deepcopy(dict(tree))
+    left_out: list[str] = []
     for _ in range(MOST):
         try:
-            build_config(home, TreeReader(rest), Overrides(model=ANY_MODEL), cwd, env, ())
+            check(rest)
         except Mismatch as slip:
-            yield ConfigProblem(f"`{prefix}{slip.key}`: {slip.complaint}; it should be {slip.wanted}", prefix + slip.key)
-            if not _leave_out(rest, slip.key):
-                return
+            key, text = slip.key, f"`{slip.key}`: {slip.reason()}"
         except ConfigError as error:
             named = _NAMED.search(str(error))
-            key = None if named is None else named[1]
-            yield ConfigProblem(" ".join(str(error).split()), key and prefix + key)
-            if key is None or not _leave_out(rest, key):
-                return
+            key, text = next(filter(None, named.groups())) if named else None, _one_line(error)
         else:
             return
+        if key is None or not any(each.startswith(f"{key}.") for each in left_out):  # else it is missing because we left it out
+            yield ConfigProblem(text, key)
+        if key is None or not _leave_out(rest, key):
+            return
+        left_out.append(key)
+
+
+def _one_line(error: ConfigError) -> str:
+    return "; ".join(line.strip() for line in str(error).splitlines())
 
 
 def _leave_out(tree: dict[str, Any], key: str) -> bool:

@@ -14,12 +14,15 @@ def split_key(key: str) -> Place:
         return tuple(key.split("."))
 
 
-def line_of(text: str, place: Place) -> int | None:
-    """The line, from 1, that sets this key, or else the nearest table or key above it; None where none is found."""
+def line_of(text: str, place: Place, number: int = 1) -> int | None:
+    """The line, from 1, that sets this key, or else the nearest table or key above it; None where none is found.
+
+    `number`: which of the tables `[[place]]`.
+    """
     table: Place = ()
     best: tuple[int, int] | None = None  # how much of the key it names, and the line
     quotes = ""  # of a text of several lines
-    for number, line in enumerate(text.splitlines(), 1):
+    for at, line in enumerate(text.splitlines(), 1):
         if quotes:
             quotes = "" if quotes in line else quotes
             continue
@@ -32,8 +35,10 @@ def line_of(text: str, place: Place) -> int | None:
                 continue
             found = (*table, *key)
             quotes = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
-        if found == place[: len(found)] and (best is None or len(found) > best[0]):
-            best = len(found), number
+        if found == place:
+            number -= 1
+        if found == place[: len(found)] and (best is None or len(found) > best[0] or (found == place and number >= 0)):
+            best = len(found), at
     return None if best is None else best[1]
 
 

@@ -55,6 +55,8 @@ class ShellEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Every value is checked and has its default; `config.load` makes it. Equal ones are as good as the same."""
+
     home: Path
     state_dir: Path
     cwd: Path

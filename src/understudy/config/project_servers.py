@@ -46,7 +46,7 @@ def check_servers(path: str, tables: Mapping[object, object]) -> tuple[dict[str,
         try:
             servers[str(name)] = _checked(str(name), table, path)
         except Mismatch as slip:
-            warnings.append(f"`{slip.key}` in {path} is not used: {slip.complaint}; it should be {slip.wanted}")
+            warnings.append(f"`{slip.key}` in {path} is not used: {slip.reason()}")
         else:
             warnings += _passed_over(str(name), cast(Tree, table), path)
     return servers, tuple(warnings)

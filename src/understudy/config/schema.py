@@ -23,6 +23,11 @@ class Mismatch(Exception):
         self.complaint = complaint
         self.wanted = wanted
 
+    def reason(self) -> str:
+        """Both on one line. A complaint often says already what was expected."""
+        said = self.complaint.endswith(f"expected {self.wanted}")
+        return self.complaint if said else f"{self.complaint}; it should be {self.wanted}"
+
 
 def invalid_type(value: object, expected: str) -> str:
     return f"invalid type: {found(value)}, expected {expected}"

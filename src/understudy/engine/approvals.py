@@ -44,6 +44,8 @@ def timed_out(seconds: float) -> str:
 
 
 class Approvals:
+    """Those of one conversation. A question is recorded in `ask`, and its answer in `decide`."""
+
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         self._open: dict[str, tuple[Question, asyncio.Future[ApprovalAnswer]]] = {}  # asked by this process

@@ -43,6 +43,8 @@ MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again wh
 
 
 class Engine:
+    """Makes and finds conversations, and hands them out as handles. What it starts is over when `close` returns."""
+
     def __init__(
         self,
         *,

@@ -81,6 +81,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
 
 
 class Handle:
+    """One conversation in the name of one caller. What it tells of the conversation is what holds at this moment."""
+
     def __init__(self, engine: "Engine", conversation: "Conversation", caller: Caller) -> None:
         """Raises `UnknownConversation` for a caller who may not read it: they do not learn that it exists."""
         self.id: ConversationId = conversation.id

@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 
 class Letters:
+    """Those of one conversation, to and from the process that holds it. A letter that was posted is durable once it is on disk."""
+
     def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail) -> None:
         self._id = conversation_id
         self._log = log

@@ -26,6 +26,8 @@ MOST_RETRIES = 100
 
 
 class Provider(msgspec.Struct, frozen=True):
+    """Whom a request goes to, and how: made of a built-in row, of a table of the user's, or of one over the other."""
+
     id: str
     name: str
     base_url: str = OPENAI_URL  # may hold user and password

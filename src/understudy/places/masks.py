@@ -13,6 +13,8 @@ _MOST_SEARCHED = 100_000  # entries of masked folders that are looked through fo
 
 
 class Masks:
+    """Known by path, and by device and inode: a masked file may have another name."""
+
     def __init__(self, paths: Iterable[str]) -> None:
         """Absolute paths; that of a link counts as well as where it leads."""
         spelled = list(paths)

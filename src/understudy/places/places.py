@@ -22,6 +22,8 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class Places:
+    """`pinned` is what a conversation may write to, by device and inode: a folder that was put in the place of one is refused."""
+
     def __init__(self, pinned: Sequence[Place], *, masked: Iterable[str] = (), protected: Iterable[str] = ()) -> None:
         """`pinned`: the working directory first, then the other writable roots."""
         self.pinned = tuple(pinned)

@@ -51,6 +51,8 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
+    """Sorted by what they are about and can decide."""
+
     forbidding: tuple[Rule, ...] = ()  # about commands: deny and then ask
     allowing: tuple[Rule, ...] = ()  # about commands
     files: tuple[Rule, ...] = ()  # deny, ask, allow

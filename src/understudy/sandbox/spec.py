@@ -66,6 +66,8 @@ class Containment:
 
 @dataclass(frozen=True)
 class Command:
+    """What is to be run, where, with what, and how far it can reach. `Sandbox.run` takes it."""
+
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str]

@@ -1,7 +1,7 @@
 """Where an exception becomes a wire error or a failed tool result. Handlers raise; nothing else builds these."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,6 +37,18 @@ class InvalidParams(Exception):
     """What a method was given is not what it takes."""
 
 
+def unknown_kind(where: str, block: Mapping[str, object], known: Sequence[str]) -> InvalidParams:
+    """For a part of a prompt that is none of those which are `known` by their `type`, or is not as one of them should be."""
+    match block.get("type"):
+        case str(kind) if kind in known:
+            return InvalidParams(f"Invalid params: `{where}` of type `{kind}` lacks a member, or one has the wrong type")
+        case str(kind):
+            listed = ", ".join(f"`{word}`" for word in known)
+            return InvalidParams(f"Invalid params: `{where}` has the type `{kind[:100]}`, which is none of {listed}")
+        case _:
+            return InvalidParams(f"Invalid params: `{where}` has no `type`")
+
+
 class RpcFault(msgspec.Struct, frozen=True):
     """What a JSON-RPC error says, whatever protocol carries it."""
 
@@ -68,11 +80,6 @@ def to_rpc_fault(request_id: RequestId | None, error: BaseException) -> RpcFault
             return RpcFault(AGENT_ERROR, str(error), {"kind": error.kind})
         case _:
             return RpcFault(INTERNAL_ERROR, report_bug(logger, error, "in handling request %r", request_id))
-
-
-def to_tool_result(error: BaseException) -> dict[str, Any]:
-    """A failed call is a result with `isError`; `error` beside it is for clients of the seed era."""
-    return failed_result(to_text(error))
 
 
 def to_text(error: BaseException) -> str:

@@ -101,9 +101,9 @@ _STARTED = (_encoded(events.TaskStarted()),)
 def encode_delta(delta: Delta) -> Encoded:
     match delta:
         case TextDelta(text=text):
-            return Encoded(b"agent_message_delta", b'{"type":"agent_message_delta","delta":' + _encode(text) + b"}")
+            return _encoded(events.AgentMessageDelta(text))
         case ReasoningDelta(text=text, raw=False):
-            return Encoded(b"agent_reasoning_delta", b'{"type":"agent_reasoning_delta","delta":' + _encode(text) + b"}")
+            return _encoded(events.AgentReasoningDelta(text))
         case ReasoningDelta(text=text):
             return _encoded(events.AgentReasoningRawContentDelta(text))
         case OutputDelta() as output:

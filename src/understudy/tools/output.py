@@ -123,7 +123,7 @@ def _cut_to_characters(raw: bytes, limit: int, *, from_end: bool) -> str:
             while cut and cut[0] & 0xC0 == 0x80:
                 cut = cut[1:]
         else:
-            cut = cut[: _whole_prefix(cut)]
+            cut = cut[: whole_prefix(cut)]
     decoded = cut.decode("utf-8", "replace")
     while len(decoded.encode()) > limit:  # replacement characters are longer than the bytes they stand for
         excess = max(1, (len(decoded.encode()) - limit) // 3)
@@ -131,7 +131,7 @@ def _cut_to_characters(raw: bytes, limit: int, *, from_end: bool) -> str:
     return decoded
 
 
-def _whole_prefix(raw: bytes) -> int:
+def whole_prefix(raw: bytes) -> int:
     """How much of `raw` remains when a character that was cut off at its end is left out."""
     for back in range(1, min(4, len(raw)) + 1):
         byte = raw[-back]

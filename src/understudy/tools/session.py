@@ -12,7 +12,7 @@ from understudy.errors import ToolError
 from understudy.protocol.records import CommandEnded
 from understudy.sandbox.control import Control
 from understudy.sandbox.spec import Containment
-from understudy.tools.output import HeadTail
+from understudy.tools.output import HeadTail, whole_prefix
 from understudy.tools.tool import ToolOutput
 
 KEPT_BYTES = 128 * 1024  # of what a command printed since the model was last told, head and tail
@@ -66,13 +66,7 @@ class Unread:
 
 def _begun_character(raw: bytes) -> bytes:
     """The first bytes of a character whose last are still to come."""
-    for back in range(1, min(3, len(raw)) + 1):
-        byte = raw[-back]
-        if byte & 0xC0 == 0x80:
-            continue
-        needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4 if byte >> 3 == 0b11110 else 1
-        return raw[-back:] if needed > back else b""
-    return b""
+    return raw[whole_prefix(raw) :]
 
 
 class Session:

@@ -66,7 +66,15 @@ async def test_what_is_no_id_is_refused_in_words(tmp_path: Path) -> None:
     async with HttpServer(tmp_path) as server:
         code, _, err = await run_open(server.home, "<script>")
         assert code == 1
-        assert "no id of a conversation" in err
+        assert "not the id of a conversation" in err
+
+
+@pytest.mark.slow
+async def test_the_beginning_of_an_id_is_enough(tmp_path: Path) -> None:
+    async with ScriptedModel([say("Hello.")]) as model, serving_rest(tmp_path, model) as (server, client):
+        row = await client.create(server.cwd, "Greet me")
+        code, out, err = await run_open(server.home, "--print", row["id"][:8])
+        assert (code, out.strip().endswith(f"#/c/{row['id']}")) == (0, True), err
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.testing.waiting import WAIT_SECONDS
-from understudy.tools.patch.unified import changed_blocks, line_counts, unified_diff
+from understudy.tools.patch.unified import changed_blocks, unified_diff
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,6 @@ from understudy.tools.patch.unified import changed_blocks, line_counts, unified_
 )
 def test_a_diff_with_one_line_of_context(old: str, new: str, diff: str) -> None:
     assert unified_diff(old, new, context=1) == diff
-
-
-def test_lines_are_counted() -> None:
-    assert line_counts("@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n+2\n three\n") == (2, 1)
 
 
 _lines = st.lists(st.sampled_from("abcdef").map("{}\n".format), max_size=30)

@@ -3,6 +3,12 @@
 import argparse
 
 from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides, positive
+from understudy.cli.parsing import Parser
+
+KEY_IN_ARGUMENTS = (
+    "a key on the command line can be read by every user of this machine, and stays in the shell's history\n"
+    "Give it on standard input: printenv OPENAI_API_KEY | understudy login --with-api-key"
+)
 
 
 def add_models(commands: CommandParsers) -> None:
@@ -59,6 +65,8 @@ def add_keys(commands: CommandParsers) -> None:
         more="You are asked for it, or it is read from standard input. A key in the environment takes precedence.",
     )
     login.set_defaults(action="login")
+    if isinstance(login, Parser):
+        login.about_other_words = KEY_IN_ARGUMENTS
     login.add_argument("--provider", metavar="NAME", help="whose key it is (default: the provider that is configured)")
     login.add_argument("--with-api-key", action="store_true", help="read the key from standard input, even at a terminal")
     login.add_argument("--api-key", metavar="KEY", help=argparse.SUPPRESS)  # upstream's old way; refused with the reason

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
-from understudy.servers.failures import InvalidParams
+from understudy.servers.failures import InvalidParams, unknown_kind
 
 Json = dict[str, Any]
 LONGEST_PATH = 4096
@@ -85,13 +85,8 @@ async def _read(block: Json, where: str) -> ContentPart:
             raise InvalidParams(f"Invalid params: `{where}` embeds {uri[:200]}, which is neither text nor an image")
         case {"type": "audio"}:
             raise InvalidParams(f"Invalid params: `{where}` is audio, which is not supported here")
-        case {"type": str(kind)} if kind in KINDS:
-            raise InvalidParams(f"Invalid params: `{where}` of type `{kind}` lacks a member, or one has the wrong type")
-        case {"type": str(kind)}:
-            known = ", ".join(f"`{word}`" for word in KINDS)
-            raise InvalidParams(f"Invalid params: `{where}` has the type `{kind[:100]}`, which is none of {known}")
         case _:
-            raise InvalidParams(f"Invalid params: `{where}` has no `type`")
+            raise unknown_kind(where, block, KINDS)
 
 
 def pointed_at(blocks: Sequence[Json]) -> list[str]:

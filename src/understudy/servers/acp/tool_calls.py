@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.policy.question_text import question_text
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
 from understudy.protocol.changes import FileChange
@@ -28,7 +29,6 @@ from understudy.protocol.records import (
 )
 from understudy.servers.acp.content import Json, output_content, question_content, text_content
 from understudy.servers.acp.diffs import diff_content, locations
-from understudy.servers.acp.permissions import question_text
 from understudy.servers.exec_events import argv_of
 
 MOST_SHOWN = 64 * 1024  # characters of a command's output

@@ -1,7 +1,6 @@
 """Questions as requests of the app server, and what its clients' answers mean."""
 
 import time
-from typing import Any
 
 from understudy.engine.approvals import CLIENT
 from understudy.policy.budget_words import budget_question
@@ -14,9 +13,9 @@ from understudy.protocol.jsonrpc import Response
 from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
 from understudy.servers.app_server.items import command_actions
 from understudy.servers.app_server.wire import Json, milliseconds
+from understudy.servers.client_answers import unusable
 
 COMMAND_DECISIONS = ["accept", "acceptForSession", "decline", "cancel"]
-NOT_READABLE = "the client's answer to the approval question could not be read"
 
 _DECISIONS: dict[str, Decision] = {
     "accept": "approved",
@@ -64,10 +63,8 @@ def _elicitation(server: str, message: str, about: Json) -> tuple[str, Json]:
 
 def read_answer(response: Response) -> tuple[Decision, str]:
     """What a client decided, and in whose name. Whatever cannot be understood is a no."""
-    if response.unreadable:
-        return "denied", NOT_READABLE
-    if response.failed:
-        return "denied", f"the client answered the approval question with an error{_error_text(response.error)}"
+    if (refusal := unusable(response)) is not None:
+        return refusal
     match response.result:
         case {"decision": str(word)}:
             return _DECISIONS.get(word, "denied"), CLIENT
@@ -79,11 +76,3 @@ def read_answer(response: Response) -> tuple[Decision, str]:
             return "abort", CLIENT
         case _:
             return "denied", CLIENT
-
-
-def _error_text(error: Any) -> str:
-    match error:
-        case {"message": str(message)}:
-            return f": {make_visible(' '.join(message[:200].split()))}"
-        case _:
-            return ""

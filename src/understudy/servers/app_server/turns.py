@@ -17,7 +17,7 @@ from understudy.servers.app_server.settings import config_of, thread_settings, t
 from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadViewer
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Json
-from understudy.servers.failures import InvalidParams, InvalidRequest
+from understudy.servers.failures import InvalidParams, InvalidRequest, unknown_kind
 from understudy.servers.line_dispatcher import LineAnswer
 
 KINDS = ("text", "image", "localImage", "skill", "mention")
@@ -164,10 +164,5 @@ async def _read_item(item: dict[str, Any], where: str, cwd: str, handle: Handle)
             return InputText(f"[@{name}]({path})")
         case {"type": "skill", "name": str(name), "path": str(path)}:
             return InputText(f"[${name}]({path})")
-        case {"type": str(kind)} if kind in KINDS:
-            raise InvalidParams(f"Invalid params: `{where}` of type `{kind}` lacks a member, or one has the wrong type")
-        case {"type": str(kind)}:
-            known = ", ".join(f"`{word}`" for word in KINDS)
-            raise InvalidParams(f"Invalid params: `{where}` has the type `{kind[:100]}`, which is none of {known}")
         case _:
-            raise InvalidParams(f"Invalid params: `{where}` has no `type`")
+            raise unknown_kind(where, item, KINDS)

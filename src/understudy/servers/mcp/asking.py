@@ -26,6 +26,7 @@ from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.servers.client_answers import unusable
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.peer import Peer, UnansweredQuestion
 from understudy.servers.mcp.question_names import question_name
@@ -38,7 +39,6 @@ logger = logging.getLogger(__name__)
 CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
 CLIENT_GONE = "the client has left and nobody else can be asked for approval"
 MAY_NOT_APPROVE = "the caller does not have the right to approve, and nobody who has it watches"
-NOT_READABLE = "the client's answer to the approval question could not be read"
 
 _LONGEST_WORD = 10_000  # characters of what comes with a no
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
@@ -191,10 +191,8 @@ def _tool_params(question: ToolApprovalAsked, peer: Peer) -> dict[str, Any]:
 
 def read_answer(response: Response) -> tuple[Decision, str]:
     """What a client decided, and in whose name. Whatever cannot be understood is a no."""
-    if response.unreadable:
-        return "denied", NOT_READABLE
-    if response.failed:
-        return "denied", f"the client answered the approval question with an error{_error_text(response.error)}"
+    if (refusal := unusable(response)) is not None:
+        return refusal
     match response.result:
         case {"decision": decision}:
             return read_decision(decision), CLIENT
@@ -271,11 +269,3 @@ def _denies(decision: object) -> bool:
             return True
         case _:
             return isinstance(decision, dict) and "denied" in decision
-
-
-def _error_text(error: object) -> str:
-    match error:
-        case {"message": str(message)}:
-            return f": {make_visible(' '.join(message[:200].split()))}"
-        case _:
-            return f": {msgspec.json.encode(error).decode()[:200]}" if error is not None else ""

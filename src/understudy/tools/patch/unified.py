@@ -33,12 +33,6 @@ def unified_diff(old: str, new: str, *, context: int) -> str:
     return "".join([_hunk(old_lines, new_lines, group, context) for group in _groups(blocks, context)])
 
 
-def line_counts(diff: str) -> tuple[int, int]:
-    """Lines added and removed in a diff of hunks only."""
-    lines = diff.split("\n")
-    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
-
-
 def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
     """Where they differ, in order; everything between the blocks is equal."""
     budget = _MAX_WORK
