@@ -85,6 +85,12 @@ NAMED = {  # where a file's tests are not those of its name, or those that impor
         "tests/tools/patch/test_limits.py",
     ),
     "store/writing.py": ("tests/store/test_writing.py", "tests/store/test_append.py"),
+    "servers/mcp/call.py": (
+        "tests/servers/test_call.py",
+        "tests/servers/test_caller_checks.py",
+        "tests/servers/test_caller_limits.py",
+        "tests/servers/test_calls.py",
+    ),
     "servers/mcp/call_viewer.py": (
         "tests/servers/test_watching_calls.py",
         "tests/servers/test_refusals.py",
@@ -107,6 +113,7 @@ USUAL = (  # without any names
     "places/walking.py",
     "places/reading.py",
     "store/writing.py",
+    "servers/mcp/call.py",
     "servers/mcp/call_viewer.py",
     "servers/http/heads.py",
     "servers/http/at_once.py",
