@@ -285,7 +285,8 @@ async def test_a_message_that_waits_when_the_log_fails_hears_it_and_begins_nothi
 # -- viewers who read again
 
 
-async def test_who_reads_what_the_disk_has_before_it_was_shown_shows_it_to_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shown_before", [0, 1])
+async def test_who_reads_what_the_disk_has_before_it_was_shown_shows_it_to_all(tmp_path: Path, shown_before: int) -> None:
     async with Playbook(tmp_path, []) as play:
         await on_disk(play)
         conversation = inside(play)
@@ -296,7 +297,8 @@ async def test_who_reads_what_the_disk_has_before_it_was_shown_shows_it_to_all(t
         deadline = time.monotonic() + WAIT_SECONDS
         while len(play.entries()) < before + 3:  # nothing else happens here meanwhile
             assert time.monotonic() < deadline
-        assert [entry.seq for entry in await play.handle.read(before)] == [before + 1, before + 2, before + 3]
+        found = [entry.seq for entry in await play.handle.read(before - shown_before)]
+        assert found == list(range(before - shown_before + 1, before + 4))
         assert play.shown == ["0 opened", "1 notes a", "1 notes b", "1 notes c"]
         assert conversation.tail.broadcast.published == before + 3
         assert [entry.seq for entry in await play.handle.read(before, 1)] == [before + 1]
