@@ -13,6 +13,7 @@ from understudy.engine.durable import Durable
 from understudy.errors import AgentError, BadRequest, StoreError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import RequestId
+from understudy.protocol.records import Noticed, Overrides
 from understudy.servers.mcp.call import LATER, SERVER_ENDED, Call, ClientContext, OnceDurable
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.results import SESSION
@@ -129,6 +130,19 @@ async def test_a_call_that_waits_when_the_server_ends_is_told_so_or_what_it_has_
     call.result_at_end = lambda: {"so": "far"}
     call.server_ends()
     assert scene.answers() == [result({"so": "far"})]
+
+
+# -- which conversation it is about
+
+
+async def test_who_looks_for_a_conversation_sees_what_another_process_has_just_written(scene: Scene, tmp_path: Path) -> None:
+    async with EngineHere(tmp_path) as there:
+        handle = await there.engine.create(LOCAL, Overrides(cwd=str(tmp_path)))
+        await handle.durable()
+        assert (await scene.client.find(handle.id)).facts.last_seq == 1
+        handle._conversation.tail.append(Noticed("a"), turn="0")  # pyright: ignore[reportPrivateUsage]
+        await handle.durable()
+        assert (await scene.client.find(handle.id)).facts.last_seq == 2
 
 
 # -- cancelling
