@@ -6,6 +6,7 @@ A second engine on the same store is to the first what another process is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from understudy.engine.durable import Durable
 from understudy.errors import AgentError, ConversationBusy, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.ops import Accepted, Archive, Cancel, Interrupt, Op
-from understudy.protocol.records import Noticed
+from understudy.protocol.items import InputText, Message
+from understudy.protocol.ops import Accepted, Archive, Cancel, Interrupt, Op, Rename
+from understudy.protocol.records import Noticed, Overrides
 from understudy.testing import HOLD, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
 ASKING = {"approval_policy": "untrusted", "sandbox_mode": "danger-full-access"}
+HI = Message("user", (InputText("hi"),))
 TOUCH = call("shell", command=["touch", "made"])
 
 
@@ -130,6 +133,35 @@ async def test_a_turn_whose_claim_is_lost_stops_and_the_next_one_works(
         assert ends == ["1 ended interrupted: Turn interrupted", "2 ended completed: two"]
 
 
+async def test_a_turn_hears_of_other_processes_though_nobody_watches_here(tmp_path: Path) -> None:
+    script = [deltas(["one", HOLD]), say("two")]
+    async with Playbook(tmp_path, script) as here, Playbook.beside(here, []) as there:
+        unwatched = await here.engine.create(LOCAL, Overrides(cwd=str(tmp_path)))
+        await unwatched.submit(unwatched.message(HI))
+        await here.model.next_request(1)
+        await unwatched.durable()
+        found = await there.engine.find(LOCAL, unwatched.id)
+        sent = await found.submit(found.message(HI))
+        assert (sent.turn, sent.joined) == ("1", True)
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not unwatched.has_message(sent.message_id):
+                await unwatched.committed()
+                await asyncio.sleep(0.01)
+        here.model.release()
+        await here.model.next_request(2)
+        assert here.asked_of_the_model()[1] == ["user hi", "assistant one", "user hi"]
+
+
+async def test_who_only_means_to_send_finds_all_that_the_store_has(tmp_path: Path) -> None:
+    async with Playbook(tmp_path, []) as here, Playbook.beside(here, []) as there:
+        known = await here.engine.create(LOCAL, Overrides(cwd=str(tmp_path)))
+        known._conversation.tail.append(Noticed("a"), turn="1")  # pyright: ignore[reportPrivateUsage]
+        await known.durable()
+        found = await there.engine.find(LOCAL, known.id, to_send=True)
+        assert found.facts == known.facts
+        assert (found.facts.last_seq, found.published) == (2, 2)
+
+
 async def test_one_that_is_not_in_the_store_is_not_found(tmp_path: Path) -> None:
     async with Playbook(tmp_path, []) as play:
         with pytest.raises(UnknownConversation, match="no conversation 00000000-0000-4000-8000-000000000000"):
@@ -160,6 +192,16 @@ async def test_an_interrupt_and_a_cancel_say_whether_they_have_met_a_turn(tmp_pa
         assert await submit(Cancel(second)) == Accepted(second, "", effective=True)
         await play.over(2)
         assert play.records()[-1] == "3 ended interrupted: Turn interrupted"
+
+
+async def test_a_refusal_comes_once_what_it_follows_from_is_in_the_log(tmp_path: Path) -> None:
+    async with Playbook(tmp_path, []) as play:
+        await on_disk(play)
+        inside(play).tail.append(Noticed("a"), turn="1")
+        assert (play.handle.published, play.handle.facts.last_seq) == (1, 2)
+        with pytest.raises(AgentError):
+            await play.handle.submit(play.handle.message(HI, None, "no such message"))
+        assert (play.handle.published, play.handle.facts.last_seq) == (2, 2)
 
 
 # -- what comes after a turn
@@ -207,15 +249,44 @@ async def test_a_process_that_ends_refuses_what_waits_and_what_comes(tmp_path: P
             await durable
         with pytest.raises(AgentError):
             await play.send("late")
+        with pytest.raises(StoreError, match="is ending"):
+            await inside(play).submit(Rename("late"))
         await stopping
         await on_disk(play)
         assert play.records()[-1] == "1 ended interrupted: Turn interrupted"
 
 
+async def test_a_message_that_waits_when_the_log_fails_hears_it_and_begins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs: list[LosingLog] = []
+
+    def open_log(home: Path, loop: asyncio.AbstractEventLoop) -> LosingLog:
+        logs.append(LosingLog(state_dir(home), loop))
+        return logs[-1]
+
+    monkeypatch.setattr(Playbook, "open_log", staticmethod(open_log))
+    async with Playbook(tmp_path, [call("shell", command=["sleep", "60"], timeout=100_000)]) as play:
+        await play.send("go")
+        await play.seen("1 runs call1 sleep 60")
+        stopping = asyncio.ensure_future(play.interrupt())
+        await asyncio.sleep(0)
+        durable = Durable()
+        assert await play.send("instead", durable=durable) == "waits"
+        logs[0].lose(play.handle.id)
+        assert durable.failed
+        with pytest.raises(AgentError, match="was lost, so its turn was stopped"):
+            await durable
+        with contextlib.suppress(AgentError):
+            await stopping
+        assert not [line for line in play.records() if "instead" in line]
+
+
 # -- viewers who read again
 
 
-async def test_who_reads_what_the_disk_has_before_it_was_shown_shows_it_to_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shown_before", [0, 1])
+async def test_who_reads_what_the_disk_has_before_it_was_shown_shows_it_to_all(tmp_path: Path, shown_before: int) -> None:
     async with Playbook(tmp_path, []) as play:
         await on_disk(play)
         conversation = inside(play)
@@ -226,7 +297,8 @@ async def test_who_reads_what_the_disk_has_before_it_was_shown_shows_it_to_all(t
         deadline = time.monotonic() + WAIT_SECONDS
         while len(play.entries()) < before + 3:  # nothing else happens here meanwhile
             assert time.monotonic() < deadline
-        assert [entry.seq for entry in await play.handle.read(before)] == [before + 1, before + 2, before + 3]
+        found = [entry.seq for entry in await play.handle.read(before - shown_before)]
+        assert found == list(range(before - shown_before + 1, before + 4))
         assert play.shown == ["0 opened", "1 notes a", "1 notes b", "1 notes c"]
         assert conversation.tail.broadcast.published == before + 3
         assert [entry.seq for entry in await play.handle.read(before, 1)] == [before + 1]

@@ -228,6 +228,22 @@ async def test_what_came_after_its_place_is_shown_first(scene: Scene) -> None:
         assert (viewer.take(), following.caught_up, following.live) == (expected, True, True)
 
 
+async def test_who_waits_to_go_live_has_been_shown_all_by_then_or_hears_why_not(scene: Scene) -> None:
+    words = [f"word {number}" for number in range(300)]
+    await scene.note(*words)
+    viewer = Lines()
+    following = scene.handle.follow(viewer, after=1)
+    scene.log.trouble = StoreError("the disk is gone")
+    with pytest.raises(StoreError, match="the disk is gone"):
+        await following.go_live_from_cursor()
+    assert (viewer.take(), following.live) == ([], False)
+    scene.log.trouble = None
+    await following.go_live_from_cursor()
+    assert (viewer.take(), following.live) == ([f"1 {word}" for word in words], True)
+    scene.log.trouble = StoreError("the disk is gone")
+    await following.go_live_from_cursor()  # there is nothing to read
+
+
 async def test_a_long_log_is_read_by_pages(scene: Scene) -> None:
     words = [f"word {number}" for number in range(300)]
     await scene.note(*words)
@@ -443,6 +459,19 @@ async def test_open_questions_are_put_to_who_comes_later_once_they_are_on_disk(s
     assert viewer.take() == ["1 CommandApprovalAsked", "1 asks call2"]
 
 
+async def test_a_call_is_asked_at_once_and_who_watches_all_after_the_message(scene: Scene) -> None:
+    await scene.record(*begun("m1", "1"), ASKED)
+    for only, joined, at_once in ((True, False, True), (False, True, True), (False, False, False)):
+        scene.conversation.tail.append(Noticed("on its way to the disk"), turn="1")
+        viewer = Lines()
+        following = scene.sent(viewer, "m2", "1", joined=joined, only=only)
+        assert viewer.take() == (["1 asks call1"] if at_once else []), (only, joined)
+        await scene.settle()
+        await asyncio.sleep(0)
+        assert viewer.take() == ["1 on its way to the disk", *([] if at_once else ["1 asks call1"])], (only, joined)
+        following.stop()
+
+
 async def test_who_takes_a_turn_over_is_asked_its_questions(scene: Scene) -> None:
     await scene.record(*begun("m1", "1"), ASKED)
     viewer = Lines()
@@ -616,6 +645,8 @@ async def test_a_watcher_that_comes_back_gets_only_the_rest_of_a_text_that_it_ha
     assert (following.live, scene.conversation.waiting) == (True, [])
     viewer, following = await come_back(scene, after=last, shown_to=last, given={}, name="")
     assert viewer.take() == ["1 ItemReceived", "1 ItemReceived", "1 TurnEnded"]
+    viewer, following = await come_back(scene, after=last, shown_to=last, given={"t": 1}, name="")
+    assert viewer.take() == ["1 … ne two", "1 ItemReceived", "1 ItemReceived", "1 TurnEnded"]
 
 
 # -- a slow client

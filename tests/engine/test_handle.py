@@ -304,6 +304,27 @@ async def test_a_refusal_that_nobody_waits_for_is_in_the_log(handle: Handle, cap
     assert any(f"Send of {handle.id} was not taken" in line for line in caplog.messages), caplog.messages
 
 
+async def test_a_bug_that_nobody_waits_for_is_in_the_log(handle: Handle, caplog: pytest.LogCaptureFixture) -> None:
+    handle.submit_soon(cast(Op, object()))
+    await asyncio.sleep(0)
+    assert [line.partition(": ")[2] for line in caplog.messages] == [f"in object of {handle.id}"]
+
+
+async def test_an_answer_to_a_question_is_told_whether_it_counts_and_when_it_is_durable(tmp_path: Path) -> None:
+    script = [call("shell", command=["touch", "made"]), say("done")]
+    async with Playbook(tmp_path, script, approval_policy="untrusted", sandbox_mode="danger-full-access") as play:
+        await play.send("go")
+        await play.seen("1 wonders call1")
+        durable, late = Durable(), Durable()
+        assert await play.handle.decide(Decide("call1", "approved", "client"), durable, WAIT_SECONDS) == "counts"
+        async with asyncio.timeout(WAIT_SECONDS):
+            await durable
+        assert "1 decided call1 approved" in play.records()
+        await play.over()
+        assert await play.handle.decide(Decide("call1", "approved", "client"), late, WAIT_SECONDS) == "closed"
+    assert (tmp_path / "made").exists()
+
+
 async def test_a_title_is_read_and_kept(handle: Handle) -> None:
     assert await handle.rename("  my   title ", WAIT_SECONDS) == "my title"
     assert handle._conversation.state.name == "my title"  # pyright: ignore[reportPrivateUsage]

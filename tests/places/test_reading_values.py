@@ -82,6 +82,20 @@ def test_what_was_walked_to_is_what_is_reached(top: Path) -> None:
         assert os.path.samestat(os.fstat(walk.reached), os.stat(top / "docs" / "f"))
 
 
+def test_a_walk_goes_up_as_far_as_its_base_and_no_further(top: Path) -> None:
+    (top / "notes").write_bytes(b"notes")
+    with JudgedWalk(ReadLimits(NONE), str(top)) as walk:
+        for way, path in (
+            ("/docs/../notes", "/notes"),
+            ("/docs/../../notes", "/notes"),
+            ("/../docs/f/..", "/docs"),
+            ("/docs/..", "/"),
+        ):
+            walk.go(way)
+            assert walk.path == path
+            assert os.path.samestat(os.fstat(walk.reached), os.stat(f"{top}{path}"))
+
+
 def test_so_many_links_and_no_more_are_followed(top: Path) -> None:
     (top / "link1").symlink_to("docs/f")
     for number in range(2, 42):

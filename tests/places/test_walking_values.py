@@ -54,8 +54,9 @@ def test_a_step_onto_a_link_is_refused_as_one(tmp_path: Path, flags: int) -> Non
     make(tmp_path / "link", "link")
     folder = os.open(tmp_path, os.O_RDONLY)
     assert error_of(lambda: walking.step(folder, b"link", flags))[0] == errno.ELOOP
-    make(tmp_path / "file", "file")
-    assert error_of(lambda: walking.step(folder, b"file", walking.FOLDER))[0] == errno.ENOTDIR
+    for kind in KINDS[1:]:
+        make(tmp_path / kind, kind)
+        assert error_of(lambda kind=kind: walking.step(folder, kind.encode(), walking.FOLDER))[0] == errno.ENOTDIR
     os.close(folder)
 
 

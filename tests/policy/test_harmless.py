@@ -119,6 +119,21 @@ def test_an_option_or_form_that_is_not_listed_is_asked_about(line: str) -> None:
     assert decide_command(msgspec.structs.replace(FACTS, argv=tuple(line.split()))).action == "ask"
 
 
+def test_a_folder_without_a_name_is_asked_about() -> None:
+    """To one shell it is the folder itself, to another an error."""
+    for argv in (("cd", ""), ("cd", "--", ""), ("bash", "-lc", "cd '' && ls")):
+        assert decide_command(msgspec.structs.replace(FACTS, argv=argv)).action == "ask"
+
+
+def test_the_end_of_a_file_with_any_name_that_no_option_has_is_only_read() -> None:
+    for program in ("head", "tail"):
+        for name in ("#notes", "(draft)", "!", " ", "$HOME", "*"):
+            assert decide_command(msgspec.structs.replace(FACTS, argv=(program, name))).action == "allow"
+        for name in ("+", "+notes", "a +b"):
+            action = decide_command(msgspec.structs.replace(FACTS, argv=(program, "-q", name))).action
+            assert action == ("allow" if name == "a +b" else "ask")
+
+
 def test_folders_are_not_walked_from_home_or_root() -> None:
     for home, cwd in (("/home/me", "/home/me"), ("/home/me", "/home"), ("", "/")):
         facts = msgspec.structs.replace(FACTS, cwd=cwd, project=(cwd,), home=home)

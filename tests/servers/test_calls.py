@@ -234,3 +234,17 @@ async def test_a_call_whose_turn_was_asked_for_another_form_is_told_so(tmp_path:
         assert (await second)["structuredContent"]["output"] == {"b": True}
         refused = await first
         assert (refused["isError"], text_of(refused)) == (True, OTHER_FORM)
+
+
+async def test_a_call_that_only_waits_is_answered_in_the_form_that_its_turn_was_asked_for(tmp_path: Path) -> None:
+    async with scene([deltas(["{", HOLD, '"ok": true}']), say("in words")], tmp_path) as (model, server):
+        asked = {"prompt": "1", "cwd": str(tmp_path), "output-schema": form("ok"), "wait-seconds": 0.01}
+        thread = thread_of(await server.call_tool("codex", asked))
+        waiting = server.call_tool("codex-reply", threadId=thread)
+        model.release()
+        result = await waiting
+        assert result["content"] == [{"type": "text", "text": '{"ok": true}'}]
+        assert result["structuredContent"]["output"] == {"ok": True}
+        assert await server.call_tool("codex-reply", threadId=thread) == result, "it is over by now"
+        await server.call_tool("codex-reply", threadId=thread, prompt="and now in words")
+        assert await server.call_tool("codex-reply", threadId=thread) == answered("in words", thread)

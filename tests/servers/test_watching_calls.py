@@ -95,6 +95,19 @@ async def test_the_result_is_exactly_this(watching: Watching) -> None:
     assert results == [result, result | {"content": result["content"][:1]}]
 
 
+async def test_a_result_names_the_commands_that_outlive_its_turn(watching: Watching) -> None:
+    started = CommandStarted("c1", ("sh", "-c", "make serve"), "/work", contained=True, session=1001)
+    watching.sent(1, "1")
+    await watching.record(user("1"), TurnStarted("1"), asks("1"), started, ended("It serves."))
+    [result] = [frame["result"] for frame in watching.frames() if "result" in frame]
+    assert result["structuredContent"]["running"] == {"commands": [{"session_id": 1001, "command": "make serve"}]}
+    watching.sent(2, "2")
+    over = CommandEnded("c1", "", "", 0, 0.0, started=started)
+    await watching.record(user("2"), TurnStarted("2"), asks("2"), over, ended("It is over."), turn="2")
+    [result] = [frame["result"] for frame in watching.frames() if "result" in frame]
+    assert "running" not in result["structuredContent"]
+
+
 async def test_an_answer_without_words_is_empty_and_a_failure_without_words_says_that_it_failed(watching: Watching) -> None:
     watching.sent(1, "1")
     await watching.record(user("1"), TurnStarted("1"), asks("1"), TurnEnded("completed"))

@@ -21,8 +21,6 @@ from understudy.store.schema import migrate
 from understudy.store.seals import Seals
 from understudy.store.writing import (
     AT_ONCE,
-    PACKED_PIECE,
-    PACKED_RECORD,
     Row,
     Value,
     append,
@@ -33,6 +31,7 @@ from understudy.store.writing import (
     letter,
     prepare,
     said,
+    seal,
     write,
 )
 
@@ -115,14 +114,23 @@ def test_what_is_encoded_already_is_taken_as_it_is_and_has_to_be_all() -> None:
 
 
 def test_only_what_is_large_is_compressed() -> None:
-    for size, is_packed in ((PACKED_RECORD - 1, False), (PACKED_RECORD, True)):
+    for size, is_packed in ((1024 * 1024 - 1, False), (1024 * 1024, True)):
         batch = Batch(NAME, 9, 4, entries(5, 5), SUMMARY, encoded=(b"{" * size,))
         data = append(7, batch, heads())[1][6]
         assert isinstance(data, bytearray)
         assert (len(data) < size, unpacked(bytes(data))) == (is_packed, b"{" * size)
-    piece = said(7, 1, SavedText(1, "x" * PACKED_PIECE), adds=True)[0][2]
-    assert isinstance(piece, bytes)
-    assert len(piece) < PACKED_PIECE
+    around = len(JSON(SavedText(1, "x"))) - 1
+    for size, is_packed in ((16 * 1024 - 1, False), (16 * 1024, True)):
+        saved = SavedText(1, "x" * (size - around))
+        piece = said(7, 1, saved, adds=True)[0][2]
+        assert isinstance(piece, bytes)
+        assert (len(piece) < size, unpacked(piece)) == (is_packed, JSON(saved))
+    around = len(JSON(SavedText(1, outputs=(("c1", "stdout", b""),))))
+    for size, is_packed in ((16 * 1024 - 1, False), (16 * 1024 + 2, True)):
+        saved = SavedText(1, outputs=(("c1", "stdout", b"x" * ((size - around) // 4 * 3)),))
+        piece = said(7, 1, saved, adds=True)[0][2]
+        assert isinstance(piece, bytes)
+        assert (len(piece) < len(JSON(saved)), unpacked(piece)) == (is_packed, JSON(saved))
 
 
 PRINTED = (("c1", "stdout", b"1"),)
@@ -152,6 +160,7 @@ def test_the_other_kinds() -> None:
     assert letter(7, Interrupt("t1")) == [row("letter", 7, JSON(Interrupt("t1")))]
     assert [archive(7, value) for value in (True, False)] == [[row("archive", 7, number)] for number in (1, 0)]
     assert delete(7) == [row("delete", 7)]
+    assert seal(7, 3, b"d", b"s") == [("seal", 7, b"s", 3, b"d", 0, 0, 0, 0)]
 
 
 # -- that they are written
@@ -198,6 +207,28 @@ def test_an_append_moves_its_own_conversation_and_only_from_where_it_was(connect
             write(connection, [("append", 1, 6, 9, 9.0, b"{}", epoch, seq, b"3")])
         assert (is_fenced(raised.value), is_gone(raised.value)) == (True, False)
     assert everything(connection)["conversations"][0] == row
+
+
+def test_a_seal_is_put_only_on_what_it_seals(connection: sqlite3.Connection) -> None:
+    write(connection, opened(1, 2))
+    write(connection, [("append_unsealed", 1, 5, 3, 9.0, b"{1}", 1, 0, b"1")])
+    row = (1, "c1", 5, 3, 1.0, 9.0, 0, b"{1}", "local", b"1")
+    assert everything(connection)["conversations"][0] == (*row, b"d"), "the last good seal stays"
+    for last_seq, digest in ((2, b"1"), (4, b"1"), (3, b"d")):
+        with pytest.raises(sqlite3.IntegrityError, match="fenced"):
+            write(connection, seal(1, last_seq, digest, b"s"))
+    write(connection, seal(1, 3, b"1", b"s"))
+    assert [row[-1] for row in everything(connection)["conversations"]] == [b"s", b"d"]
+
+
+def test_a_batch_after_one_that_has_no_good_seal_gets_none(connection: sqlite3.Connection) -> None:
+    known = LastDigests(connection, SEALS)
+    for is_sealed, kind in ((True, "append"), (False, "append_unsealed")):
+        known.note(7, 9, 4, b"d", is_sealed)
+        new = entries(5, 5)
+        [first, *records] = append(7, Batch(NAME, 9, 4, new, SUMMARY), known)
+        assert (first[0], first[-1], records) == (kind, records[-1][-2], record_rows(b"d", *new))
+        assert known.find(7, 9, 5) == (records[-1][-2], is_sealed)
 
 
 def test_only_a_fence_is_a_fence(connection: sqlite3.Connection) -> None:

@@ -391,6 +391,16 @@ def test_the_files_of_a_patch_are_bounded_together() -> None:
     assert MAX_TOTAL_BYTES == 268_435_456
 
 
+def test_of_several_files_together_the_limit_is_as_large_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.tools.patch.plan.MAX_TOTAL_BYTES", 10)
+    write_files(tmp_path, {"a": "12345\n", "b": "123\n", "one": "x", "more": "1234567890\n"})
+    both = ("*** Delete File: a", "*** Update File: b", "@@", "-123", "+a line that is longer than all of them")
+    assert len(plan_patch(patch_text(*both), str(tmp_path)).changes) == 2
+    for lines in ((*both, "*** Delete File: one"), ("*** Delete File: more",), (*both, "*** Delete File: more")):
+        with pytest.raises(PatchError, match="the files of this patch are larger than 10 bytes together; split it"):
+            plan_patch(patch_text(*lines), str(tmp_path))
+
+
 @pytest.mark.slow
 def test_the_files_of_a_patch_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path) -> None:
     count = MAX_TOTAL_BYTES // MAX_FILE_BYTES
@@ -413,12 +423,16 @@ def test_a_change_is_shown_with_one_line_before_and_after_it(tmp_path: Path) -> 
 
 def test_two_deeds_that_do_not_go_together_are_named_in_order(tmp_path: Path) -> None:
     write_files(tmp_path, {"f": "a\n"})
-    with pytest.raises(PatchError) as caught:
-        plan_patch(patch_text("*** Update File: f", "@@", "-a", "+b", "*** Delete File: f"), str(tmp_path))
-    expected = (
-        f"multiple operations target {tmp_path}/f: first update, then delete. Make one operation of them, or send two patches"
-    )
-    assert str(caught.value) == expected
+    update = ("*** Update File: f", "@@", "-a", "+b")
+    move = ("*** Update File: f", "*** Move to: g", "@@", "-b", "+c")
+    for lines, deeds in (
+        ((*update, "*** Delete File: f"), "first update, then delete"),
+        ((*update, *move, "*** Delete File: f"), "first move away, then delete"),
+    ):
+        with pytest.raises(PatchError) as caught:
+            plan_patch(patch_text(*lines), str(tmp_path))
+        expected = f"multiple operations target {tmp_path}/f: {deeds}. Make one operation of them, or send two patches"
+        assert str(caught.value) == expected
 
 
 def test_what_is_overwritten_and_what_moves_is_told_from_what_is_deleted(tmp_path: Path) -> None:
@@ -438,3 +452,21 @@ def test_what_is_overwritten_and_what_moves_is_told_from_what_is_deleted(tmp_pat
     apply_plan(plan)
     made = {"again": "new", "over": "new", "target": "moved", "fresh": "moved", "left": "new", "kept": "changed"}
     assert contents(tmp_path) == {name: f"{text}\n" for name, text in made.items()}
+
+
+def test_an_update_starts_from_what_an_editor_has_not_saved_and_says_so(tmp_path: Path) -> None:
+    write_files(tmp_path, {name: f"{name}\n" for name in ("changed", "moved", "dropped", "over")})
+    unsaved = {str(tmp_path / name): "typed\n" for name in ("changed", "moved", "dropped", "over", "not there")}
+    deeds = (
+        *("*** Update File: changed", "@@", "-typed", "+Typed"),
+        *("*** Update File: moved", "*** Move to: fresh", "@@", "-typed", "+Moved"),
+        *("*** Delete File: dropped", "*** Add File: over", "+new"),
+    )
+    made = plan_patch(patch_text(*deeds), str(tmp_path), unsaved=unsaved)
+    assert made.unsaved == ("changed", "moved")
+    assert made.changes[f"{tmp_path}/changed"] == UpdateFile("@@ -1 +1 @@\n-changed\n+Typed\n")
+    apply_plan(made)
+    assert contents(tmp_path) == {"changed": "Typed\n", "fresh": "Moved\n", "over": "new\n"}
+    with pytest.raises(PatchError, match="No such file or directory"):
+        plan_patch(patch_text("*** Update File: not there", "@@", "-typed", "+x"), str(tmp_path), unsaved=unsaved)
+    assert plan_patch(patch_text("*** Update File: over", "@@", "-new", "+x"), str(tmp_path)).unsaved == ()
