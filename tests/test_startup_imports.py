@@ -77,49 +77,53 @@ wire_api = "responses"
 
 # Loaded when a tool is called, an argument is wrong, another wire is spoken, an error is told: all of it after the request.
 # What asyncio, msgspec and pathlib import by themselves (`inspect`, `platform`, `urllib.parse`) is not in our hands.
-NOT_BEFORE_A_REQUEST = HEAVY | {
-    "asyncio.windows_events",
-    "concurrent.futures.process",
-    "dataclasses",
-    "difflib",
-    "random",
-    "shlex",
-    "shutil",
-    "tempfile",
-    "zlib",
-    "understudy.engine.answering",
-    "understudy.engine.compaction.compacting",
-    "understudy.engine.compaction.op",
-    "understudy.engine.deciding",
-    "understudy.engine.deleting",
-    "understudy.engine.forking",
-    "understudy.engine.interrupting",
-    "understudy.engine.notifying",
-    "understudy.engine.other_servers",
-    "understudy.engine.runs_of_tests",
-    "understudy.engine.stopping",
-    "understudy.engine.turn_tools",
-    "understudy.models.anthropic",
-    "understudy.models.chat",
-    "understudy.models.http.unpacking",
-    "understudy.models.scripted",
-    "understudy.policy",
-    "understudy.sandbox",
-    "understudy.servers.mcp.conversation_tools",
-    "understudy.servers.modern_events",
-    "understudy.store.cursors",
-    "understudy.store.verify",
-    "understudy.tools.acts",
-    "understudy.tools.patch",
-    "understudy.tools.shell",
-}
+DATACLASSES: set[str] = {"dataclasses"} if sys.version_info < (3, 14) else set()  # asyncio imports it from then on
+NOT_BEFORE_A_REQUEST = (
+    HEAVY
+    | DATACLASSES
+    | {
+        "asyncio.windows_events",
+        "concurrent.futures.process",
+        "difflib",
+        "random",
+        "shlex",
+        "shutil",
+        "tempfile",
+        "zlib",
+        "understudy.engine.answering",
+        "understudy.engine.compaction.compacting",
+        "understudy.engine.compaction.op",
+        "understudy.engine.deciding",
+        "understudy.engine.deleting",
+        "understudy.engine.forking",
+        "understudy.engine.interrupting",
+        "understudy.engine.notifying",
+        "understudy.engine.other_servers",
+        "understudy.engine.runs_of_tests",
+        "understudy.engine.stopping",
+        "understudy.engine.turn_tools",
+        "understudy.models.anthropic",
+        "understudy.models.chat",
+        "understudy.models.http.unpacking",
+        "understudy.models.scripted",
+        "understudy.policy",
+        "understudy.sandbox",
+        "understudy.servers.mcp.conversation_tools",
+        "understudy.servers.modern_events",
+        "understudy.store.cursors",
+        "understudy.store.verify",
+        "understudy.tools.acts",
+        "understudy.tools.patch",
+        "understudy.tools.shell",
+    }
+)
 
 # Each module of ours takes 0.15 ms, whatever is in it, before anyone hears from a model. A newcomer that a plain first turn can do
 # without is imported where it is used; for one that it needs, raise this.
 MOST_OF_OURS = 185
 
 # A newcomer is added here on purpose, or it is moved off the way to the first answer.
-FOR_THE_BUNDLE = frozenset(["binascii", "importlib", "warnings"])
+FOR_THE_BUNDLE = frozenset(["binascii", "importlib", "py_warnings", "warnings"])
 STANDARD_LIBRARY = (
     FOR_THE_BUNDLE
     | frozenset(["json", "signal"])

@@ -167,7 +167,7 @@ def test_an_interrupted_run_keeps_what_was_done(program: Program) -> None:
         (("--tasks", "none"), 1, "cannot read the tasks"),
         (("--repetitions", "0"), 2, "at least 1"),
         (("--jobs", "x"), 2, "not a whole number"),
-        (("--without-ours",), 1, "leaves nobody"),
+        (("--without-ours",), 2, "leaves nobody"),
         (("--agent", "no-such-program {prompt}"), 1, "'no-such-program' is not there"),
         (("--agent", "cat 'x"), 1, "not a command that a shell would understand"),
         (("--agent", "cat {model}"), 1, "name one with --model"),

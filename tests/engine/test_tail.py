@@ -298,7 +298,7 @@ async def test_a_record_that_cannot_be_kept_is_refused_and_leaves_the_log_as_it_
     log = open_log(tmp_path)
     tail, onlooker = new_tail(log)
     deep: Any = []
-    for _ in range(100_000):
+    for _ in range(1_000_000):
         deep = [deep]
     with pytest.raises(CannotBeRecorded, match="`opened` cannot be kept"):
         tail.append(Noticed("x"), Opened("c", "m", Overrides(config={"a": deep})), turn="1")

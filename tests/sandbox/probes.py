@@ -694,7 +694,11 @@ def _is_open(number: int) -> bool:
         os.fstat(number)
     except OSError:
         return False
-    return number not in OWN_DESCRIPTORS
+    try:
+        is_libffi = "/libffi" in os.readlink(f"/proc/self/fd/{number}")  # which opens itself for ctypes, that is for us
+    except OSError:
+        is_libffi = False
+    return number not in OWN_DESCRIPTORS and not is_libffi
 
 
 @probe

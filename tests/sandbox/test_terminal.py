@@ -123,7 +123,7 @@ async def test_an_interactive_shell_has_job_control(stage: Stage) -> None:
 
 
 async def test_a_python_prompt_answers(stage: Stage) -> None:
-    async with stage.begin("python3", "-q", "-i") as typing:
+    async with stage.begin("env", "PYTHON_BASIC_REPL=1", "NO_COLOR=1", "python3", "-q", "-i") as typing:
         await typing.types("", ">>> ")
         await typing.types("6 * 7\n", "42")
         await typing.types("exit()\n", "exit()")

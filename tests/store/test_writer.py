@@ -37,7 +37,7 @@ UNWRITABLE: dict[str, dict[str, Any]] = {
     "a summary that is not UTF-8": {"text": "fine", "summary": Summary("\udcff", "idle", 0, "/w", "m")},
     "a number that SQLite cannot hold": {"text": "fine", "at": 2**70},
     "a value of no known kind": {"text": object()},
-    "nesting beyond all measure": {"text": nested(100_000)},
+    "nesting beyond all measure": {"text": nested(1_000_000)},
 }
 
 

@@ -14,7 +14,7 @@ from understudy.tools.shell import ShellParams
         '{"command": ["a"], "timeout": 1e999}',
         '{"command": ["\\ud800"]}',
         '{"command": %s}' % ("[" * 100_000),
-        '{{"command": ["a"], "x": {}1{}}}'.format("[" * 100_000, "]" * 100_000),
+        '{{"command": ["a"], "x": {}1{}}}'.format("[" * 1_000_000, "]" * 1_000_000),
         "\ud800",
         "",
     ],

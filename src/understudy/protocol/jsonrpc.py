@@ -13,6 +13,7 @@ INTERNAL_ERROR = -32603
 
 RequestId = str | int
 LARGEST_ID = 2**63 - 1
+MOST_NESTED = 512
 
 _encode = msgspec.json.Encoder().encode
 
@@ -81,6 +82,8 @@ Incoming = Request | Notification | Response | Malformed
 
 def read_line(line: bytes | bytearray, *, marked: bool = False) -> Incoming:
     """`marked`: a message has to say `"jsonrpc": "2.0"`, as the specification wants it. Clients on pipes never had to."""
+    if line.count(b"[") + line.count(b"{") > MOST_NESTED and _is_too_deep(line):
+        return _unreadable(line, RecursionError())
     try:
         if not line.isascii():
             line.decode()  # parts that are kept raw are not looked into below, and nobody after this expects a bad byte
@@ -100,6 +103,13 @@ def read_line(line: bytes | bytearray, *, marked: bool = False) -> Incoming:
         return _classify(message)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return _unreadable(line, error)
+
+
+def _is_too_deep(line: bytes | bytearray) -> bool:
+    """Some interpreters would read it, and fail where it is used."""
+    from understudy.protocol.nesting import is_deeper_than  # few messages have that many brackets
+
+    return is_deeper_than(line, MOST_NESTED)
 
 
 def too_long(beginning: bytes, limit: int) -> Malformed:

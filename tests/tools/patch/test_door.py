@@ -195,21 +195,21 @@ class _Swapper(threading.Thread):
 
     def __init__(self, name: Path, aside: Path, target: Path) -> None:
         super().__init__(daemon=True)
-        self._name, self._aside, self._target = name, aside, target
+        self._place, self._aside, self._target = name, aside, target
         self._ending = threading.Event()
         self.swaps = 0
 
     def run(self) -> None:
         while not self._ending.is_set():
             with suppress(OSError):  # the patches move things too
-                os.rename(self._name, self._aside)
+                os.rename(self._place, self._aside)
             with suppress(OSError):
-                os.symlink(self._target, self._name)
+                os.symlink(self._target, self._place)
                 self.swaps += 1
-            if self._name.is_symlink():
-                os.unlink(self._name)
+            if self._place.is_symlink():
+                os.unlink(self._place)
             with suppress(OSError):
-                os.rename(self._aside, self._name)
+                os.rename(self._aside, self._place)
             if self._aside.is_dir():
                 shutil.rmtree(self._aside, ignore_errors=True)
 

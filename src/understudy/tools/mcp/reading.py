@@ -1,13 +1,13 @@
 """Messages of other servers as they are read, whichever way they come: what cannot be read must cost as little as possible."""
 
 import json
-import re
 from typing import Any
 
 import msgspec
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+from understudy.protocol.nesting import BRACKETS
+
 _DEEPEST = 100
 
 
@@ -59,7 +59,7 @@ def _without_depths(text: bytes) -> bytes:
     """JSON with `null` in place of what is nested more deeply than a parser goes. By its brackets alone, which takes no stack."""
     kept: list[bytes] = []
     depth = start = 0
-    for found in _BRACKETS.finditer(text):
+    for found in BRACKETS.finditer(text):
         match found[0]:
             case b"{" | b"[":
                 depth += 1
