@@ -250,6 +250,16 @@ async def test_done_ends_an_answer_that_gave_no_reason() -> None:
     assert await answer_to(delta(content="ok")) == [TextDelta("ok"), ItemDone(said("ok")), Completed(None)]
 
 
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call"])
+async def test_a_call_that_was_announced_and_never_given_is_no_empty_answer(reason: str) -> None:
+    with pytest.raises(StreamLost, match="without the call that it had begun"):
+        await answer_to(delta(reason, function_call={"name": "shell", "arguments": "{}"}))  # as it was before there were tools
+    assert ItemDone(said("ok")) in await answer_to(delta(reason, content="ok"))
+    assert ItemDone(FunctionCall("f", "{}", "a")) in await answer_to(
+        delta(tool_calls=[call_delta(0, "a", "f", "{}")]), delta(reason)
+    )
+
+
 @pytest.mark.parametrize("strange", [{"choices": 7}, "words", {"type": "response.created", "response": {"id": "r"}}, [], None])
 async def test_a_stream_without_any_part_of_an_answer_is_no_empty_answer(strange: Any) -> None:
     with pytest.raises(StreamLost, match="nothing in it was of Chat Completions; check `base_url` and `wire_api`"):

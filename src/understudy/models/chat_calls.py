@@ -74,6 +74,10 @@ class ChatCalls:
         self._last_unnumbered: _OpenCall | None = None
         self._ids: set[str] = set()
 
+    def __bool__(self) -> bool:
+        """Whether any has begun."""
+        return bool(self._calls)
+
     def take(self, part: CallDelta) -> Iterator[FunctionCall]:
         """The calls that are known to be whole because this fragment begins another."""
         function = part.function or FunctionDelta()

@@ -12,7 +12,7 @@ import msgspec
 from understudy.errors import ModelRefused
 from understudy.models.chat_calls import CallDelta, ChatCalls
 from understudy.models.events import Completed, Counted, ItemDone
-from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
+from understudy.models.faults import CALL_MISSING, STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
 from understudy.models.mending import Halves, is_cut, read_loosely
 from understudy.models.usage import read_usage
@@ -209,6 +209,8 @@ class ChatDecoder:
                 self._refusal = ModelRefused(words)
             case "error":
                 raise stream_lost("the provider reported an error and did not say which")
+            case "tool_calls" | "function_call" if not (self._text.present or self._calls):
+                raise stream_lost(CALL_MISSING)
             case _:
                 self._give_all(queue)
 

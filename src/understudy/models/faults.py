@@ -13,6 +13,7 @@ LONGEST_RESET = 366 * 24 * 3600.0  # a later one is a mistake
 STREAM_CLOSED = "stream closed before response.completed"
 EVENT_CUT = "the provider sent an event that breaks off in the middle"
 STREAM_IDLE = "idle timeout waiting for SSE"
+CALL_MISSING = "the provider ended its answer without the call that it had begun"
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from understudy.errors import ModelError, ModelRefused
 from understudy.models.events import Completed, Counted, ItemDone
-from understudy.models.faults import STREAM_CLOSED, error_in_stream, stream_lost
+from understudy.models.faults import CALL_MISSING, STREAM_CLOSED, error_in_stream, stream_lost
 from understudy.models.limits import ANSWER_TEXT, Sizes, size_of
 from understudy.models.mending import Halves, is_cut, mended, read_loosely, read_mended
 from understudy.models.usage import read_usage
@@ -19,7 +19,6 @@ logger = logging.getLogger(__name__)
 
 WAITING = ("response.created", "response.queued", "response.in_progress", "keepalive", "ping", "")  # nothing was said with these
 
-CALL_MISSING = "the provider ended its answer without the call that it had begun"
 
 Json = msgspec.Raw | Any  # not read yet, or read
 
