@@ -10,6 +10,7 @@ from rich.text import Text
 
 from understudy.policy.visible import TerminalText, make_visible, strip_terminal_escapes
 
+TAB_WIDTH = 8
 _TOKEN = re.compile(r"\n|[^\S\n]+|\S+")
 
 
@@ -68,6 +69,7 @@ class Flow:
         self._word = ""  # may go on with the next piece
         self._blank = ""
         self._column = 0
+        self._margin = 0  # the columns of the line before its text begins
         self._ready: list[tuple[str, str]] = []  # text with its style, to be printed at once
         self._begun = False
 
@@ -95,7 +97,7 @@ class Flow:
                     self._break_line()
                 case blank if blank.isspace():
                     self._take_word()
-                    self._blank = blank
+                    self._blank += blank  # the rest of it may come with the next piece
                 case part:
                     self._word += part
 
@@ -112,16 +114,25 @@ class Flow:
 
     def _put_word(self, word: str) -> None:
         length = cell_len(word)
-        if self._column and self._width and self._column + cell_len(self._blank) + length > self._width:
+        blank = self._expanded_blank()
+        if self._column and self._width and self._column + cell_len(blank) + length > self._width:
             self._break_line()
+            blank = ""
         if self._column == 0:
             lead = self._indent if self._begun else self._lead
             self._add(*lead)
-            self._column = cell_len(lead[0])
+            self._column = self._margin = cell_len(lead[0])
             self._begun = True
-        self._add(self._blank + word, self._style)
-        self._column += cell_len(self._blank) + length
+        self._add(blank + word, self._style)
+        self._column += cell_len(blank) + length
         self._blank = ""
+
+    def _expanded_blank(self) -> str:
+        """With tabs as spaces: rich would count their stops from the piece that they came with, and not from the line."""
+        if "\t" not in self._blank:
+            return self._blank
+        before = " " * (self._column - self._margin) if self._column else ""
+        return (before + self._blank).expandtabs(TAB_WIDTH)[len(before) :]
 
     def _break_line(self) -> None:
         if self._begun:
@@ -141,4 +152,4 @@ class Flow:
 
 def clean_lines(text: str) -> list[str]:
     """Output of a command, line by line, without anything that a terminal would obey."""
-    return strip_terminal_escapes(text).expandtabs(8).splitlines()
+    return strip_terminal_escapes(text).expandtabs(TAB_WIDTH).splitlines()
