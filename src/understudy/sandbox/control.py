@@ -4,7 +4,8 @@ import asyncio
 import fcntl
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 MOST_UNSENT = 1 << 16  # bytes that wait for a program which does not read
 _INTERRUPT = b"\x03"
@@ -17,6 +18,8 @@ class Control:
     def __init__(self, *, terminal: bool = False) -> None:
         """`terminal`: the command gets one, as its standard input and outputs; without, it has no input."""
         self.terminal = terminal
+        self._waiting = 0
+        self._wake: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._master = -1
         self._unsent = bytearray()
@@ -43,10 +46,26 @@ class Control:
         if self._stop is not None and not self._over:
             self._stop()
 
+    @contextmanager
+    def awaited(self) -> Generator[None]:
+        """Somebody waits meanwhile for what it prints or for its end, so its output is read as fast as it comes."""
+        self._waiting += 1
+        if self._wake is not None and not self._over:
+            self._wake()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._waiting > 0
+
     # -- for the sandbox
 
-    def begin(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
+    def begin(self, stop: Callable[[], None], wake: Callable[[], None] | None = None) -> None:
+        """`wake`: somebody waits from now on."""
+        self._stop, self._wake = stop, wake
         if self._to_stop:
             stop()
 

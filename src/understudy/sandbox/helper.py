@@ -13,6 +13,7 @@ from pathlib import Path
 from understudy.sandbox.cell import placeholder
 from understudy.sandbox.cell.plan import FULL, Kind, Plan
 from understudy.sandbox.control import Control
+from understudy.sandbox.pace import Floods
 from understudy.sandbox.running import OnOutput, RunningCommand
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Helper:
         self.dead = False
         self.probed: asyncio.Future[dict[str, str]] = loop.create_future()
         self._next = 1
+        self._floods = Floods()
         self._starting: dict[int, RunningCommand] = {}
         self._under_way: set[RunningCommand] = set()
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
@@ -100,7 +102,7 @@ class Helper:
         """
         identifier = self._next
         self._next += 1
-        running = RunningCommand(self._loop, plan, on_output, control)
+        running = RunningCommand(self._loop, plan, on_output, control, self._floods)
         self._follow(running)
         if self.dead:
             for descriptor in (*running.writers, *extra):

@@ -14,13 +14,13 @@ from understudy.sandbox.cell import placeholder
 from understudy.sandbox.cell.orders import BEGIN, END, TERM
 from understudy.sandbox.cell.plan import FULL, Plan
 from understudy.sandbox.control import Control
+from understudy.sandbox.pace import Floods, Pace
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OUT, CommandResult, LimitName
 
 OnOutput = Callable[[OutputStream, bytes], None]
 
 _CHUNK = 65536
 _READS_PER_TURN = 4
-_AT_ONCE, _REST_SECONDS = 1 << 18, 0.01  # of a command that may run for long: 25 MB a second at most
 _PIPE_SIZE = 1 << 18
 _ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
@@ -32,12 +32,20 @@ _LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes"
 class RunningCommand:
     """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, on_output: OnOutput, control: Control | None = None) -> None:
-        """`control`: it may run for long, and its output is read at a bounded rate."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        plan: Plan,
+        on_output: OnOutput,
+        control: Control | None = None,
+        floods: Floods | None = None,
+    ) -> None:
+        """`control`: it may run for long. While nobody waits for it, it shares little of our time with other such `floods`."""
         self._loop = loop
         self._control = control
         self._master = -1  # of its terminal
-        self._read_since_rest = 0
+        self._pace = Pace(floods or Floods())
+        self._rest: asyncio.TimerHandle | None = None
         self.plan = plan
         self.covers: list[bytes] = []  # placeholders that it made; the helper removes them
         self._on_output = on_output
@@ -59,7 +67,7 @@ class RunningCommand:
         self._status_ended = False
         self._readers: dict[int, OutputStream] = {out: "stdout", err: "stderr"}
         if control is not None:
-            control.begin(self.stop)
+            control.begin(self.stop, self._end_rest)
         os.set_blocking(self._status, False)
         loop.add_reader(self._status, self._read_status)
         for reader in self._readers:
@@ -151,6 +159,17 @@ class RunningCommand:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def _read(self, reader: int) -> None:
+        if self._control is None or self._control.is_awaited:
+            self._read_some(reader)
+            return
+        with self._pace:
+            self._read_some(reader)
+        if self._pace.tired and self._rest is None and not self._closed:
+            for each in self._readers:
+                self._loop.remove_reader(each)
+            self._rest = self._loop.call_later(self._pace.rest(), self._end_rest)
+
+    def _read_some(self, reader: int) -> None:
         for _ in range(_READS_PER_TURN):
             chunk = _read_output(reader)
             if chunk is None:
@@ -159,23 +178,16 @@ class RunningCommand:
                 self._close_reader(reader)
                 return
             self._pass_on(self._readers[reader], chunk)
-            if self._control is not None and self._rests(reader, len(chunk)):
-                return
             if len(chunk) < _CHUNK and reader != self._master:
                 return
 
-    def _rests(self, reader: int, read: int) -> bool:
-        """Nobody may be waiting for what it prints, for hours: a flood of it must not take up the server."""
-        self._read_since_rest += read
-        if self._read_since_rest < _AT_ONCE:
-            return False
-        self._read_since_rest = 0
-        self._loop.remove_reader(reader)
-        self._loop.call_later(_REST_SECONDS, self._read_on, reader)
-        return True
-
-    def _read_on(self, reader: int) -> None:
-        if reader in self._readers:
+    def _end_rest(self) -> None:
+        if self._rest is None:
+            return
+        self._rest.cancel()
+        self._rest = None
+        self._pace.rested()
+        for reader in self._readers:
             self._loop.add_reader(reader, self._read, reader)
 
     def _pass_on(self, stream: OutputStream, chunk: bytes) -> None:
@@ -307,6 +319,7 @@ class RunningCommand:
 
     def _close(self) -> None:
         self._closed = True
+        self._end_rest()
         if self._control is not None:
             self._control.end()
         for reader in list(self._readers):

@@ -86,7 +86,6 @@ class Session:
         self.finished: Finished | None = None
         self.failure: str | None = None  # why nothing more can be said of its end
         self._task: asyncio.Task[Finished] | None = None
-        self._calls = 0  # that wait for it
         self._idle: asyncio.TimerHandle | None = None
 
     def run(self, work: "Coroutine[Any, Any, Finished]", on_over: Callable[["Session"], None]) -> None:
@@ -106,7 +105,7 @@ class Session:
 
     @property
     def waited_for(self) -> bool:
-        return self._calls > 0
+        return self.control.is_awaited
 
     @property
     def over(self) -> bool:
@@ -120,11 +119,10 @@ class Session:
     async def wait(self, seconds: float, idle_seconds: float) -> None:
         """Until it has ended, at most so long. It is not idle meanwhile, and for `idle_seconds` after that."""
         assert self._task is not None
-        self._calls += 1
         try:
-            await asyncio.wait([self._task], timeout=seconds)
+            with self.control.awaited():
+                await asyncio.wait([self._task], timeout=seconds)
         finally:
-            self._calls -= 1
             self._watch_idleness(idle_seconds)
 
     def _watch_idleness(self, seconds: float) -> None:
@@ -134,7 +132,7 @@ class Session:
             self._idle = asyncio.get_running_loop().call_later(seconds, self._end_if_idle, seconds)
 
     def _end_if_idle(self, seconds: float) -> None:
-        if not self._calls and not self.over:
+        if not self.waited_for and not self.over:
             self.end_soon(f"it was ended because nobody had asked for it for {seconds:g} seconds")
 
     def end_soon(self, reason: str) -> None:
