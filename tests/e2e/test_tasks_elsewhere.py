@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -174,6 +176,28 @@ async def test_a_process_that_asks_for_a_task_takes_it_over_when_the_other_dies(
         await first.kill()
         await other.update(task, dict.fromkeys(asked, YES))
         assert (await other.over(task))["result"]["structuredContent"]["content"] == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [(), (0,), (1,), (0, 1)])
+async def test_a_task_whose_message_lies_in_the_inbox_is_known_to_a_third_process(tmp_path: Path, killed: tuple[int, ...]) -> None:
+    """It was sent to a turn that another process runs, which has not read it."""
+    async with home(tmp_path, [deltas(["let ", HOLD, "me"]), say("both")]) as (model, store):
+        servers = [await store.server() for _ in range(2)]
+        client, sender = (client for _, client in servers)
+        first = await client.begin("one")
+        await model.next_request(1)
+        [listed] = (await client.call("conversationsList"))["structuredContent"]["conversations"]
+        os.kill(servers[0][0].pid, signal.SIGSTOP)
+        second = (await sender.call("codex-reply", threadId=listed["conversation_id"], prompt="two"))["taskId"]
+        _, third = await store.server()
+        assert (await third.get(second))["status"] == "working"
+        os.kill(servers[0][0].pid, signal.SIGCONT)
+        for number in killed:
+            await servers[number][0].kill()
+        model.release()
+        assert (await third.over(second))["result"]["structuredContent"]["content"] == "both"
+        assert ("isError" in (await third.over(first))["result"]) is (0 in killed)  # the turn that it was sent to was cut off
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ A handle is bound to a caller, whose name goes with every op and whose rights ar
 """
 
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -296,6 +296,12 @@ class Handle:
     def has_message(self, message_id: str) -> bool:
         """Whether the message is in the log, as far as it is known here."""
         return message_id in self._conversation.state.message_ends
+
+    async def find_message(self, is_it: Callable[[str], bool], after: int) -> str | None:
+        """The id of a message that was sent, also of one that no turn has read yet. It is not in the log before record `after`."""
+        from understudy.engine.sought_messages import seek_message  # only tasks are known by such marks
+
+        return await seek_message(self._conversation, self._engine.log, is_it, after)
 
     def open_question(self, call_id: str) -> Question | None:
         return self._conversation.state.questions.get(call_id)

@@ -39,6 +39,15 @@ def read_uuid(text: str) -> str:
     return _grouped("".join(groups).lower())
 
 
+def uuid_bytes(text: str) -> bytes:
+    """Of one in its canonical form."""
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def uuid_of(raw: bytes) -> str:
+    return _grouped(raw.hex())
+
+
 def _grouped(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

@@ -17,12 +17,13 @@ _KEY_BYTES = 32
 
 
 class IdSeal:
-    """`purpose` keeps what was sealed for one thing from being taken for another."""
+    """`purpose` keeps what was sealed for one thing from being taken for another. `seal_bytes`: how long the seal is."""
 
-    def __init__(self, state_dir: Path, purpose: bytes) -> None:
+    def __init__(self, state_dir: Path, purpose: bytes, seal_bytes: int = _SEAL_BYTES) -> None:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._key = _read_key(state_dir / "serve.key")
         self._purpose = purpose
+        self._seal_bytes = seal_bytes
 
     def close(self, body: bytes) -> str:
         return urlsafe_b64encode(self.close_bytes(body)).decode().rstrip("=")
@@ -41,11 +42,11 @@ class IdSeal:
 
     def open_bytes(self, raw: bytes) -> bytes | None:
         """None for what was not sealed by us."""
-        body, seal = raw[:-_SEAL_BYTES], raw[-_SEAL_BYTES:]
+        body, seal = raw[: -self._seal_bytes], raw[-self._seal_bytes :]
         return body if compare_digest(seal, self._digest(body)) else None
 
     def _digest(self, body: bytes) -> bytes:
-        return hmac_digest(self._key, self._purpose + b"\0" + body, sha256)[:_SEAL_BYTES]
+        return hmac_digest(self._key, self._purpose + b"\0" + body, sha256)[: self._seal_bytes]
 
 
 def _read_key(path: Path) -> bytes:

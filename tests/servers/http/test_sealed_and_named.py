@@ -1,9 +1,12 @@
 """What clients are given to bring back: event ids, sealed states, names of questions, tokens; and the hosts they may name."""
 
 import os
+import re
 from base64 import urlsafe_b64encode
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import cast
 from uuid import UUID
 
 import msgspec
@@ -12,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.config.tokens import NamedToken, hash_of, read_tokens, write_tokens
+from understudy.engine.handle import Handle
 from understudy.errors import ConfigError
 from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import CommandApprovalAsked
 from understudy.servers.http.event_ids import (
     CallStream,
     StreamName,
@@ -25,7 +30,7 @@ from understudy.servers.http.event_ids import (
     write_stream_place,
 )
 from understudy.servers.http.guards import Guards, accepts, is_json, split_host
-from understudy.servers.mcp.question_names import read_question_name
+from understudy.servers.mcp.question_names import AskedQuestion, digest_of, find_asked, question_name, read_question_name
 from understudy.servers.sealing import IdSeal
 
 IDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=40))
@@ -141,6 +146,35 @@ NAMES = st.builds(
 def test_the_name_of_a_question_is_none_or_names_a_conversation(text: object) -> None:
     found = read_question_name(text)
     assert found is None or str(UUID(found.conversation_id)) == found.conversation_id
+
+
+QUESTIONS = st.builds(
+    CommandApprovalAsked,
+    call_id=st.text(max_size=600),
+    command=st.lists(st.text(max_size=50)).map(tuple),
+    cwd=st.text(max_size=300),
+)
+
+
+@given(UUIDS, st.text(max_size=600), QUESTIONS, st.floats(0, 4e9), st.text(max_size=600), st.floats(0, 4e9))
+def test_the_key_of_a_question_is_short_and_means_that_question_alone(
+    conversation_id: str, turn: str, question: CommandApprovalAsked, asked_at: float, other_turn: str, later: float
+) -> None:
+    key = question_name(conversation_id, turn, question, asked_at)
+    assert re.fullmatch(r"[\x21-\x7e]{1,48}", key)
+    found = read_question_name(key)
+    assert found is not None
+    assert find_asked(asking(conversation_id, turn, question, asked_at), found) == AskedQuestion(question, turn, asked_at)
+    assert turn == other_turn or find_asked(asking(conversation_id, other_turn, question, asked_at), found) is None
+    assert asked_at == later or find_asked(asking(conversation_id, turn, question, later), found) is None
+    assert find_asked(asking(str(UUID(int=1)), turn, question, asked_at), found) is None
+    long = (conversation_id, turn, question.call_id, digest_of(question), asked_at)  # as earlier builds wrote them
+    assert read_question_name("q." + urlsafe_b64encode(msgspec.msgpack.encode(long)).decode()) == found
+
+
+def asking(conversation_id: str, turn: str, question: CommandApprovalAsked, asked_at: float) -> Handle:
+    facts = SimpleNamespace(turn=turn, questions={question.call_id: question}, asked_at={question.call_id: asked_at})
+    return cast(Handle, SimpleNamespace(id=conversation_id, facts=facts))
 
 
 @settings(max_examples=30)

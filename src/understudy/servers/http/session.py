@@ -10,7 +10,6 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import Incoming, Request, RequestId, Response
-from understudy.protocol.ops import Decide
 from understudy.servers.http.event_ids import CallStream, StreamPlace, StreamPosition
 from understudy.servers.http.principals import Principal
 from understudy.servers.http.session_ids import SealedSession
@@ -18,14 +17,14 @@ from understudy.servers.http.standalone import StandaloneSink
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.http.watched_call import WatchedCall
 from understudy.servers.http.watched_stream import WatchedStream
-from understudy.servers.mcp.asking import read_answer, read_word
+from understudy.servers.mcp.asking import decision_on
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.mcp.peer import FIRST_WITH_FORMS
 from understudy.servers.mcp.progress import Progress
-from understudy.servers.mcp.question_names import read_question_name
+from understudy.servers.mcp.question_names import find_asked, read_question_name
 from understudy.servers.mcp.results import SESSION
 from understudy.servers.mcp.stream_viewer import Snapshots
 from understudy.servers.mcp.tool_table import Offer
@@ -85,19 +84,14 @@ class HttpSession:
             logger.info("an answer to request %.100r came, which is not open", response.id)
             return
         try:
-            handle = await self._engine.find(self.principal.caller, ConversationId(name.conversation_id))
-            question = handle.open_question(name.call_id)
-            asked_at = handle.asked_at(name.call_id)
-            if question is None or not name.names(question, asked_at):
-                logger.info("the answer to %.100r is to a question that is not open any more", name.call_id)
+            handle = await self._engine.find(self.principal.caller, name.conversation_id)
+            asked = find_asked(handle, name)
+            if asked is None:
+                logger.info("the answer to %.100r is to a question that is not open any more", response.id)
                 return
-            decision, source = read_answer(response)
-            client = self.dispatcher.peer.calls_itself
-            word = read_word(response)
-            op = Decide(name.call_id, decision, source, name.turn, word=word, asked_at=asked_at, client=client)
-            await handle.submit(op)
+            await handle.submit(decision_on(asked, response, self.dispatcher.peer.calls_itself))
         except AgentError as error:
-            logger.info("an answer to %.100r was not taken: %s", name.call_id, error)
+            logger.info("an answer to %.100r was not taken: %s", response.id, error)
 
     def _watch(
         self,

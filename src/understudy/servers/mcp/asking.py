@@ -29,7 +29,7 @@ from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, Patch
 from understudy.servers.client_answers import unusable
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.peer import Peer, UnansweredQuestion
-from understudy.servers.mcp.question_names import question_name
+from understudy.servers.mcp.question_names import AskedQuestion, question_name
 from understudy.servers.presentation import presentation_of
 from understudy.servers.seed_events import changes_on_wire
 from understudy.servers.sink import Sink
@@ -99,10 +99,7 @@ def ask_peer(
         if handle.open_question(question.call_id) not in (None, question):
             logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
             return
-        decision, source = read_answer(response)
-        word = read_word(response)
-        op = Decide(question.call_id, decision, source, turn, word=word, asked_at=asked_at, client=peer.calls_itself)
-        handle.submit_soon(op)
+        handle.submit_soon(decision_on(AskedQuestion(question, turn, asked_at), response, peer.calls_itself))
 
     params = question_params(question, peer, handle) | {
         "codex_mcp_tool_call_id": str(related_to if named_call is None else named_call),
@@ -187,6 +184,13 @@ def _tool_params(question: ToolApprovalAsked, peer: Peer) -> dict[str, Any]:
         "codex_arguments": question.arguments or {},
         "codex_reason": tool_reason(question),
     }
+
+
+def decision_on(asked: AskedQuestion, response: Response, client: str) -> Decide:
+    """`client`: what the one that answers calls itself."""
+    decision, source = read_answer(response)
+    word = read_word(response)
+    return Decide(asked.question.call_id, decision, source, asked.turn, word=word, asked_at=asked.asked_at, client=client)
 
 
 def read_answer(response: Response) -> tuple[Decision, str]:

@@ -20,12 +20,12 @@ from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Decide, Resume
 from understudy.protocol.records import Question
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.asking import check_answer, question_params, read_answer, read_word
+from understudy.servers.mcp.asking import check_answer, decision_on, question_params
 from understudy.servers.mcp.call import LATER, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.progress import Progress
-from understudy.servers.mcp.question_names import question_name, read_question_name
+from understudy.servers.mcp.question_names import find_asked, question_name, read_question_name
 from understudy.servers.mcp.waiting_calls import answer_unfinished
 from understudy.servers.presentation import Presentation, presentation_of
 from understudy.servers.sealing import IdSeal
@@ -112,7 +112,7 @@ class Rounds:
             handle = await call.client.find(ConversationId(state.conversation_id))
         except UnknownConversation:
             raise InvalidParams("`requestState` is not valid for this call") from None
-        decisions = self._decisions(handle, state.turn, call.client.peer.calls_itself)
+        decisions = self._decisions(handle, call.client.peer.calls_itself)
         self.number = state.round
         for decision in decisions:
             with suppress(AgentError):  # the question stays open, and is asked again
@@ -135,20 +135,16 @@ class Rounds:
         viewer.following.put_open_questions()
         return LATER
 
-    def _decisions(self, handle: Handle, turn: str, client: str) -> list[Decide]:
+    def _decisions(self, handle: Handle, client: str) -> list[Decide]:
         """Of the answers that came. Raises `InvalidParams` where one cannot be understood; none of them counts then."""
         decisions: list[Decide] = []
         for key, answer in self._asked.input_responses.items():
             name = read_question_name(key)
-            question = None if name is None or name.conversation_id != handle.id else handle.open_question(name.call_id)
-            asked_at = 0.0 if name is None else handle.asked_at(name.call_id)
-            if name is None or question is None or not name.names(question, asked_at):
+            asked = None if name is None else find_asked(handle, name)
+            if asked is None:
                 continue  # answered elsewhere meanwhile, or never asked
             check_answer(answer)
-            response = Response(key, answer)
-            decision, source = read_answer(response)
-            word = read_word(response)
-            decisions.append(Decide(name.call_id, decision, source, turn, word=word, asked_at=asked_at, client=client))
+            decisions.append(decision_on(asked, Response(key, answer), client))
         return decisions
 
     def _read(self, text: str) -> _State:

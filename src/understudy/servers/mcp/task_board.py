@@ -22,11 +22,12 @@ from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.handshake import PREFIX
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import Progress
-from understudy.servers.mcp.task_names import TaskName, read_task_id, write_task_id
+from understudy.servers.mcp.task_names import TaskName, mark_of, read_task_id, ttl_as_told, write_task_id
 from understudy.servers.mcp.task_viewer import TaskViewer
 from understudy.servers.presentation import Presentation, presentation_of
 
 TASKS = f"{PREFIX}tasks"
+NO_MESSAGE = "taken back"  # instead of its id: it came into no log
 MOST_OVER = 256  # tasks that are over and still remembered
 KEPT_SECONDS = 7 * 24 * 3600
 LONGEST_SECONDS = 10 * 365 * 24 * 3600
@@ -92,15 +93,14 @@ class TaskBoard:
     def _name(self, client: ClientContext, viewer: TaskViewer, config: Config) -> dict[str, Any]:
         """The first answer that the client gets of it."""
         name = TaskName(
-            client.caller.name,
             viewer.handle.id,
-            viewer.following.message_id,
+            mark_of(viewer.following.message_id),
             viewer.begin,
             int(time.time() * 1000),
-            max(1, round(min(config.task_seconds, LONGEST_SECONDS) * 1000)),
+            ttl_as_told(round(min(config.task_seconds, LONGEST_SECONDS) * 1000)),
             viewer.askable,
         )
-        task_id = write_task_id(client.engine, name)
+        task_id = write_task_id(client.engine, client.caller.name, name)
         self._keep(client, task_id, name, viewer)
         return {"resultType": "task", **viewer.state(task_id, name, viewer.handle, Peer())}
 
@@ -144,8 +144,9 @@ class TaskBoard:
         return self._left
 
     async def _read(self, client: ClientContext, task_id: str, name: TaskName, handle: Handle) -> TaskViewer:
+        message_id = await handle.find_message(name.means, max(0, name.begin))
         viewer = TaskViewer(client, handle, presentation_of(handle), askable=name.askable, after=max(0, name.begin))
-        await viewer.resume(name)
+        await viewer.resume(name, message_id or NO_MESSAGE)
         other = self._viewers.get(task_id)
         if other is not None and other.broken is None:  # two asked at once
             viewer.following.stop()

@@ -12,10 +12,10 @@ from understudy.errors import NotAllowed
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Cancel, Decide
 from understudy.servers.failures import InvalidParams, ProtocolError
-from understudy.servers.mcp.asking import check_answer, read_answer, read_word
+from understudy.servers.mcp.asking import check_answer, decision_on
 from understudy.servers.mcp.call import Call, Handler
 from understudy.servers.mcp.modern import MISSING_CAPABILITY
-from understudy.servers.mcp.question_names import read_question_name
+from understudy.servers.mcp.question_names import find_asked, read_question_name
 from understudy.servers.mcp.subscriptions import tell
 from understudy.servers.mcp.task_board import TASKS, FoundTask, TaskBoard, declares_tasks
 
@@ -73,7 +73,7 @@ async def cancel(call: Call) -> Any:
         found.handle.check_right("run")
         if found.name.sends:
             await found.handle.submit(
-                Cancel(found.name.message_id, (following.turn or "") if following.leads else ""), durable=durable
+                Cancel(following.message_id, (following.turn or "") if following.leads else ""), durable=durable
             )
             await durable
     except NotAllowed as error:
@@ -98,19 +98,14 @@ async def _find(call: Call, task_id: str) -> FoundTask:
 def _decisions(found: FoundTask, answers: dict[str, Any], client: str) -> list[Decide]:
     """Raises `InvalidParams` where one cannot be understood; none of them counts then."""
     decisions: list[Decide] = []
-    handle, turn = found.handle, found.viewer.following.turn
+    turn = found.viewer.following.turn
     for key, answer in answers.items():
         name = read_question_name(key)
-        if name is None or name.conversation_id != handle.id or name.turn != turn:
-            continue
-        question, asked_at = handle.open_question(name.call_id), handle.asked_at(name.call_id)
-        if question is None or not name.names(question, asked_at):
+        asked = None if name is None else find_asked(found.handle, name)
+        if asked is None or asked.turn != turn:
             continue
         check_answer(answer)
-        response = Response(key, answer)
-        decision, source = read_answer(response)
-        word = read_word(response)
-        decisions.append(Decide(name.call_id, decision, source, name.turn, word=word, asked_at=asked_at, client=client))
+        decisions.append(decision_on(asked, Response(key, answer), client))
     return decisions
 
 

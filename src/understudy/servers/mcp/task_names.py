@@ -1,21 +1,34 @@
-"""Ids of tasks. One says itself which turn it means, and is sealed: the log is all that has to be kept of a task."""
+"""Ids of tasks: short ones, for clients that take no more than so many characters and show them to people.
+
+One names the conversation, marks the message that the task waits for, and is sealed. What it means is looked up in the log, so any
+process on the store understands it, and nothing else has to be kept of a task. Whose it is stands only in the seal.
+"""
 
 import time
 from datetime import UTC, datetime
+from hashlib import sha256
 
 import msgspec
 
 from understudy.config.home import state_dir
 from understudy.engine.engine import Engine
+from understudy.protocol.uuids import uuid_bytes, uuid_of
 from understudy.servers.sealing import IdSeal
 
-_encode = msgspec.msgpack.Encoder().encode
+LONGEST_ID = 48  # characters
+_MARK_BYTES = 4
+_SEAL_BYTES = 6  # a guess has to be made here, by a caller who may read the conversation
+_BODY_BYTES = 30
+_BEGIN_BITS = 23
+_FROM_ANOTHER_CALL = 2**_BEGIN_BITS - 1
+_YEAR_2020_MS = 1_577_836_800_000
+_UNITS_MS = (1, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)  # of the time that a task lives
+_MOST_UNITS = 2**13 - 1
 
 
-class TaskName(msgspec.Struct, frozen=True, array_like=True):
-    principal: str  # whose task it is; for everybody else there is no such task
+class TaskName(msgspec.Struct, frozen=True):
     conversation_id: str
-    message_id: str  # that began the turn, or joined it
+    mark: bytes  # of the message that began the turn, or joined it
     begin: int  # a record before that message; -1: it was sent by another call
     created_ms: int
     ttl_ms: int
@@ -35,27 +48,86 @@ class TaskName(msgspec.Struct, frozen=True, array_like=True):
     def created_at(self) -> str:
         return written_time(self.created_ms / 1000)
 
+    def means(self, message_id: str) -> bool:
+        return mark_of(message_id) == self.mark
 
-_decode = msgspec.msgpack.Decoder(TaskName).decode
+
+def mark_of(message_id: str) -> bytes:
+    return sha256(message_id.encode()).digest()[:_MARK_BYTES]
 
 
-def write_task_id(engine: Engine, name: TaskName) -> str:
-    return _seal(engine).close(_encode(name))
+def ttl_as_told(milliseconds: int) -> int:
+    """The shortest time that an id can say and that is not shorter. What people write down is said exactly."""
+    unit = next((unit for unit in _UNITS_MS if milliseconds <= unit * _MOST_UNITS), _UNITS_MS[-1])
+    return unit * min(max(-(-milliseconds // unit), 1), _MOST_UNITS)
+
+
+def write_task_id(engine: Engine, principal: str, name: TaskName) -> str:
+    begin = min(name.begin, _FROM_ANOTHER_CALL - 1) if name.sends else _FROM_ANOTHER_CALL  # reading may begin earlier
+    unit = next(number for number, unit in enumerate(_UNITS_MS) if name.ttl_ms <= unit * _MOST_UNITS)
+    body = (
+        uuid_bytes(name.conversation_id)
+        + name.mark
+        + (name.askable << _BEGIN_BITS | begin).to_bytes(3, "big")
+        + min(max(name.created_ms - _YEAR_2020_MS, 0), 2**40 - 1).to_bytes(5, "big")
+        + (unit << 13 | name.ttl_ms // _UNITS_MS[unit]).to_bytes(2, "big")
+    )
+    return _seal(engine, principal).close(body)
 
 
 def read_task_id(engine: Engine, principal: str, text: str) -> TaskName | None:
     """None for one that is not ours, is somebody else's, or has expired: nobody can tell these apart."""
-    body = _seal(engine).open(text)
-    try:
-        name = None if body is None else _decode(body)
-    except msgspec.MsgspecError:
-        name = None
-    return None if name is None or name.principal != principal or name.expires < time.time() else name
+    name = _read(engine, principal, text) if len(text) <= LONGEST_ID else _read_long(engine, principal, text)
+    return None if name is None or name.expires < time.time() else name
 
 
-def _seal(engine: Engine) -> IdSeal:
-    return IdSeal(state_dir(engine.home), b"task")
+def _read(engine: Engine, principal: str, text: str) -> TaskName | None:
+    body = _seal(engine, principal).open(text)
+    if body is None or len(body) != _BODY_BYTES:
+        return None
+    begin = int.from_bytes(body[20:23], "big")
+    ttl = int.from_bytes(body[28:30], "big")
+    record = begin & _FROM_ANOTHER_CALL
+    return TaskName(
+        uuid_of(body[:16]),
+        body[16:20],
+        -1 if record == _FROM_ANOTHER_CALL else record,
+        int.from_bytes(body[23:28], "big") + _YEAR_2020_MS,
+        (ttl & _MOST_UNITS) * _UNITS_MS[ttl >> 13],
+        bool(begin >> _BEGIN_BITS),
+    )
+
+
+def _seal(engine: Engine, principal: str) -> IdSeal:
+    return IdSeal(state_dir(engine.home), b"short task\0" + principal.encode(errors="surrogatepass"), _SEAL_BYTES)
 
 
 def written_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# -- ids as earlier builds wrote them: they say everything themselves, and are as long as that takes
+
+
+class _LongName(msgspec.Struct, frozen=True, array_like=True):
+    principal: str
+    conversation_id: str
+    message_id: str
+    begin: int
+    created_ms: int
+    ttl_ms: int
+    askable: bool
+
+
+_decode_long = msgspec.msgpack.Decoder(_LongName).decode
+
+
+def _read_long(engine: Engine, principal: str, text: str) -> TaskName | None:
+    body = IdSeal(state_dir(engine.home), b"task").open(text)
+    try:
+        name = None if body is None else _decode_long(body)
+    except msgspec.MsgspecError:
+        return None
+    if name is None or name.principal != principal:
+        return None
+    return TaskName(name.conversation_id, mark_of(name.message_id), name.begin, name.created_ms, name.ttl_ms, name.askable)

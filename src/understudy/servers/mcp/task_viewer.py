@@ -100,16 +100,16 @@ class TaskViewer(CallViewer):
         if call is not None and not call.answered:
             call.answer(result)
 
-    async def resume(self, name: TaskName) -> None:
+    async def resume(self, name: TaskName, message_id: str) -> None:
         """Read what the log has of it, and go on from there."""
         handle, following = self.handle, self.following
-        turn = handle.turn_of_message(name.message_id)
+        turn = handle.turn_of_message(message_id)
         work = handle.work_of(turn or "")
         self._output_schema = None if work is None else work.schema
         self._updated = name.created_ms / 1000
         if turn is not None:
             following.follow_turn(turn)
-        await following.resume(name.message_id, leads=turn is not None or name.begin <= 0, shown_to=0, given={})
+        await following.resume(message_id, leads=turn is not None or name.begin <= 0, shown_to=0, given={})
 
     # -- called by the following
 
