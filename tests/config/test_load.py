@@ -283,14 +283,24 @@ def test_prices_of_ones_own_are_read_and_checked(load: Load) -> None:
             load(f"[understudy.prices.m]\n{wrong}\n")
 
 
-def test_without_a_model_the_error_says_how_to_set_one(load: Load, home: Path) -> None:
-    own = 'model_provider = "mine"\n[model_providers.mine]\nname = "Mine"\n'
-    for given in ({}, {"config": {"model": None}}):
-        with pytest.raises(ConfigError) as caught:
-            load(own, **given)
-        text = str(caught.value)
-        assert text.startswith("no model is set\n")
-        assert str(home / "config.toml") in text
+@pytest.mark.parametrize(
+    ("wire", "model"),
+    [("", "gpt-6.1-sol"), ("chat", "gpt-6.1-sol"), ("responses", "gpt-6.1-sol"), ("anthropic", "claude-sonnet-5-5")],
+)
+@pytest.mark.parametrize("name", ["mine", "my.own"])
+def test_without_a_model_the_default_of_the_wire_is_asked_and_one_notice_says_so(
+    load: Load, home: Path, name: str, wire: str, model: str
+) -> None:
+    spoken = f'wire_api = "{wire}"\n' if wire else ""
+    own = f'model_provider = "{name}"\n[model_providers."{name}"]\nname = "Mine"\n{spoken}'
+    for given in ({}, {"config": {"model": None}}, {"config": {"model": ""}}):
+        config = load(own, **given)
+        (notice,) = config.notices
+        assert (config.model, config.warnings) == (model, ())
+        asked = f"provider `{name}` is asked for {model}, the default of the {wire or 'chat'} wire"
+        assert notice.startswith(f"no model is set, so {asked}")
+        assert str(home / "config.toml") in notice
+    assert load(own, config={"model": "m"}).notices == ()
     assert load('model_provider = "scripted"').model == "scripted"
 
 

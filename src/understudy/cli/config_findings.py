@@ -45,7 +45,7 @@ def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None
         found += [Finding(SECTION, "settings", "broken", *said) for said in dict.fromkeys((wrong, *_others_wrong(home, flags)))]
         config, _ = _try(home, Overrides(model=ANY_MODEL), flags, usable=False)
     if config is not None:
-        found += [Finding(SECTION, "settings", "warning", warning) for warning in config.warnings]
+        found += [Finding(SECTION, "settings", "warning", warning) for warning in (*config.warnings, *config.notices)]
         if config.policy_rules:
             found.append(Finding(SECTION, "rules", "ok", f"{len(config.policy_rules)} in [[policy.rules]]"))
         found += _notify(config)

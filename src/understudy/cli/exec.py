@@ -95,7 +95,7 @@ def _complain(text: str) -> int:
 
 
 def _run(request: ExecRequest, early: Sequence[int]) -> int:
-    from understudy.cli.exec_input import ExecTask, read_budget, read_images, read_prompt, read_schema
+    from understudy.cli.exec_input import ExecTask, images_or_words, read_budget, read_prompt, read_schema
 
     if not (request.begins or request.last) and request.thread is None:  # before a prompt is waited for
         text = f"`exec {request.action}` needs the id of a conversation, or --last for the newest one of this folder"
@@ -108,7 +108,7 @@ def _run(request: ExecRequest, early: Sequence[int]) -> int:
 
     with _interruptible(early):
         schema, budget = read_schema(request, find_places), read_budget(request)
-        images = read_images(request.images, find_places) if request.images else []
+        images = images_or_words(request.images, find_places) if request.images else []
         prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)
     import asyncio
     import gc

@@ -35,14 +35,13 @@ _BYTE_ORDERS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), 
 class ExecTask(msgspec.Struct, frozen=True):
     request: ExecRequest
     prompt: str
-    images: list[str]
+    images: list[ContentPart]  # or, of one that cannot be shown, a sentence that says so
     schema: dict[str, Any] | None
     budget: Budget | None
     review: "Reviewing | None" = None  # what is made of the answer
 
     def message(self) -> Message:
-        parts: list[ContentPart] = [InputImage(image) for image in self.images]
-        return Message("user", (*parts, InputText(self.prompt)))
+        return Message("user", (*self.images, InputText(self.prompt)))
 
 
 def read_prompt(request: ExecRequest) -> str:
@@ -62,7 +61,7 @@ def read_prompt(request: ExecRequest) -> str:
     if given is None:
         if os.isatty(0):
             raise BadRequest(NO_PROMPT)
-        _say("Reading prompt from stdin...")
+        say_aside("Reading prompt from stdin...")
     text = _decode(_read_to_end(b""))
     if not text.strip():
         raise BadRequest(NOTHING_PIPED)
@@ -76,10 +75,10 @@ def _read_beside(*, say: bool) -> str:
     if not _may_wait():
         return _decode(_read_to_end(b""))
     if say:
-        _say("Reading additional input from stdin...")
+        say_aside("Reading additional input from stdin...")
     ready, _, _ = select.select([0], [], [], MOMENT)
     if not ready:
-        _say(f"Nothing came on standard input within {MOMENT:.0f} s, so it is left out; `-` instead of a prompt waits for it.")
+        say_aside(f"Nothing came on standard input within {MOMENT:.0f} s, so it is left out; `-` instead of a prompt waits for it.")
         return ""
     return _decode(_read_to_end(b""))
 
@@ -103,7 +102,7 @@ def _read_to_end(data: bytes) -> bytes:
             ready, _, _ = select.select([0], [], [], max(0.0, began + 5 - time.monotonic()))
             if not ready:
                 told = True
-                _say("Still reading standard input, until it is closed.")
+                say_aside("Still reading standard input, until it is closed.")
         try:
             chunk = os.read(0, 1 << 20)
         except OSError as error:
@@ -134,7 +133,8 @@ def _decode(data: bytes) -> str:
     return text
 
 
-def _say(text: str) -> None:
+def say_aside(text: str) -> None:
+    """On standard error, if anybody reads it."""
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
@@ -147,9 +147,31 @@ def _say(text: str) -> None:
 
 def read_images(given: Sequence[str], find_places: "Callable[[], Places]") -> list[str]:
     """As data URLs. Raises `BadRequest` for a file that is none, or that may not be read for a model."""
+    return [_data_url(name, places) for name, places in _named(given, find_places)]
+
+
+def images_or_words(given: Sequence[str], find_places: "Callable[[], Places]") -> list[ContentPart]:
+    """Likewise, but in the place of what is no image there are words for the model, and the user is told: codex does not refuse it,
+    and programs that start it count on that.
+    """
+    from understudy.models.images import NotAnImage  # few tasks have any
+
+    parts: list[ContentPart] = []
+    for name, places in _named(given, find_places):
+        try:
+            parts.append(InputImage(_data_url(name, places)))
+        except BadRequest as refused:
+            if not isinstance(refused.__cause__, NotAnImage):
+                raise
+            say_aside(f"understudy: image {_shown(name)} is left out: {refused.__cause__}")
+            parts.append(InputText(f"[The image {_shown(name)} is left out: {refused.__cause__}.]\n"))
+    return parts
+
+
+def _named(given: Sequence[str], find_places: "Callable[[], Places]") -> "list[tuple[str, Places | None]]":
     names = [name for each in given for name in _names(each)]
     places = find_places() if any(not name.startswith("data:") for name in names) else None
-    return [_data_url(name, places) for name in names]
+    return [(name, places) for name in names]
 
 
 def _names(given: str) -> list[str]:
@@ -162,7 +184,6 @@ def _names(given: str) -> list[str]:
 def _data_url(name: str, places: "Places | None") -> str:
     from understudy.models.images import MOST_BYTES, UnusableImage, image_url, read_data_url  # few tasks have any
 
-    shown = visible(name if len(name) <= 200 else name[:200] + "…")
     try:
         return (
             read_data_url(name)
@@ -170,10 +191,14 @@ def _data_url(name: str, places: "Places | None") -> str:
             else image_url(_for_model(name, places, MOST_BYTES + 1))
         )
     except UnusableImage as error:
-        raise BadRequest(f"image {shown} cannot be shown to a model: {error}") from None
+        raise BadRequest(f"image {_shown(name)} cannot be shown to a model: {error}") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise BadRequest(f"image {shown} cannot be read: {reason}") from None
+        raise BadRequest(f"image {_shown(name)} cannot be read: {reason}") from None
+
+
+def _shown(name: str) -> str:
+    return visible(name if len(name) <= 200 else name[:200] + "…")
 
 
 def _for_model(name: str, places: "Places", most: int) -> bytes:

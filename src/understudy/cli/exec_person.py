@@ -89,6 +89,8 @@ class ExecPersonViewer(ExecViewer):
             self.console.print(Text(line, "dim"))
         for warning in config.warnings:
             self._teller.notice(f"warning: {warning}")
+        for notice in config.notices:
+            self._teller.notice(f"note: {notice}")
         if self._about is not None:
             self._teller.notice(self._about)
         self._status.start()

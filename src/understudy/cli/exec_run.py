@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from understudy.cli.exec import write_interrupted
-from understudy.cli.exec_input import ExecTask
+from understudy.cli.exec_input import ExecTask, say_aside
 from understudy.cli.exec_options import ExecRequest
 from understudy.cli.exec_settings import add_folders, check_repository, checked, defaults_for, overrides_from
 from understudy.cli.patient_errors import patient_errors
@@ -75,6 +75,8 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
     handle, config, overrides = await _open(engine, request)
     setup = handle.setup() if request.last_message is not None else None
     if request.json:
+        for notice in config.notices:  # no event: programs compare those they get
+            say_aside(f"understudy: {visible(notice)}")
         from understudy.cli.exec_json import show_as_json as show
     else:
         from understudy.cli.exec_person import show_to_person as show
@@ -113,7 +115,7 @@ async def _terms(task: ExecTask) -> Terms | None:
         problem = shape_problem(task.schema) or await schema_problem(task.schema)
         if problem is not None:
             raise BadRequest(f"output schema {task.request.output_schema} cannot be used: {problem}")
-    return Terms(task.schema, task.budget)
+    return Terms(task.schema, task.budget, insists=not task.request.json or task.review is not None)
 
 
 async def _open(engine: Engine, request: ExecRequest) -> tuple[Handle, Config, Overrides | None]:

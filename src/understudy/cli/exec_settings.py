@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
+from understudy.cli.exec_input import say_aside
 from understudy.cli.exec_options import ExecRequest
 from understudy.config.file import read_config_file
 from understudy.config.home import find_home
@@ -20,6 +21,7 @@ from understudy.errors import BadRequest, ConfigError
 from understudy.places.placeholders import begins_repository
 from understudy.places.places import Places
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
+from understudy.protocol.encodable import visible
 from understudy.protocol.records import Overrides
 
 NO_REPOSITORY = "Not inside a trusted directory and --skip-git-repo-check was not specified."
@@ -112,15 +114,20 @@ def add_folders(request: ExecRequest, chosen: Overrides, config: Config) -> Over
     """`--add-dir` adds to the folders that the configuration has."""
     if not request.add_dir:
         return chosen
-    folders = [os.path.abspath(named) for named in request.add_dir]
-    for folder in folders:
-        if not os.path.isdir(folder):
-            raise BadRequest(f"--add-dir {folder}: there is no such folder")
     if config.sandbox.mode == "read-only":
-        sys.stderr.write("understudy: --add-dir has no effect, because the sandbox is read-only; use -s workspace-write\n")
+        say_aside("understudy: --add-dir has no effect, because the sandbox is read-only; use -s workspace-write")
+    folders = [folder for folder in map(os.path.abspath, request.add_dir) if _is_there(folder)]
     key = "sandbox_workspace_write.writable_roots"
     roots = [*map(str, config.sandbox.writable_roots), *folders]
     return msgspec.structs.replace(chosen, config={**(chosen.config or {}), key: list(dict.fromkeys(roots))})
+
+
+def _is_there(folder: str) -> bool:
+    """Programs name folders that only some machines have: one that is missing grants nothing, and is no error."""
+    if os.path.isdir(folder):
+        return True
+    say_aside(f"understudy: --add-dir {visible(folder)} is left out: there is no such folder")
+    return False
 
 
 def checked(request: ExecRequest, config: Config) -> Config:

@@ -20,7 +20,7 @@ from understudy.config.model import Config, CredentialsStore, EventMethods, Hist
 from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.profiles import Profile, choose_profile
 from understudy.config.project import ProjectLayer, project_files, read_project_layer, with_project_servers
-from understudy.config.providers import BUILT_IN, BY_ID, built_in_id
+from understudy.config.providers import BUILT_IN, BY_ID, DEFAULT_OF_WIRE, WireApi, built_in_id
 from understudy.config.questions import read_questions
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Tree, TreeReader
@@ -193,6 +193,7 @@ def build_config(
     """Raises `Mismatch` for the first value that does not fit, and `ConfigError` for what does not fit together."""
     providers = check_providers(read)
     provider = _choose_provider(read, providers)
+    model, notices = _choose_model(overrides, read, provider, providers, home)
     check_history(read)
     if read.table("understudy.serve") is not None:
         from understudy.config.serve import serve_settings  # few files have it
@@ -206,7 +207,7 @@ def build_config(
         home=home,
         state_dir=state_dir(home),
         cwd=cwd,
-        model=_choose_model(overrides, read, provider, home),
+        model=model,
         model_provider=provider,
         provider_tables=providers,
         openai_base_url=read.text("openai_base_url"),
@@ -259,6 +260,7 @@ def build_config(
         call_budget=read_budget(read, "understudy.budget.call"),
         skills=_first(read.flag("understudy.skills"), True),
         warnings=warnings,
+        notices=notices,
     )
 
 
@@ -325,17 +327,22 @@ def _choose_provider(read: TreeReader, providers: Mapping[str, Tree]) -> str:
     )
 
 
-def _choose_model(overrides: Overrides, read: TreeReader, provider: str, home: Path) -> str:
-    model = _first(overrides.model, read.text("model"))
-    if model:
-        return model
+def _choose_model(
+    overrides: Overrides, read: TreeReader, provider: str, tables: Mapping[str, Tree], home: Path
+) -> tuple[str, tuple[str, ...]]:
+    """The model, and what the user should know of the choice."""
+    named = _first(overrides.model, read.text("model"))
+    if named:
+        return named, ()
     if provider in BY_ID:
-        return BY_ID[provider].default_model
-    raise ConfigError(
-        f'no model is set\nModel provider `{provider}` is your own, so it has no default. Put `model = "NAME"` into '
-        f"{home / 'config.toml'}, pass `model` with the call, or start with `-c model=NAME`; `understudy model list` shows "
-        "which there are."
+        return BY_ID[provider].default_model, ()
+    wire = cast(WireApi, tables[provider].get("wire_api", "chat"))
+    model = DEFAULT_OF_WIRE[wire]
+    notice = (
+        f"no model is set, so provider `{provider}` is asked for {model}, the default of the {wire} wire; "
+        f'to choose another, put `model = "NAME"` into {home / "config.toml"}, pass `model` with the call, or use `-c model=NAME`'
     )
+    return model, (notice,)
 
 
 def _read_base_instructions(

@@ -107,4 +107,5 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     replay: Path | None  # the recording that the provider `replay` plays
     prices: Mapping[str, Mapping[str, float]]  # by model: `input`, `output` and perhaps `cached`, in USD per million tokens
     skills: bool
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  # of what the user wrote and does not count as written
+    notices: tuple[str, ...] = ()  # of what was chosen where the user wrote nothing

@@ -3,6 +3,7 @@
 A new one is a row here and a line in docs/models.md.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -130,6 +131,14 @@ UNADDRESSED = frozenset({SCRIPTED, REPLAY})  # these ask nobody
 
 BY_ID = {row.id: row for row in BUILT_IN}
 _IDS = {**{alias: row.id for row in BUILT_IN for alias in row.aliases}, **{row.id: row.id for row in BUILT_IN}}
+
+
+# What a provider of the user's own is asked for where no model is named: the default of those who speak its wire.
+DEFAULT_OF_WIRE: Mapping[WireApi, str] = {
+    "responses": BY_ID["openai"].default_model,
+    "chat": BY_ID["openai"].default_model,
+    "anthropic": BY_ID["anthropic"].default_model,
+}
 
 
 def built_in_id(name: str) -> str | None:

@@ -108,6 +108,13 @@ class Allowance(msgspec.Struct):
     began: bool = False  # the message began the turn
 
 
+class Form(msgspec.Struct, frozen=True):
+    """What the answer should look like."""
+
+    schema: dict[str, Any]
+    insists: bool
+
+
 class Work(msgspec.Struct):
     """What one turn did, and what it is held to."""
 
@@ -117,6 +124,7 @@ class Work(msgspec.Struct):
     missing_servers: dict[str, str] = {}  # with the reason
     spent: Tally = msgspec.field(default_factory=Tally)
     schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
+    insists: bool = True  # on that form
     rejections: int = 0  # answers that did not have it
     allowances: list[Allowance] = []
     commands_left_out: int = 0
@@ -138,7 +146,7 @@ class Ledger:
             tuple[str | None, BudgetLimit], float
         ] = {}  # by a person: whose limit (None: the conversation's), to what
         self._budget_questions: dict[str, BudgetAsked] = {}
-        self._early: list[tuple[str, Allowance | dict[str, Any]]] = []  # terms of messages whose turn has not begun, with its id
+        self._early: list[tuple[str, Allowance | Form]] = []  # terms of messages whose turn has not begun, with its id
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and vars(self) == vars(other)
@@ -178,9 +186,9 @@ class Ledger:
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         if record.terms is None:
             return
-        terms: list[Allowance | dict[str, Any]] = []
+        terms: list[Allowance | Form] = []
         if record.terms.output_schema is not None:
-            terms.append(record.terms.output_schema)
+            terms.append(Form(record.terms.output_schema, record.terms.insists))
         if record.terms.budget is not None:
             terms.append(Allowance(record.message_id, record.terms.budget, msgspec.structs.replace(self.total)))
         work = self.turns.get(entry.turn)
@@ -307,12 +315,12 @@ class Ledger:
     }
 
 
-def _hold_to(work: Work, term: Allowance | dict[str, Any], *, began: bool = False) -> None:
+def _hold_to(work: Work, term: Allowance | Form, *, began: bool = False) -> None:
     if isinstance(term, Allowance):
         term.began = began
         work.allowances.append(term)
     else:
-        work.schema = term
+        work.schema, work.insists = term.schema, term.insists
 
 
 def note_change(files: dict[str, File], path: str, change: FileChange) -> None:

@@ -50,7 +50,7 @@ class Preparing:
         if self._configs is None:
             self._configs = self._make_configs()
         config = self._configs.load(self._home(), overrides)
-        for warning in config.warnings:
+        for warning in (*config.warnings, *config.notices):
             if warning not in self._warned:
                 self._warned.add(warning)
                 from understudy.policy.visible import make_visible  # few configurations have any

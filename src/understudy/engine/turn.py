@@ -70,6 +70,7 @@ class Turn:
         self._unsaved = unsaved
         self._compacts = compacts
         self._budget = TurnBudget()
+        self._standing: str | None = None  # an answer without the form that was asked for, which stands if there is no other
         self._timing: ModelTiming | None = None  # of the request under way, where somebody observes
         self._context = ContextKeeper(tail, setup)
         self._tools = None if setup.servers is None else _tools_of(setup, setup.servers, self.record)
@@ -110,11 +111,18 @@ class Turn:
             if before.issuperset(state.waiting):
                 return TurnEnded("completed")
         while True:
-            called = await self._ask_model()
+            try:
+                called = await self._ask_model()
+            except ModelError as error:
+                if self._standing is None:
+                    raise
+                self.record(Noticed(f"the model could not be asked again, so its answer stands as it is: {error}"))
+                return TurnEnded("completed", self._standing)
             if called:
                 continue
             await self._read_letters()  # all that has come goes into one request
             if state.waiting or (self._has_form and not await self._answer_fits()):
+                self._standing = None if state.waiting or self._insists else state.answer
                 continue
             if self._context.asked and not state.waiting:
                 await self._context.when_asked(self)
@@ -137,6 +145,12 @@ class Turn:
         """Whether its call asked for a form of the answer."""
         work = self._tail.state.ledger.work(self.turn_id)
         return work is not None and work.schema is not None
+
+    @property
+    def _insists(self) -> bool:
+        """Whether the turn fails rather than give an answer without that form."""
+        work = self._tail.state.ledger.work(self.turn_id)
+        return work is None or work.insists
 
     async def _answer_fits(self) -> bool:
         """Whether the answer has that form. False: the model was told what is wrong, and tries again."""
@@ -193,7 +207,7 @@ class Turn:
 
     async def pause_before_retry(self, error: StreamLost | ModelUnavailable, attempt: int) -> None:
         """Raises the error once it was tried often enough."""
-        if attempt > self._setup.stream_retries:
+        if attempt > self._setup.stream_retries or self._standing is not None:
             raise error
         lost = isinstance(error, StreamLost)
         delay = error.retry_after if lost and error.retry_after is not None else backoff(attempt)
@@ -216,7 +230,15 @@ class Turn:
         work = state.ledger.work(self.turn_id)
         schema = None if work is None else work.schema
         setup, asked = self._setup, history.requests - 1
-        prompt = Prompt(setup.instructions, items, setup.offered, self._tail.conversation_id, asked, output_schema=schema)
+        prompt = Prompt(
+            setup.instructions,
+            items,
+            setup.offered,
+            self._tail.conversation_id,
+            asked,
+            output_schema=schema,
+            may_retry=self._standing is None,
+        )
         if (observer := self._tail.observer) is not None:
             await self._read_timed(prompt, observer)
             return

@@ -150,7 +150,7 @@ class HttpModel:
                 text = with_hint(str(failure), self.hints.for_failure(failure))
                 if not failure.transient:
                     raise ModelRefused(text) from None
-                if attempt > self._provider.request_max_retries:
+                if attempt > self._retries(prompt):
                     raise ModelUnavailable(text, brief=str(failure)) from None
                 delay = backoff(attempt)
                 logger.debug("request %d failed: %s; again in %.3fs", attempt, failure, delay)
@@ -162,9 +162,12 @@ class HttpModel:
                     attempt -= 1
                     body = self._wire.body(prompt)
                     continue
-                delay = self._delay_or_raise(response, told, attempt)
+                delay = self._delay_or_raise(response, told, attempt, self._retries(prompt))
                 logger.debug("request %d got status %d; again in %.3fs", attempt, response.status, delay)
             await asyncio.sleep(delay)
+
+    def _retries(self, prompt: Prompt) -> int:
+        return self._provider.request_max_retries if prompt.may_retry else 0
 
     def without_secrets(self, text: str) -> str:
         return redacted(text, self._secrets)
@@ -184,7 +187,7 @@ class HttpModel:
             headers["authorization"] = "Authorization", basic_authorization(self._url.user, self._url.password or "")
         return list(headers.values())
 
-    def _delay_or_raise(self, response: BegunAnswer, body: str, attempt: int) -> float:
+    def _delay_or_raise(self, response: BegunAnswer, body: str, attempt: int, retries: int) -> float:
         fault = fault_in_body(body)
         status = _status(response)
         if 300 <= response.status < 400:
@@ -192,7 +195,7 @@ class HttpModel:
         hint = self.hints.for_status(response.status, fault.codes, fault.message)
         if not is_transient(response.status) or (response.status == 429 and fault.final):
             raise refusal_of(response.status, fault)(with_hint(_refusal(response.status, status, fault, body), hint))
-        if attempt > self._provider.request_max_retries:
+        if attempt > retries:
             words = clipped(fault.message)
             brief = f"exceeded retry limit, last status: {status}"
             raise ModelUnavailable(with_hint(f"{brief}{': ' if words else ''}{words}", hint), brief=brief)

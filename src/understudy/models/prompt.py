@@ -25,6 +25,7 @@ class Prompt(msgspec.Struct, frozen=True):
     request_index: int | None = None  # requests this conversation has made before; only the scripted model wants to know
     may_call: bool = True  # False: an answer in words is wanted
     output_schema: dict[str, Any] | None = None  # the form that the final answer should have
+    may_retry: bool = True  # False: there is something to fall back on, so a request that fails is not put again
 
 
 class ModelSettings(msgspec.Struct, frozen=True):

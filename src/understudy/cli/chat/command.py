@@ -140,8 +140,11 @@ async def _talk(options: Namespace, chat: "Chat", face: "Screen | PlainTerminal"
     face.console.print(Text.assemble(("understudy", "bold"), (f" {__version__} · {one_line(cwd)}", "dim")))
     face.console.print(Text(f"conversation {handle.id}", "dim"))
     await chat.attach(handle)
-    for warning in handle.setup().config.warnings:
+    config = handle.setup().config
+    for warning in config.warnings:
         chat.showing.say(f"warning: {warning}")
+    for notice in config.notices:
+        chat.showing.say(f"note: {notice}")
     if options.id is not None or options.last:
         _choose(chat, chat.overrides)
     hide_memory()

@@ -133,7 +133,7 @@ async def _terms(schema: dict[str, Any] | None) -> Terms | None:
     problem = shape_problem(schema) or await schema_problem(schema)
     if problem is not None:
         raise InvalidParams(f"Invalid params: `outputSchema` is no JSON schema: {problem}")
-    return Terms(schema)
+    return Terms(schema, insists=False)
 
 
 async def read_input(given: list[dict[str, Any]], cwd: str, handle: Handle) -> tuple[ContentPart, ...]:
