@@ -1,16 +1,21 @@
-"""Makes `.venv` with exactly the versions of `uv.lock`. Needs nothing but Python; run by the Makefile.
+"""Makes `.venv` with exactly the versions of `uv.lock`. Needs nothing but Python, not even pip or venv; run by the Makefile.
 
 Further groups of dependencies can be named (`mutants`); the development group is always there.
 
-Written so that an older Python can read it too: it then looks for a newer one, or says what is missing.
+Written so that an older Python can read it too: it then looks for a newer one, or says what is missing. What it imports of its own
+is imported by the newer one only.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 OLDEST = (3, 11)
+OLDEST_UV = (0, 9)
+LEFT_TO_THE_LOCK = ("UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX_STRATEGY", "UV_NO_INDEX")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "bin", "python")
@@ -23,15 +28,18 @@ def main():
         stop("Windows is not supported: commands cannot be contained there. Set it up inside WSL 2.")
     use_new_enough_python()
     os.chdir(ROOT)
-    uv = find_uv()
-    say("installing the locked versions into .venv")
-    complaint = sync(uv)
+    from package_index import configured
+
+    index = configured()
+    uv = find_uv(index)
+    complaint = sync(uv, index)
     if complaint and "certificate" in complaint:  # a proxy that signs everything: the system's certificates know it
-        complaint = sync(uv, {"UV_SYSTEM_CERTS": "1"})
+        os.environ["UV_SYSTEM_CERTS"] = "1"
+        complaint = sync(uv, index)
     if complaint:
         sys.stderr.write(complaint)
-        say("uv could not install them (the reason is above); trying pip, which may know another package index")
-        install_with_pip(uv)
+        say("the addresses in the lock file do not do (the reason is above); trying the package index that is configured here")
+        install_from_index(uv, index)
     compile_all()
     say("ready: .venv has the locked versions")
 
@@ -53,17 +61,42 @@ def works(program, *words):
     return subprocess.call([program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
 
 
-def find_uv():
-    """uv reads the lock. One that is installed is used; else it comes from the package index, into a folder of its own."""
+def find_uv(index):
+    """One that is installed is used, if it is new enough to read the lock; else the one that the lock names is fetched."""
     installed = shutil.which("uv")
-    if installed:
+    if installed and uv_version(installed) >= OLDEST_UV:
         return installed
     own = os.path.join(UV_HOME, "bin", "uv")
-    if not (os.path.exists(own) and works(own, "--version")):  # it may be left half-made by a run that was stopped
-        say("fetching uv, which reads the lock file")
-        make_venv(UV_HOME)
-        run([os.path.join(UV_HOME, "bin", "python"), "-m", "pip", "install", "--quiet", "uv>=0.9"], "uv could not be installed")
+    if uv_version(own) >= OLDEST_UV:
+        return own
+    from fetch_uv import CannotFetch, fetch_uv
+    from moving_line import MovingLine
+
+    try:
+        with MovingLine("fetching uv, which reads the lock file") as line:
+
+            def moved(so_far, total):
+                line.news("%.0f%s MB" % (so_far / 1e6, " of %.0f" % (total / 1e6) if total else ""))  # noqa: UP031
+
+            fetch_uv(Path(ROOT, "uv.lock"), Path(own), index, moved, line.note)
+    except CannotFetch as error:
+        stop(
+            "uv cannot be fetched: %s. Is the package index reachable (PIP_INDEX_URL or pip.conf name another one)? "  # noqa: UP031
+            "Or install uv by hand (https://docs.astral.sh/uv), and try again." % error
+        )
+    if uv_version(own) < OLDEST_UV:
+        stop("%s was fetched and does not run here. Install uv by hand (https://docs.astral.sh/uv), and try again." % own)  # noqa: UP031
     return own
+
+
+def uv_version(program):
+    """`(0,)` where there is none that runs: it may have been made for another machine."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return (0,)
+    found = re.match(r"uv (\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else (0,)
 
 
 def groups():
@@ -71,26 +104,45 @@ def groups():
     return [word for group in ["dev", *sys.argv[1:]] for word in ("--group", group)]
 
 
-def sync(uv, settings=()):
+def sync(uv, index):
     """Nothing if it worked, else what uv complained about."""
-    command = [uv, "sync", "--frozen", *groups(), "--quiet", "--no-python-downloads", "--python", sys.executable]
+    from moving_line import run_shown
+
+    command = [uv, "sync", "--frozen", *groups(), "--no-progress", "--no-python-downloads", "--python", sys.executable]
+    # What the lock names has its address there; other indexes count for what builds our own package only.
+    known = {name: value for name, value in index.for_uv().items() if name not in LEFT_TO_THE_LOCK}
+    code, said = run_shown(command, "installing the locked versions into .venv", uv_environment(known))
+    return None if code == 0 else said or "uv failed without a word\n"
+
+
+def install_from_index(uv, index):
+    """The same versions with the same hashes, from whatever index pip and uv are set up for."""
+    from moving_line import run_shown
+
+    os.makedirs(UV_HOME, exist_ok=True)
+    env = uv_environment(index.for_uv())
+    install = [uv, "pip", "install", "--no-progress", "--python", PYTHON]
+    export = [uv, "export", "--frozen", *groups(), "--no-emit-project", "--quiet", "--no-python-downloads"]
+    steps = (
+        ([*export, "--python", sys.executable, "--output-file", EXPORTED], "reading the lock file"),
+        ([uv, "venv", "--clear", "--quiet", "--no-python-downloads", "--python", sys.executable, VENV], "making .venv"),
+        (
+            [uv, "pip", "install", "--no-progress", "--python", PYTHON, "--require-hashes", "-r", EXPORTED],
+            "installing the locked versions",
+        ),
+        ([*install, "--no-deps", "--editable", "."], "installing understudy"),
+    )
+    for command, text in steps:
+        code, said = run_shown(command, text, env)
+        if code != 0:
+            sys.stderr.write(said)
+            stop("%s failed (the reason is above); is the package index reachable?" % text)  # noqa: UP031
+
+
+def uv_environment(settings):
     env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     env.update(settings)
-    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, universal_newlines=True)
-    complaint = process.communicate()[1]
-    return None if process.returncode == 0 else complaint or "uv failed without a word\n"
-
-
-def install_with_pip(uv):
-    """The same versions with the same hashes, from whatever index pip is set up for."""
-    os.makedirs(UV_HOME, exist_ok=True)
-    export = [uv, "export", "--frozen", *groups(), "--no-emit-project", "--quiet", "--no-python-downloads"]
-    run([*export, "--python", sys.executable, "--output-file", EXPORTED], "the lock file could not be read")
-    shutil.rmtree(VENV, ignore_errors=True)
-    make_venv(VENV)
-    pip = [PYTHON, "-m", "pip", "install", "--quiet"]
-    run([*pip, "--require-hashes", "-r", EXPORTED], "the locked versions could not be installed; is the package index reachable?")
-    run([*pip, "--no-deps", "--editable", "."], "understudy itself could not be installed")
+    return env
 
 
 def compile_all():
@@ -98,29 +150,11 @@ def compile_all():
 
     A file that is no Python of this version is left out, whatever it is for.
     """
-    say("compiling")
+    from moving_line import run_shown
+
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = subprocess.check_output([PYTHON, "-c", code], universal_newlines=True).strip()
-    subprocess.call([PYTHON, "-m", "compileall", "-qq", os.path.join(ROOT, "src"), packages])
-
-
-def make_venv(folder):
-    try:
-        import ensurepip
-        import venv
-    except ImportError:
-        stop(
-            "this Python cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv. "
-            "Elsewhere: install the part of Python called venv, or uv (https://docs.astral.sh/uv)."
-        )
-    else:
-        assert ensurepip.version()
-        venv.create(folder, with_pip=True, clear=True, symlinks=True)
-
-
-def run(command, failure):
-    if subprocess.call(command) != 0:
-        stop(failure + " (the reason is above)")
+    packages = subprocess.check_output([PYTHON, "-c", code], text=True).strip()
+    run_shown([PYTHON, "-m", "compileall", "-qq", os.path.join(ROOT, "src"), packages], "compiling")
 
 
 def say(text):

@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 INSTALL_SECONDS = 300
 # as npm says it
 UNREACHABLE = r"\b(EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|ETIMEDOUT|ERR_SOCKET_TIMEOUT)\b"
@@ -29,7 +31,7 @@ def python_with(*requirements: str) -> Path:
     """The interpreter of an environment of its own with these packages."""
 
     def install(folder: Path) -> None:
-        if uv := shutil.which("uv"):
+        if uv := _uv():
             _run([uv, "venv", "--python", sys.executable, str(folder)])
             _run([uv, "pip", "install", "--python", str(folder / "bin" / "python"), *requirements])
         else:
@@ -38,6 +40,12 @@ def python_with(*requirements: str) -> Path:
 
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return _installed([version, *requirements], install) / "bin" / "python"
+
+
+def _uv() -> str | None:
+    """An installed one; on a bare Debian, where there is no pip, the one that set up this checkout."""
+    own = ROOT / ".uv" / "bin" / "uv"
+    return shutil.which("uv") or (str(own) if find_spec("ensurepip") is None and own.exists() else None)
 
 
 def node_with(*packages: str) -> Path:
