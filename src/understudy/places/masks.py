@@ -1,10 +1,10 @@
 """What nobody may read for a model: masked paths, and what is the same file under another name."""
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from understudy.places.placeholders import is_marked, is_placeholder
 from understudy.places.resolving import is_within
 from understudy.places.walking import real_paths
 
@@ -99,6 +99,6 @@ def _seen(path: str) -> Identity | None:
         status = os.lstat(path)
     except OSError:
         return None
-    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
-        return None  # what the sandbox puts where nothing is
+    if is_marked(status) and is_placeholder(path):
+        return None
     return status.st_dev, status.st_ino

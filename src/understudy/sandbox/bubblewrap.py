@@ -35,7 +35,7 @@ def command_line(
     for root in sorted(roots, key=len):
         if os.path.exists(root):
             words += ["--bind", root, root]
-    for path in _protected(containment, roots):
+    for path in protected_places(containment, roots):
         words += ["--ro-bind", path, path]
     for path in containment.masked:
         real = os.path.realpath(path)
@@ -58,7 +58,7 @@ def _temporary(private_tmp: str | None, roots: tuple[str, ...], workspace: str) 
     return words
 
 
-def _protected(containment: Containment, roots: tuple[str, ...]) -> list[str]:
+def protected_places(containment: Containment, roots: tuple[str, ...]) -> list[str]:
     """Those that exist, by where links lead: bubblewrap mounts on no link, and would leave a folder behind for what is missing."""
     found: list[str] = []
     for name in containment.protected:

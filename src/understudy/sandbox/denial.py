@@ -23,7 +23,7 @@ def likely_denied(result: CommandResult, output: str, containment: Containment |
     """A guess from the outcome of a contained command and the text it wrote."""
     if containment is None or containment.mode == "danger-full-access" or result.timed_out or result.exit_code == 0:
         return False
-    if result.setup_error is not None or result.lost is not None or result.spawn_error is not None or result.limit is not None:
+    if any(reason is not None for reason in (result.setup_error, result.lost, result.spawn_error, result.limit, result.exposed)):
         return False
     if result.signal == signal.SIGSYS:
         return True
@@ -50,6 +50,8 @@ def remark(result: CommandResult) -> str | None:
         said.append(f"How the command ended is not known, and nothing of it runs any more: {result.lost}.")
     if result.limit is not None:
         said.append(f"The command was ended because {_LIMIT_SAYING[result.limit]}.")
+    if result.ended_because is not None:
+        said.append(f"The command was ended because {result.ended_because}. Start it again if it is still needed.")
     if result.cleared is not None:
         said.append(f"/tmp was emptied because {result.cleared}.")
     return " ".join(said) or None

@@ -123,6 +123,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         masked=_encode_once(containment.masked),
         protected=[name for name in _encode_once(containment.protected) if name not in _START_UP],
         kept=[name for name in _encode_once(containment.protected) if name in _START_UP],
+        watched=_encode(tuple(_missing_masked(containment, places))) if shape == LANDLOCK else [],
         network=network,
         unix_sockets=containment.unix_sockets,
         owner=owner,
@@ -143,16 +144,18 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
 def wrapped_plan(command: Command, containment: Containment, program: str, open_files: int) -> Plan:
     """The plan for bubblewrap, which finds its filter at descriptor 4 and does the rest by itself."""
     plan = contained_plan(command, containment, BUBBLEWRAP, open_files)
+    roots = tuple(os.fsdecode(root) for root in plan.roots)
     words = bubblewrap.command_line(
         program,
         replace(command, cwd=os.fsdecode(plan.cwd)),
         containment,
-        roots=tuple(os.fsdecode(root) for root in plan.roots),
+        roots=roots,
         workspace=os.fsdecode(plan.workspace),
         private_tmp=os.fsdecode(plan.private_tmp) or None,
         as_root=os.geteuid() == 0 and plan.owner is None,
         seccomp=4,
     )
+    plan.watched = _encode((*bubblewrap.protected_places(containment, roots), *_masked_in(containment, roots)))
     plan.argv = _encode(words)
     plan.cwd = b"/"  # bubblewrap changes to the command's folder inside
     return plan
@@ -175,6 +178,15 @@ def _roots(containment: Containment, places: dict[str, Place]) -> tuple[str, ...
     named = [name for name in containment.protected if name.startswith("/")]
     kept = {*map(os.path.normpath, named), *real_paths(named)}
     return tuple(root for root in roots if not any(is_within(root, path) for path in kept))
+
+
+def _missing_masked(containment: Containment, places: dict[str, Place]) -> list[str]:
+    """Those that Landlock cannot refuse, since nothing is there."""
+    return [path for path in _masked_in(containment, _roots(containment, places)) if not os.path.lexists(path)]
+
+
+def _masked_in(containment: Containment, roots: tuple[str, ...]) -> list[str]:
+    return [path for path in real_paths(containment.masked) if any(is_within(path, root) for root in roots)]
 
 
 def places_of(command: Command, containment: Containment) -> list[Place]:

@@ -286,6 +286,9 @@ class RunningCommand:
                     number = int(rest)
                 case "limit":
                     return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, limit=_LIMITS[rest])
+                case "exposed":
+                    path = bytes.fromhex(rest).decode(errors="backslashreplace")
+                    return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, exposed=path)
                 case "lost":
                     lost = f"the process that watched the command failed: {rest}"
                 case _:
@@ -355,7 +358,7 @@ def _is_final(report: bytes) -> bool:
     if not report.endswith(b"\n"):
         return False
     last = report.splitlines()[-1]
-    return last.startswith((b"exit ", b"signal ", b"limit ", b"orphaned"))
+    return last.startswith((b"exit ", b"signal ", b"limit ", b"exposed ", b"orphaned"))
 
 
 def _make_channels() -> list[tuple[int, int]]:

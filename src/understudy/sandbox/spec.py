@@ -98,4 +98,12 @@ class CommandResult:
     lost: str | None = None  # why nobody can say how it ended; it has probably run, and nothing of it is left
     spawn_error: str | None = None  # why it could not be executed, in the words of the system
     limit: LimitName | None = None  # which limit ended it
+    exposed: str | None = None  # a protected or masked path that came to be within its reach, for which it was ended at once
     cleared: str | None = None  # why the private /tmp was emptied after it
+
+    @property
+    def ended_because(self) -> str | None:
+        """Why it did not end by itself, where that is nothing that it did."""
+        if self.exposed is None:
+            return None
+        return f"another program replaced, moved or removed {self.exposed}, and with that it was no longer kept from it"

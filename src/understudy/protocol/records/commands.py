@@ -24,7 +24,7 @@ class CommandEnded(msgspec.Struct, frozen=True, gc=False, tag="command_ended"):
     denied: bool = False  # the sandbox seems to have refused something
     started: CommandStarted | None = None  # of a session: it may have begun many turns ago
     untold: bool = False  # of a session: no call of the model waited for its end
-    ended_by: str = ""  # of a session that did not end by itself, nor for the user: why. The model is told with the next request
+    ended_by: str = ""  # why it ended, if neither by itself nor for the user. Of a session the model is told with the next request
 
 
 class InputWritten(msgspec.Struct, frozen=True, gc=False, tag="input_written"):

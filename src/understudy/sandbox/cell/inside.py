@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 from . import confine, identity, kernel, landlock, memory, supervise
+from .exposure import MountWatch, NameWatch
 from .guards import LimitGuards
 from .mounts import Machine, View
 from .orders import BEGIN, Orders
@@ -22,6 +23,7 @@ from .supervise import CommandWatch, Descendants, Namespace
 from .terminal import Terminal
 
 NOT_RUN = 125
+_ESTALE = 116
 _SIOCSIFFLAGS = 0x8914
 _STREAMS = 3  # stdout, stderr, status
 _RECEIVE = 1 << 16
@@ -75,6 +77,7 @@ class Cell:
         self._view: View | None = None
         self._pages: memory.Pages | None = None
         self._terminal: Terminal | None = None
+        self._names: MountWatch | NameWatch = NameWatch([])
         self._running = 0
         self.begun = False  # whether the command is executed, so that what fails now does not mean that it was not
 
@@ -161,6 +164,7 @@ class Cell:
         private_tmp = self._plan.private_tmp if view is None else b"/tmp" if view.has_private_tmp else b""
         # Before the start: a disk can be filled in no time.
         guards = LimitGuards(self._plan, own_proc=own_proc, count_processes=count, private_tmp=private_tmp)
+        self._names = NameWatch(self._plan.watched) if view is None else view.watch
         if self._plan.terminal:
             self._terminal = Terminal(self.status, self._plan.owner if view is None else None)
             self._plan.own_terminal = self._terminal.path
@@ -170,7 +174,8 @@ class Cell:
         self.begun = True
         for descriptor in {self._out, self._err, *self._kept, self._input} - {-1}:
             os.close(descriptor)
-        ended = CommandWatch(command, everything, guards, self._orders(), self._plan.grace_seconds).run()
+        watch = CommandWatch(command, everything, guards, self._names, self._orders(), self._plan.grace_seconds)
+        ended = watch.run()
         if view is not None:
             view.release()
         report(self.status, ended)
@@ -218,7 +223,9 @@ class Cell:
                 pass  # the helper is gone, or there is no room: what this tells only saves time
 
     def _orders(self) -> Orders:
-        return Orders(self.status, self._around.alive, self._around.recall)
+        orders = Orders(self.status, self._around.alive, self._around.recall)
+        self._names.hints.wake(orders)
+        return orders
 
     # Three ways from here to the command
 
@@ -274,8 +281,13 @@ class Cell:
 
     def _may_begin(self) -> bool:
         """Wait for leave, if we are to; False if the command is not to begin after all."""
-        held = self._plan.held
-        if self._orders().wait(None if held else 0) == (BEGIN if held else None):
+        held, orders = self._plan.held, self._orders()
+        order = orders.wait(None if held else 0)
+        while order is None and self._names.hints.given(orders.ready):
+            if (path := self._names.exposed()) is not None:
+                raise OSError(_ESTALE, "another program replaced it just now", path)
+            order = orders.wait(None if held else 0)
+        if order == (BEGIN if held else None):
             return True
         if self._view is not None:
             self._view.release()

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 
 from understudy.places import walking
@@ -31,6 +32,10 @@ MS_NOEXEC = 0x8
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 RESOLVE_NO_SYMLINKS = 0x4
+IN_MOVED_FROM = 0x40
+IN_MOVED_TO = 0x80
+IN_CREATE = 0x100
+IN_DELETE = 0x200
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
@@ -51,6 +56,10 @@ PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _EPERM, _ENOSYS = 1, 38
+_AT_NO_AUTOMOUNT = 0x800
+_STATX_SIZE, _STATX_ATTRIBUTES_AT = 256, 8
+_STATX_ATTR_MOUNT_ROOT = 0x2000
+_IN_ONLYDIR = 0x1000000
 _LAST_CAPABILITY = 63
 _NO_ROOT_POWERS = 0b101111  # uid 0 means nothing, changing to it means nothing, and both locked
 
@@ -88,6 +97,9 @@ _openat2 = _Call("openat2", _INT, _TEXT, _POINTER, _SIZE)
 _open_tree = _Call("open_tree", _INT, _TEXT, _UINT)
 _move_mount = _Call("move_mount", _INT, _TEXT, _INT, _TEXT, _UINT)
 _mount_setattr = _Call("mount_setattr", _INT, _TEXT, _UINT, _POINTER, _SIZE)
+_statx = _Call("statx", _INT, _TEXT, _INT, _UINT, _POINTER)
+_inotify_init1 = _Call("inotify_init1", _INT)
+_inotify_add_watch = _Call("inotify_add_watch", _INT, _TEXT, _UINT)
 _capset = _Call("capset", _POINTER, _POINTER)
 _seccomp = _Call("seccomp", _UINT, _UINT, _POINTER)
 _prctl = _Call("prctl", _INT, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
@@ -133,6 +145,28 @@ def open_plain(path: "bytes | str") -> int:
         if error.errno in (_EPERM, _ENOSYS):  # a container may keep new calls from us
             return walking.open_plain(path)
         raise
+
+
+def is_mounted_on(folder: int, name: bytes) -> bool:
+    """Whether something is mounted on that name in the open folder. Raises PermissionError where we may not look there."""
+    found = ctypes.create_string_buffer(_STATX_SIZE)
+    try:
+        _statx(folder, name, AT_SYMLINK_NOFOLLOW | _AT_NO_AUTOMOUNT, 0, ctypes.addressof(found))
+    except PermissionError:
+        raise
+    except OSError:
+        return False
+    attributes = int.from_bytes(found[_STATX_ATTRIBUTES_AT : _STATX_ATTRIBUTES_AT + 8], sys.byteorder)
+    return bool(attributes & _STATX_ATTR_MOUNT_ROOT)
+
+
+def folder_watcher() -> int:
+    """A descriptor that can be read when something has happened in a folder that was added by `watch_folder`."""
+    return _inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def watch_folder(watcher: int, folder: bytes, events: int) -> None:
+    _inotify_add_watch(watcher, folder, events | _IN_ONLYDIR)
 
 
 def populate(address: int, length: int) -> bool:

@@ -9,6 +9,7 @@ import os
 from understudy.places.walking import beneath, check, is_folder, real_paths, step
 
 from . import kernel
+from .exposure import MountWatch
 from .plan import Plan
 from .protect import Protector
 from .roots import beneath_any, open_pins, outermost, shows
@@ -64,6 +65,7 @@ class View:
         self.own_proc = True
         self.counts_processes = False  # whether nobody but us keeps the limit on processes
         self._protector: Protector | None = None
+        self.watch = MountWatch([])
 
     def open_private(self) -> None:
         """Take hold of what only the helper's own user may be able to reach, before its rights are given up."""
@@ -110,6 +112,7 @@ class View:
                 self._blank(path)
         for descriptor in opened.values():
             os.close(descriptor)
+        self.watch = MountWatch(protector.mounted())
 
     def _attach(self, tree: int, path: bytes) -> None:
         """Mount a root where it stands, whoever may be exchanging that meanwhile."""

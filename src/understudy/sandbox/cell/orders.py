@@ -12,6 +12,8 @@ BEGIN = b"B"  # a command that was held may begin
 END = b"E"  # end everything now; so does the server by going away
 ORPHANED = b"O"  # the helper is gone
 
+READABLE, CHANGED = select.POLLIN, select.POLLPRI
+
 
 class Orders:
     def __init__(self, status: int, alive: int, recall: int) -> None:
@@ -19,17 +21,19 @@ class Orders:
         self._status = status
         self._alive = alive
         self._recall = recall
+        self.ready: list[int] = []  # after each wait: of everything that it may wake up for
         self._poll = select.poll()
         for descriptor in (status, alive, recall):
             self._poll.register(descriptor, select.POLLIN)
 
-    def also(self, descriptor: int) -> None:
+    def also(self, descriptor: int, event: int = READABLE) -> None:
         """Wake up for this one as well."""
-        self._poll.register(descriptor, select.POLLIN)
+        self._poll.register(descriptor, event)
 
     def wait(self, seconds: "float | None") -> "bytes | None":
         """The order that comes within this time, if one comes. May return sooner."""
-        ready = [descriptor for descriptor, _ in self._poll.poll(None if seconds is None else max(0.0, seconds * 1000))]
+        waited = self._poll.poll(None if seconds is None else max(0.0, seconds * 1000))
+        self.ready = ready = [descriptor for descriptor, _ in waited]
         if self._recall in ready:
             return END
         if self._status in ready:

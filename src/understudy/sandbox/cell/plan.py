@@ -30,6 +30,7 @@ class Plan:
         masked: list[bytes] | None = None,
         protected: list[bytes] | None = None,
         kept: list[bytes] | None = None,
+        watched: list[bytes] | None = None,
         network: str = "off",
         unix_sockets: bool = False,
         owner: tuple[int, int] | None = None,
@@ -59,6 +60,7 @@ class Plan:
         self.masked = masked or []  # real paths once the view is built
         self.protected = protected or []  # names inside every root, or absolute paths
         self.kept = kept or []  # names that are protected only where they are there
+        self.watched = watched or []  # outside of a full cell: paths that end the command when something else stands there
         self.network = network
         self.unix_sockets = unix_sockets
         self.owner = owner  # whose rights to take, where the helper is root and the workspace is not

@@ -25,6 +25,7 @@ class Protector:
         self._roots = sorted(roots, key=lambda root: len(root[0]), reverse=True)
         self._blanks = blanks
         self._pinned: dict[bytes, int] = {}  # mounts over single names, by path
+        self._covered: dict[bytes, None] = {}  # every path with a mount on it
         self.placeholders: list[bytes] = []
         self._held: list[int] = []
 
@@ -55,6 +56,11 @@ class Protector:
         """Keep the links by which a masked path is named: with another one in their place the mask would be elsewhere."""
         for link in links_on(path):
             self.pin(link)
+
+    def mounted(self) -> "list[tuple[bytes, int, bytes]]":
+        """What was mounted on names in the roots: path, the folder as it is seen from here, and the name in it."""
+        folders = dict(self._roots) | self._pinned
+        return [(path, folders[os.path.dirname(path)], os.path.basename(path)) for path in self._covered]
 
     def release(self) -> None:
         for descriptor in self._held:
@@ -144,7 +150,7 @@ class Protector:
                 elif kind == _LINK:
                     self._pin(found, at)
                 else:
-                    self._blank(found, kind)
+                    self._blank(found, kind, at)
             else:
                 folder = self._pin(found, at)
             os.close(found)
@@ -163,15 +169,16 @@ class Protector:
         if held is not None:
             self._held.append(held)
             self.placeholders.append(path)
-            self._blank(held, _FOLDER)
+            self._blank(held, _FOLDER, path)
             return
         found = os.open(name, ANYTHING, dir_fd=folder)
         self._freeze(found, path)
         os.close(found)
 
-    def _blank(self, found: int, kind: int) -> None:
+    def _blank(self, found: int, kind: int, path: bytes) -> None:
         blank = self._blanks[_FOLDER if kind == _FOLDER else 0]
         kernel.attach(kernel.open_tree(blank, recursive=False), b"", directory=found)
+        self._covered[path] = None
 
     def _pin(self, found: int, path: bytes) -> int:
         """Make a name a mount point, which cannot be renamed or removed; a link too. Returns the mount."""
@@ -179,6 +186,7 @@ class Protector:
             tree = kernel.open_tree(b"", directory=found)
             kernel.attach(tree, b"", directory=found)
             self._pinned[path] = tree
+            self._covered[path] = None
         return self._pinned[path]
 
     def _freeze(self, found: int, path: bytes) -> None:
@@ -187,6 +195,7 @@ class Protector:
         kernel.attach(tree, b"", directory=found)
         if path in self._pinned:
             os.close(self._pinned[path])
+        self._covered[path] = None
         self._pinned[path] = tree  # it covers what was pinned there before: what is put inside later has to be put in here
 
 

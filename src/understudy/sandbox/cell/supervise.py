@@ -9,6 +9,7 @@ import select
 import signal
 import time
 
+from .exposure import MountWatch, NameWatch
 from .guards import LimitGuards
 from .orders import END, ORPHANED, TERM, Orders
 
@@ -38,23 +39,34 @@ def unblock_signals() -> None:
 
 
 class CommandWatch:
-    """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken.
+    """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken, `names` whether what was
+    to be kept from it still is.
 
     `grace_seconds`: so long a command that has ended leaves to what it started, e.g. the `tee` behind a redirection.
     """
 
     def __init__(
-        self, command: int, everything: "Namespace | Descendants", guards: LimitGuards, orders: Orders, grace_seconds: float
+        self,
+        command: int,
+        everything: "Namespace | Descendants",
+        guards: LimitGuards,
+        names: "MountWatch | NameWatch",
+        orders: Orders,
+        grace_seconds: float,
     ) -> None:
         self._command = command
         self._everything = everything
         self._guards = guards
+        self._names = names
+        self._interval = min(guards.interval, names.interval)
         self._orders = orders
         self._grace_seconds = grace_seconds
         self.report = b""
 
     def run(self) -> bytes:
-        """Returns how the command ended, once nothing of it is left: "exit N", "signal N", "limit NAME" or "orphaned"."""
+        """Returns how the command ended, once nothing of it is left: "exit N", "signal N", "limit NAME", "exposed PATH in hex" or
+        "orphaned".
+        """
         with _ChildAlarm() as alarm:
             self._orders.also(alarm.reader)
             self._run(alarm)
@@ -62,7 +74,7 @@ class CommandWatch:
 
     def _run(self, alarm: "_ChildAlarm") -> None:
         deadline: float | None = None
-        look = time.monotonic() + self._guards.interval  # by the clock: a command can wake us as often as it likes
+        look = time.monotonic() + self._interval  # by the clock: a command can wake us as often as it likes
         while self._reap():
             now = time.monotonic()
             if self.report and deadline is None:
@@ -74,11 +86,15 @@ class CommandWatch:
                 self._everything.signal(signal.SIGTERM)
             elif order == ORPHANED:
                 self.report = self.report or b"orphaned"
-            if now >= look and not self.report:
-                if broken := self._guards.broken():
-                    self.report = b"limit " + broken
-                    order = END
-                look = time.monotonic() + self._guards.interval
+            told = self._names.hints.given(self._orders.ready)
+            if (told or now >= look) and (path := self._names.exposed()) is not None:
+                self.report = self.report or b"exposed " + path.hex().encode()
+                order = END
+            if now >= look and not self.report and (broken := self._guards.broken()):
+                self.report = b"limit " + broken
+                order = END
+            if now >= look:
+                look = time.monotonic() + self._interval
             if order in (END, ORPHANED) or (deadline is not None and now >= deadline):
                 self._end(alarm)
                 break

@@ -72,6 +72,7 @@ class Finished:
             result.duration,
             timed_out=result.timed_out,
             denied=self.denied,
+            ended_by=result.ended_because or "",
         )
 
     def _stderr(self) -> str:

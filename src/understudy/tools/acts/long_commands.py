@@ -96,14 +96,15 @@ class _SessionExecution(Execution):
 
     def _ending(self, ended: CommandEnded) -> CommandEnded:
         untold = self._session.known and not self._session.waited_for
-        return msgspec.structs.replace(ended, started=self._started, untold=untold)
+        why = ended.ended_by if untold else ""  # the call that waits for it tells that too
+        return msgspec.structs.replace(ended, started=self._started, untold=untold, ended_by=why)
 
     def _record_cut(self, capture: Capture, seconds: float) -> None:
         """We ended it: the turn was interrupted before the model had its number, nobody asked for it, or everything ends."""
         session, reason = self._session, self._session.ended_by or INTERRUPTED
         why = "" if reason == INTERRUPTED else reason
-        ended = CommandEnded(self._call_id, capture.stdout.text(), why and f"{why}\n", KILLED, seconds, ended_by=why)
-        self._host.record(self._ending(ended))
+        ended = CommandEnded(self._call_id, capture.stdout.text(), why and f"{why}\n", KILLED, seconds)
+        self._host.record(msgspec.structs.replace(self._ending(ended), ended_by=why))
         if not session.known:
             told = _text_of(session, seconds, f"Process exited with code {KILLED}", self._request.most_tokens, [reason])
             self._host.record(ToolAnswered(FunctionCallOutput(self._call_id, told), success=False))

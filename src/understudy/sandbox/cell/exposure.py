@@ -1,0 +1,120 @@
+"""Sees when somebody outside takes away what protects or hides a name in a writable root.
+
+A mount lies on what stands at a name, not on the name. When that is replaced or removed from outside the cell, the kernel drops the
+mount; when it is renamed, the mount goes along. Either way the name is free for the command, so its watcher ends it.
+"""
+
+import os
+
+from understudy.places.placeholders import is_marked, is_placeholder
+
+from . import kernel
+from .orders import CHANGED, READABLE, Orders
+
+_INTERVAL = 0.25  # seconds; for what the kernel does not tell
+_IDLE = 3600.0
+_EVENTS = 1 << 14  # bytes of them that are read at once: they only say that it is time to look
+
+
+class Hints:
+    """Descriptors by which the kernel tells that something may have happened."""
+
+    def __init__(self) -> None:
+        self._told_by: dict[int, int] = {}
+        self._complete = True
+
+    def open(self, path: bytes) -> None:
+        """A file of /proc that tells of changes."""
+        try:
+            self._told_by[os.open(path, os.O_RDONLY | os.O_CLOEXEC)] = CHANGED
+        except OSError:
+            self._complete = False
+
+    def watch(self, folders: "list[bytes]", events: int) -> None:
+        """There may be too many watchers on the machine, and a folder may be closed to us."""
+        try:
+            watcher = kernel.folder_watcher()
+        except OSError:
+            self._complete = False
+            return
+        self._told_by[watcher] = READABLE
+        for folder in folders:
+            try:
+                kernel.watch_folder(watcher, folder, events)
+            except OSError:
+                self._complete = False
+
+    @property
+    def complete(self) -> bool:
+        return self._complete
+
+    def wake(self, orders: Orders) -> None:
+        for descriptor, event in self._told_by.items():
+            orders.also(descriptor, event)
+
+    def given(self, ready: "list[int]") -> bool:
+        """Whether there was one among what is ready; it is taken."""
+        told = [descriptor for descriptor in ready if descriptor in self._told_by]
+        for descriptor in told:
+            if self._told_by[descriptor] == READABLE:
+                _drain(descriptor)
+        return bool(told)
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        os.read(descriptor, _EVENTS)
+    except BlockingIOError:
+        pass
+
+
+class NameWatch:
+    """From outside: whether the same things stand at these paths as in the beginning. A placeholder is nothing."""
+
+    def __init__(self, paths: "list[bytes]") -> None:
+        self.hints = Hints()
+        self.interval = _INTERVAL if paths else _IDLE  # always: a folder further up may be moved too
+        if paths:  # before the first look, so that nothing happens between the two
+            events = kernel.IN_MOVED_FROM | kernel.IN_MOVED_TO | kernel.IN_CREATE | kernel.IN_DELETE
+            self.hints.watch(sorted({os.path.dirname(path) for path in paths}), events)
+        self._before = {path: _identity(path) for path in paths}
+
+    def exposed(self) -> "bytes | None":
+        """A path at which something else stands now."""
+        return next((path for path, before in self._before.items() if _identity(path) != before), None)
+
+
+def _identity(path: bytes) -> "tuple[int, int] | None":
+    try:
+        entry = os.lstat(path)
+    except OSError:
+        return None
+    return None if is_marked(entry) and is_placeholder(path) else (entry.st_dev, entry.st_ino)
+
+
+class MountWatch:
+    """In a cell: whether everything is still there that was mounted on names in the roots. Nothing more can be mounted there.
+
+    The kernel tells of a mount that it drops by the table of mounts, and of a name that is moved away by its folder. We do not
+    ask for anything else that happens in those folders, so a command that works there seldom wakes us.
+    """
+
+    def __init__(self, mounted: "list[tuple[bytes, int, bytes]]") -> None:
+        """Each by its path, the open folder that it is in, and its name there."""
+        self._mounted = mounted
+        self.hints = Hints()
+        if mounted:
+            self.hints.open(b"/proc/self/mountinfo")
+            folders = dict.fromkeys(folder for _, folder, _ in mounted)
+            self.hints.watch([b"/proc/self/fd/%d" % folder for folder in folders], kernel.IN_MOVED_FROM)
+        self.interval = _IDLE if self.hints.complete else _INTERVAL
+
+    def exposed(self) -> "bytes | None":
+        """A path on which nothing is mounted any more."""
+        for path, folder, name in self._mounted:
+            try:
+                if not kernel.is_mounted_on(folder, name):
+                    return path
+            except PermissionError:
+                continue  # then it is closed to the command as well, until its owner opens it and the next look comes
+        return None
