@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.scenes import scene, text_of, thread_of
-from tests.e2e.talking import create, listed, structured
+from tests.e2e.talking import Stream, create, listed, structured
 from understudy.testing import HOLD, McpProcess, ScriptedModel, deltas, say
 
 
@@ -78,7 +78,7 @@ async def test_who_runs_a_turn_is_known_to_all_after_the_locks_went(tmp_path: Pa
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("what", ["everything", "the database", "the write-ahead log", "replaced"])
+@pytest.mark.parametrize("what", ["the shared memory", "everything", "the database", "the write-ahead log", "replaced"])
 async def test_a_store_that_is_deleted_under_the_server_is_noticed_by_the_next_call(tmp_path: Path, what: str) -> None:
     home = home_in(tmp_path)
     script = [say("kept"), *[say("lost")] * 3]
@@ -93,6 +93,8 @@ async def test_a_store_that_is_deleted_under_the_server_is_noticed_by_the_next_c
                 (store / "conversations.db").unlink()
             case "the write-ahead log":
                 (store / "conversations.db-wal").unlink()
+            case "the shared memory":
+                (store / "conversations.db-shm").unlink()
             case _:
                 shutil.copy(store / "conversations.db", tmp_path / "copy")
                 (tmp_path / "copy").rename(store / "conversations.db")
@@ -104,6 +106,49 @@ async def test_a_store_that_is_deleted_under_the_server_is_noticed_by_the_next_c
         created = await server.call_tool("conversationCreate")
         assert "was deleted or replaced" in structured(created)["message"]
         assert await server.request("ping") == {}
+
+
+SUFFIXES = {
+    "-shm": ("-shm",),
+    "-wal": ("-wal",),
+    "-wal and -shm": ("-wal", "-shm"),
+    "the database": ("",),
+    "all": ("", "-wal", "-shm"),
+}
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("notices", [False, True], ids=["does not notice", "notices"])
+@pytest.mark.parametrize("what", ["-wal and -shm", "-shm", "-wal", "the database", "all"])
+@pytest.mark.parametrize("ends", ["closes", "dies"])
+async def test_what_was_acknowledged_outlives_files_that_go_under_a_server(
+    tmp_path: Path, what: str, *, notices: bool, ends: str
+) -> None:
+    """Neither a server that has them open nor one that comes later writes over what the other has written."""
+    home = home_in(tmp_path)
+    model = ScriptedModel(lambda _: say("yes"))
+    async with model.serving(), McpProcess(model.url, cwd=tmp_path, home=home) as later:
+        async with McpProcess(model.url, cwd=tmp_path, home=home) as here:
+            thread = thread_of(await here.call_tool("codex", prompt="1"))
+            assert text_of(await here.call_tool("codex-reply", threadId=thread, prompt="2")) == "yes"
+            for suffix in SUFFIXES[what]:
+                (home / "understudy" / f"conversations.db{suffix}").unlink()
+            if notices:
+                assert (await here.call_tool("codex-reply", threadId=thread, prompt="refused"))["isError"] is True
+            async with McpProcess(model.url, cwd=tmp_path, home=home) as newcomer:
+                assert text_of(await newcomer.call_tool("codex-reply", threadId=thread, prompt="3")) == "yes"
+                if ends == "dies":
+                    await here.kill()
+                else:
+                    await here.child.close()
+            assert text_of(await later.call_tool("codex", prompt="another")) == "yes"
+        async with McpProcess(model.url, cwd=tmp_path, home=home) as last:
+            stream = Stream(last, thread, after=0)
+            await stream.snapshot()
+            said = [message["message"] for message in stream.messages() if message["type"] == "user_message"]
+            assert [text for text in said if text != "refused"] == ["1", "2", "3"]
+            assert len(await listed(last)) == 2
+    assert not (home / "understudy" / "kept").exists(), "a store that nobody has open has one name"
 
 
 @pytest.mark.slow

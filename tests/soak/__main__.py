@@ -1,4 +1,4 @@
-"""`python -m tests.soak schedules --count 500`, `python -m tests.soak kills --count 1000`."""
+"""`python -m tests.soak schedules --count 500`, or `kills --count 1000`, or `harms --count 300`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.soak.runs import run_schedules
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("what", choices=["schedules", "kills"])
+    parser.add_argument("what", choices=["schedules", "kills", "harms"])
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first; the others follow")
     parser.add_argument("--at-once", type=int, default=3)
@@ -25,6 +25,10 @@ def main() -> None:
     print(f"{options.count} {options.what} from seed {options.seed}", flush=True)
     if options.what == "schedules":
         asyncio.run(run_schedules(options.seed, options.count, at_once=options.at_once, report=report))
+    elif options.what == "harms":
+        from tests.soak.harms import run_harms
+
+        asyncio.run(run_harms(options.seed, options.count, at_once=options.at_once, report=report))
     else:
         from tests.soak.kills import run_kills
 

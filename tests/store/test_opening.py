@@ -33,9 +33,11 @@ async def test_folder_and_files_are_the_owner_s_only(tmp_path: Path) -> None:
         await append(log, opened(new_id()))
         assert mode_of(tmp_path / "new" / "state") == 0o700
         files = sorted(path.name for path in (tmp_path / "new" / "state").iterdir())
-        assert files == ["audit.key", "bell", "conversations.db", "conversations.db-shm", "conversations.db-wal", "locks"]
+        of_sqlite = ["conversations.db", "conversations.db-shm", "conversations.db-wal"]
+        assert files == ["audit.key", "bell", *of_sqlite, "kept", "locks"]
+        assert sorted(path.name for path in (tmp_path / "new" / "state" / "kept").iterdir()) == of_sqlite
         for name in files:
-            assert mode_of(tmp_path / "new" / "state" / name) == 0o600, name
+            assert mode_of(tmp_path / "new" / "state" / name) == (0o700 if name == "kept" else 0o600), name
         log.close()
     finally:
         os.umask(before)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.store.place import StillThere
+from understudy.store.still_there import StillThere
 
 
 def _rest(folder: Path) -> None:
@@ -27,10 +27,10 @@ def _restore(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["store.db", "store.db-wal"])
+@pytest.mark.parametrize("name", ["store.db", "store.db-wal", "store.db-shm"])
 @pytest.mark.parametrize("harm", [Path.unlink, _restore], ids=["deleted", "put back from a backup"])
 def test_a_file_that_goes_from_a_quiet_folder_is_missed_at_once(tmp_path: Path, name: str, harm: Callable[[Path], None]) -> None:
-    for each in ("store.db", "store.db-wal"):
+    for each in ("store.db", "store.db-wal", "store.db-shm"):
         (tmp_path / each).touch()
     there = StillThere(tmp_path / "store.db")
     _rest(tmp_path)
@@ -48,7 +48,7 @@ def test_a_file_that_goes_from_a_quiet_folder_is_missed_at_once(tmp_path: Path, 
 def test_a_folder_that_is_moved_away_is_missed_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     folder.mkdir()
-    for each in ("store.db", "store.db-wal"):
+    for each in ("store.db", "store.db-wal", "store.db-shm"):
         (folder / each).touch()
     there = StillThere(folder / "store.db")
     _rest(folder)
@@ -60,7 +60,7 @@ def test_a_folder_that_is_moved_away_is_missed_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("milliseconds", range(0, 110, 10))
 def test_a_file_that_goes_soon_after_the_folder_changed_is_missed_at_once(tmp_path: Path, milliseconds: int) -> None:
     """However long ago that was: clocks of file systems are coarse, and two changes may have the same time."""
-    for each in ("store.db", "store.db-wal"):
+    for each in ("store.db", "store.db-wal", "store.db-shm"):
         (tmp_path / each).touch()
     there = StillThere(tmp_path / "store.db")
     until = time.monotonic() + milliseconds / 1000

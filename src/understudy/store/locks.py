@@ -34,6 +34,17 @@ class Flock:
 _FLOCK = Flock(sys.platform)
 
 
+def lock_shared(fd: int, number: int) -> None:
+    """Together with others who have the file open. Raises OSError; without owners of locks it does nothing."""
+    if HAS_OWNERS:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, number))
+
+
+def is_locked(fd: int, number: int) -> bool:
+    """True when anyone has it, in whatever way, who opened the file himself. Only where locks have owners."""
+    return _FLOCK.kind(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, number))) != fcntl.F_UNLCK
+
+
 def _others() -> Iterator[Path]:
     with suppress(OSError):
         for process in Path("/proc").iterdir():

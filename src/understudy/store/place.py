@@ -61,48 +61,6 @@ class FolderTime:
         return found.st_dev, found.st_ino, found.st_ctime_ns  # not of its content: that time can be set back
 
 
-class StillThere:
-    """Whether the files that a process writes to are still the store: deleted or replaced ones can be written to for ever."""
-
-    def __init__(self, path: Path) -> None:
-        self._names = (str(path), f"{path}-wal")
-        self._known: dict[str, tuple[int, int]] = {}
-        self._folder = None if path.is_symlink() else FolderTime(path.parent)
-        self._quiet: tuple[int, int, int] | None = None  # the folder as it was when both files were there, if that was not just now
-        self.find_gone()
-
-    def find_gone(self) -> StoreError | None:
-        """After a commit, or an error. What was committed since the files went is lost.
-
-        One look at the folder is enough where nothing has changed in it (about 10 µs of a reply).
-        """
-        folder = None if self._folder is None else self._folder.now()
-        if folder is not None and folder == self._quiet:
-            return None
-        self._quiet = None
-        gone = self._find_gone()
-        if gone is None and folder is not None and len(self._known) == len(self._names):
-            self._quiet = folder
-        return gone
-
-    def _find_gone(self) -> StoreError | None:
-        for name in self._names:
-            try:
-                found = os.stat(name)
-                place = found.st_dev, found.st_ino
-            except OSError:
-                place = None
-            known = self._known.get(name)
-            if known is None and place is not None:
-                self._known[name] = place
-            elif known != place:
-                return StoreError(
-                    f"conversation store: {name} was deleted or replaced while this server had it open, so that nothing is kept "
-                    "any more; restart the server"
-                )
-        return None
-
-
 def file_system_of(path: Path, mountinfo: str) -> str | None:
     """The type of the file system that holds `path`, by the kernel's table of mounts."""
     best, kind = -1, None

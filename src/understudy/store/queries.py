@@ -3,25 +3,27 @@
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from understudy.errors import StoreError
+from understudy.store.still_there import StillThere
 from understudy.store.writer import explain
 
 
 class Queries:
-    """Owns the connection that reads. `find_gone` gives the reason where the files were deleted or replaced."""
+    """Has the connection that reads."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, find_gone: Callable[[], StoreError | None]) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, there: StillThere) -> None:
         self._connection = connection
         self._path = path
-        self._find_gone = find_gone
+        self._there = there
 
     def row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
         return next(iter(self.rows(query, *values)), None)
 
     def rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
+        self._there.check_readable()
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.OperationalError as error:
@@ -33,12 +35,12 @@ class Queries:
 
     def check_still_there(self) -> None:
         """Raises `StoreError` where the files are gone: who has them open can read them for ever, and would not notice."""
-        gone = self._find_gone()
+        gone = self._there.find_gone()
         if gone is not None:
             raise gone
 
     def explain(self, error: sqlite3.Error) -> StoreError:
-        return self._find_gone() or explain(error, self._path)
+        return self._there.find_gone() or explain(error, self._path)
 
     def _damaged_rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
         """One of them holds text that is not UTF-8: it must not hide the others."""
@@ -64,9 +66,6 @@ class Queries:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             copy.close()
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 def _decode_damaged(text: bytes) -> str:

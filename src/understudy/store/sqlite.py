@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -35,9 +35,9 @@ from understudy.store.log import (
     SavedText,
     Verified,
 )
-from understudy.store.place import DATABASE, StillThere, prepare_folder, refuse_network_file_system
+from understudy.store.open_files import OpenFiles
+from understudy.store.place import DATABASE, prepare_folder, refuse_network_file_system
 from understudy.store.queries import Queries
-from understudy.store.schema import migrate, refuse_newer
 from understudy.store.seals import Seals
 from understudy.store.writer import Handover, Job, Writer, explain
 from understudy.store.writing import Row
@@ -69,26 +69,21 @@ class SqliteLog:
         self.path = folder / DATABASE
         self._loop = loop
         with self._explained(), ExitStack() as opened:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            connection = opened.enter_context(closing(self._connect()))
-            refuse_newer(connection, self.path)
-            _use_write_ahead_log(connection)
-            connection.execute("PRAGMA synchronous = FULL")
             self._seals = Seals(folder)
-            migrate(connection, self.path, self._seals)
-            writing.prepare(connection)
-            reader = opened.enter_context(closing(self._connect()))
-            reader.execute("PRAGMA query_only = 1")
+            self._files = files = OpenFiles(self.path, self._seals, BUSY_SECONDS)
+            opened.callback(self._close_files)
             self._bell = opened.enter_context(closing(Bell(folder / "bell")))
             self._claims = Claims(folder, self._bell.look_again)  # whoever takes a claim asks the bell what others did
             opened.pop_all()  # nothing can fail any more
         self._heard = b""
         self._generation = 0
         self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
-        there = StillThere(self.path)
-        self._queries = Queries(reader, str(self.path), there.find_gone)
-        self._heads = LastDigests(connection, self._seals)
-        self._writer = Writer(connection, self._deliver, str(self.path), self._bell.ring, there.find_gone, self._heads.forget)
+        find_gone = files.there.find_gone
+        self._queries = Queries(files.reader, str(self.path), files.there)
+        self._heads = LastDigests(files.writer, self._seals)
+        close_writer = partial(files.close, files.writer)
+        path = str(self.path)
+        self._writer = Writer(files.writer, self._deliver, path, self._bell.ring, find_gone, self._heads.forget, close_writer)
         self._handover = Handover(loop, self._writer)
 
     def finish(self, timeout: float = 5.0) -> bool:
@@ -98,7 +93,7 @@ class SqliteLog:
     def close(self, timeout: float = 5.0) -> bool:
         flushed = self.finish(timeout)
         self._hints.close()
-        self._queries.close()
+        self._files.close(self._files.reader)
         self._claims.close()
         if flushed:  # else the writer is still at it
             self._bell.close()
@@ -286,11 +281,13 @@ class SqliteLog:
     async def verify(self, most: int | None) -> Verified:
         from understudy.store.verify import verify_records  # only here
 
+        self._queries.check_still_there()
         return verify_records(self.path, most)
 
     async def audit(self, conversation_id: ConversationId, head: str | None = None) -> Audited | None:
         from understudy.store.audit import audit_conversation  # only here
 
+        self._queries.check_still_there()
         with self._explained(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = bytes  # none of it need be text
             connection.isolation_level = None
@@ -320,6 +317,7 @@ class SqliteLog:
     async def shrink(self) -> int:
         from understudy.store.shrinking import Shrinking  # only where somebody limits it
 
+        self._queries.check_still_there()
         with self._explained():
             return await Shrinking(self.path, self._writer).run()
 
@@ -330,8 +328,9 @@ class SqliteLog:
         with self._explained():
             self._queries.copy_to(str(target))
 
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    def _close_files(self) -> None:
+        for connection in (self._files.writer, self._files.reader):
+            self._files.close(connection)
 
     @contextmanager
     def _explained(self) -> Generator[None]:
@@ -341,17 +340,3 @@ class SqliteLog:
             raise explain(error, str(self.path)) from error
         except OSError as error:
             raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """SQLite does not wait here by itself: two processes that open a new store at once would be in each other's way."""
-    give_up = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > give_up:
-                raise
-            time.sleep(0.002)
-        else:
-            return

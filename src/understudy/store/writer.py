@@ -35,7 +35,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    """Owns the writing connection, which is prepared for `writing`.
+    """Has the writing connection, which is prepared for `writing`, and calls `close_connection` once it is done with it.
 
     `deliver` brings outcomes back to the event loop; it is called from this thread.
     """
@@ -48,8 +48,10 @@ class Writer:
         ring: Callable[[], None],
         find_gone: Callable[[], StoreError | None],
         not_written: Callable[[], None],
+        close_connection: Callable[[], None],
     ) -> None:
         self._connection = connection
+        self._close_connection = close_connection
         self.timed: Callable[[float], None] | None = None  # told how many seconds each commit took
         self.give_way: threading.Event | None = None  # set by whoever keeps us from writing, and told when we are to
         self._was_asked = False  # to write anything: many processes only read
@@ -85,8 +87,8 @@ class Writer:
         except BaseException:  # not known to happen; if it does, nobody must wait for a thread that is gone
             logger.critical("the thread that writes to %s has died; restart the server", self._path, exc_info=True)
         finally:
-            with suppress(sqlite3.Error):
-                self._connection.close()
+            with suppress(sqlite3.Error, OSError):
+                self._close_connection()
             self._ended = True
             self._jobs.put(self._at_work)
             self._refuse_the_rest()
@@ -141,7 +143,7 @@ class Writer:
     def _extend_wal(self) -> None:
         try:
             while self._wal_is_short and self._jobs.empty():
-                self._wal_is_short = extend_wal(self._connection, self._path)
+                self._wal_is_short = self._find_gone() is None and extend_wal(self._connection, self._path)
         except Exception as error:
             logger.info("the write-ahead log of %s was not extended: %s", self._path, error)
             self._wal_is_short = False
@@ -150,6 +152,9 @@ class Writer:
         """Together, or each alone where that fails: one bad job must not take the others with it."""
         try:
             self._was_asked = True
+            if (gone := self._find_gone()) is not None:
+                self._not_written()
+                return [gone] * len(group)
             rows = [row for job in group for row in job.rows()]
             self._ring()  # before, in case we crash in it; and after, for those who look meanwhile
             began = 0.0 if self.timed is None else time.perf_counter()
