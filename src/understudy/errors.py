@@ -124,13 +124,14 @@ class StreamLost(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """No answer came, even after several tries. `brief` is what viewers are shown."""
+    """No answer came, even after several tries. `brief` is what viewers are shown; `lasting`: time alone will not mend it."""
 
     kind = "model_unavailable"
 
-    def __init__(self, message: str, *, brief: str | None = None) -> None:
+    def __init__(self, message: str, *, brief: str | None = None, lasting: bool = False) -> None:
         super().__init__(message)
         self.brief = message if brief is None else brief
+        self.lasting = lasting
 
 
 class ModelRefused(ModelError):

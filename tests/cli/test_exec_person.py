@@ -62,11 +62,12 @@ def test_the_answer_comes_also_where_nothing_else_can_be_written(program: Progra
 def test_a_failure_is_told_once_and_standard_output_stays_empty(program: Program) -> None:
     program.configure(
         'model_provider = "mock"\nmodel = "m"\n[model_providers.mock]\nname = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
-        "request_max_retries = 0\nstream_max_retries = 0\n"
     )
     ended = program.run("exec", SKIP, "go")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.count("cannot connect") == 1
+    assert "retrying" not in ended.err, "where nobody listens on this machine, time alone changes nothing"
+    assert "Is the server of m (model provider `mock`) running" in ended.err
 
 
 def test_at_a_terminal_a_question_is_put_and_answered_there(program: Program) -> None:

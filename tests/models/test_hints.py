@@ -1,12 +1,13 @@
 """A request that failed says who refused it, with which key (never the key itself), and what to do."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.models.loopback import built_in, loopback, opened, status, stream
+from tests.models.loopback import built_in, delta, loopback, opened, status, stream
 from understudy.errors import MissingKey, ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials
 
@@ -93,6 +94,22 @@ async def test_a_port_where_nobody_listens_is_told_with_the_providers_name() -> 
         f"{failure.brief}\nNothing listens there. Is the server of Mock (model provider `mock`) running,"
         " and is `base_url` of model provider `mock` right?"
     )
+
+
+@pytest.mark.parametrize(("answered_before", "expected"), [(False, 2), (True, 4)])
+async def test_a_server_on_this_machine_is_waited_for_only_where_it_has_been_there(
+    answered_before: bool, expected: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with AsyncExitStack() as opening:
+        async with loopback(*([stream(delta("stop", content="Hi."))] if answered_before else [])) as server:
+            model = await opening.enter_async_context(opened(server.url, request_max_retries=4))
+            if answered_before:
+                await model.answer()
+        with caplog.at_level("DEBUG", logger="understudy.models.http_model"):
+            _, failure = await model.failing_answer()
+    assert isinstance(failure, ModelUnavailable)
+    assert failure.lasting is not answered_before
+    assert sum("again in" in record.getMessage() for record in caplog.records) == expected
 
 
 @pytest.mark.parametrize(

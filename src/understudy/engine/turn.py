@@ -207,9 +207,9 @@ class Turn:
 
     async def pause_before_retry(self, error: StreamLost | ModelUnavailable, attempt: int) -> None:
         """Raises the error once it was tried often enough."""
-        if attempt > self._setup.stream_retries or self._standing is not None:
-            raise error
         lost = isinstance(error, StreamLost)
+        if attempt > self._setup.stream_retries or self._standing is not None or (not lost and error.lasting):
+            raise error
         delay = error.retry_after if lost and error.retry_after is not None else backoff(attempt)
         retry = f"retrying {attempt}/{self._setup.stream_retries} in {format_delay(delay)}…"
         self.record(Noticed(f"stream error: {error if lost else error.brief}; {retry}"))

@@ -23,7 +23,7 @@ from understudy.models.faults import (
     wait_in_text,
 )
 from understudy.models.hints import FailureHints, with_hint
-from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Url, parse_url
+from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
 from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT
 from understudy.models.prompt import ModelSettings, Prompt
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 USAGE_SECONDS = 1.0  # how long a finished answer is held open for its token counts
 ERROR_BODY_SECONDS = 10.0
+TRIES_AT_NOBODY = 2  # more, where nothing listens on this machine: a server that is just being started
 KEPT_ALIVE = 4  # times the idle timeout: so long a stream may send nothing but comments and the like while its model thinks
 
 
@@ -126,6 +127,7 @@ class HttpModel:
         self._secrets: list[Secret] = []  # those sent last
         self._written_secrets = secrets_of(provider)
         self._fixed_headers = _by_name(provider.http_headers.items())
+        self._has_answered = False
 
     def stream(self, prompt: Prompt) -> Answer:
         if not isinstance(prompt.items, tuple):  # what is added to the history later belongs to the next request
@@ -150,11 +152,13 @@ class HttpModel:
                 text = with_hint(str(failure), self.hints.for_failure(failure))
                 if not failure.transient:
                     raise ModelRefused(text) from None
-                if attempt > self._retries(prompt):
-                    raise ModelUnavailable(text, brief=str(failure)) from None
+                not_running = self._is_not_running(failure)
+                if attempt > (min(self._retries(prompt), TRIES_AT_NOBODY) if not_running else self._retries(prompt)):
+                    raise ModelUnavailable(text, brief=str(failure), lasting=not_running) from None
                 delay = backoff(attempt)
                 logger.debug("request %d failed: %s; again in %.3fs", attempt, failure, delay)
             else:
+                self._has_answered = True
                 if 200 <= response.status < 300:
                     return response
                 told = self.without_secrets(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
@@ -165,6 +169,10 @@ class HttpModel:
                 delay = self._delay_or_raise(response, told, attempt, self._retries(prompt))
                 logger.debug("request %d got status %d; again in %.3fs", attempt, response.status, delay)
             await asyncio.sleep(delay)
+
+    def _is_not_running(self, failure: HttpFailure) -> bool:
+        """Nobody listens on this machine, and nobody has: a server that was there a moment ago may be starting again."""
+        return isinstance(failure, Unreachable) and failure.why == "refused" and self._url.is_loopback and not self._has_answered
 
     def _retries(self, prompt: Prompt) -> int:
         return self._provider.request_max_retries if prompt.may_retry else 0

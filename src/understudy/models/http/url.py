@@ -26,6 +26,17 @@ class Url(msgspec.Struct, frozen=True):
         return self.bracketed if self.port == DEFAULT_PORTS.get(self.scheme) else f"{self.bracketed}:{self.port}"
 
     @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost" or self.host.endswith(".localhost"):
+            return True
+        from ipaddress import ip_address  # only asked for where a connection failed
+
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
     def bracketed(self) -> str:
         return f"[{self.host}]" if ":" in self.host else self.host
 
