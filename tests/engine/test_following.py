@@ -139,10 +139,12 @@ class TroubledLog(SqliteLog):
 
     trouble: Exception | None = None
 
-    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+    async def read(
+        self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Sequence[Entry]:
         if self.trouble is not None:
             raise self.trouble
-        return await super().read(conversation_id, after, limit)
+        return await super().read(conversation_id, after, limit, most_bytes)
 
 
 class Scene:
@@ -249,7 +251,7 @@ async def test_a_long_log_is_read_by_pages(scene: Scene) -> None:
     await scene.note(*words)
     viewer = Lines()
     following = scene.handle.follow(viewer, after=1)
-    assert [entry.seq for entry in await following.read_page()] == list(range(2, 130))
+    assert [live.entry.seq for live in await following.read_page()] == list(range(2, 129))
     following.go_live()
     await scene.note("live")
     assert viewer.take() == [*(f"1 {word}" for word in words), "1 live"]
@@ -687,7 +689,7 @@ async def test_a_client_that_falls_behind_within_a_text_gets_its_rest_once(scene
     assert viewer.take() == ["1 ItemReceived"]
 
 
-async def test_pages_for_a_slow_client_are_as_long_as_it_has_room(scene: Scene) -> None:
+async def test_a_slow_client_is_shown_as_much_as_it_has_room_for(scene: Scene) -> None:
     pipe = Pipe(0)
     viewer = NarrowLines(pipe)
     following = scene.handle.follow(viewer, outlet=pipe)
@@ -699,7 +701,7 @@ async def test_pages_for_a_slow_client_are_as_long_as_it_has_room(scene: Scene) 
         if pipe.called:
             await pipe.drain(room)
             lengths.append(len(viewer.lines) - sum(lengths))
-    assert lengths == [3, 3, 6, 12, 16]  # a page that found room is followed by one twice as long
+    assert lengths == [3, 3, 34]
     assert viewer.take() == [f"1 {word}" for word in words]
     assert following.caught_up
     await scene.note("live")

@@ -20,11 +20,13 @@ class InterruptedLog(SqliteLog):
 
     meanwhile: Callable[[], Awaitable[object]] | None = None
 
-    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+    async def read(
+        self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Sequence[Entry]:
         if after == 0 and self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             await meanwhile()
-        return await super().read(conversation_id, after, limit)
+        return await super().read(conversation_id, after, limit, most_bytes)
 
 
 async def test_what_is_appended_between_two_looks_is_shown(tmp_path: Path) -> None:

@@ -54,9 +54,11 @@ class SlowLog(SqliteLog):
         await self._slowly()
         return await super().positions(conversation_ids)
 
-    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+    async def read(
+        self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Sequence[Entry]:
         await self._slowly()
-        return await super().read(conversation_id, after, limit)
+        return await super().read(conversation_id, after, limit, most_bytes)
 
     async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
         await self._slowly()

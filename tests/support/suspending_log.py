@@ -61,8 +61,10 @@ class SuspendingLog(SqliteLog):
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
         return await self._late("positions", lambda: SqliteLog.positions(self, conversation_ids))
 
-    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
-        return await self._late("read", lambda: SqliteLog.read(self, conversation_id, after, limit))
+    async def read(
+        self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Sequence[Entry]:
+        return await self._late("read", lambda: SqliteLog.read(self, conversation_id, after, limit, most_bytes))
 
     async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
         return await self._late("saved_text", lambda: SqliteLog.saved_text(self, conversation_id))

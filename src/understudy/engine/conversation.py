@@ -8,6 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
@@ -21,6 +23,7 @@ from understudy.engine.letters import Letters
 from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
 from understudy.engine.our_claim import OurClaim
+from understudy.engine.pace import Pace
 from understudy.engine.running import Running
 from understudy.engine.sending import begin_what_waits, send
 from understudy.engine.tail import Tail, Told
@@ -32,6 +35,9 @@ from understudy.protocol.ops import Accepted, Cancel, Compact, Decide, Interrupt
 from understudy.protocol.records import Entry, Opened, Overrides, Pins, UserMessage
 from understudy.store.log import EventLog
 from understudy.tools.host import RunsCommands
+
+if TYPE_CHECKING:
+    from understudy.engine.shared_pages import SharedPages
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +57,15 @@ class Conversation:
         tasks: EagerTasks,
         commit_delay: CommitDelay,
         on_watch_needed: Callable[["Conversation"], None],
+        pace: Pace,
     ) -> None:
         self.id = conversation_id
         self.loop = loop
         self.tasks = tasks
+        self.pace = pace
         self.queue = OpQueue(loop, tasks, self.release_if_idle)
         self.tail = Tail(conversation_id, log, loop, commit_delay)
+        self._pages: SharedPages | None = None
         self.tail.on_failure = self._on_failure
         self.tail.on_all_written = self._release
         self.letters = Letters(conversation_id, log, self.tail)
@@ -80,6 +89,7 @@ class Conversation:
             self.long_commands,
         )
         self.waiting: list[Following] = []  # for the end of a turn, wherever it runs
+        self.asks_those_left = False  # in the next step: a viewer has left that could answer a question
         self.deleted = False  # or about to be
         self.stopped = False
         self.forgotten = False
@@ -146,11 +156,17 @@ class Conversation:
         self.loaded = True
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
-        """Entries that viewers may be shown, from the store. The disk may be a moment ahead of what was shown: not after this."""
-        entries = await self._log.read(self.id, after, limit)
-        if entries and entries[-1].seq > self.tail.broadcast.published:
-            self.tail.note_committed(entries[-1].seq)
-        return [entry for entry in entries if entry.seq <= self.tail.broadcast.published]
+        """Entries that viewers may be shown, from the store."""
+        return await _read_published(self._log, self.tail, after, limit)
+
+    @property
+    def pages(self) -> "SharedPages":
+        """The same for many viewers."""
+        if self._pages is None:
+            from understudy.engine.shared_pages import SharedPages  # nobody reads a new conversation back
+
+            self._pages = SharedPages(self.loop, self.pace, partial(_read_published, self._log, self.tail))
+        return self._pages
 
     # -- ops
 
@@ -347,5 +363,17 @@ class Conversation:
         """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
         self.forgotten = True
         self.tail.close()
+        if self._pages is not None:
+            self._pages.close()
         self.tail.on_failure = self.tail.on_all_written = self.claim.on_lost = self.running.on_ended = None
         del self.queue, self.elsewhere, self.beginning, self.long_commands  # they know this one
+
+
+async def _read_published(
+    log: EventLog, tail: Tail, after: int, limit: int | None = None, most_bytes: int | None = None
+) -> Sequence[Entry]:
+    """Of what viewers may be shown. The disk may be a moment ahead of what was shown: not after this."""
+    entries = await log.read(tail.conversation_id, after, limit, most_bytes)
+    if entries and entries[-1].seq > tail.broadcast.published:
+        tail.note_committed(entries[-1].seq)
+    return [entry for entry in entries if entry.seq <= tail.broadcast.published]

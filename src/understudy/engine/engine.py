@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from understudy.engine.following import Following
 from understudy.engine.handle import Handle
 from understudy.engine.listing import Listing, Standing
 from understudy.engine.logs import Logs, OpenLog
+from understudy.engine.pace import Pace
 from understudy.engine.preparing import Preparing
 from understudy.engine.tail import Told
 from understudy.engine.turn_setup import TurnSetup
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from understudy.engine.observing import InHand, Observer
     from understudy.engine.turns_at_work import TurnsAtWork
 
+MOST_NAMED = 100  # viewers
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
 
@@ -60,6 +63,7 @@ class Engine:
         self._env = dict(os.environ if env is None else env)
         self._loop = asyncio.get_running_loop()
         self.tasks = EagerTasks(self._loop)  # also of front ends
+        self.pace = Pace(self._loop)  # likewise
         self._commands = Commands()
         self._commit_delay = CommitDelay(self._loop)
         self._warming = Warming(self._loop, self._commands)
@@ -289,10 +293,11 @@ class Engine:
         return await self._listing.find(conversation_id)
 
     def viewers_of(self, conversation_id: ConversationId) -> tuple[str, ...]:
-        """Names of the callers who watch it in this process, one for each viewer."""
+        """Names of the callers who watch it in this process, one for each viewer; of very many the first ones."""
         known = self._conversations.get(conversation_id)
         followers = () if known is None else known.tail.broadcast.followers
-        return tuple(follower.name for follower in followers if isinstance(follower, Following) and follower.name)
+        names = (follower.name for follower in followers if isinstance(follower, Following) and follower.name)
+        return tuple(islice(names, MOST_NAMED))
 
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
@@ -300,7 +305,7 @@ class Engine:
 
     def _make(self, conversation_id: ConversationId, *, kept: bool) -> Conversation:
         log = self._logs.of(kept=kept)
-        shared = (self._commands, self._preparing.prepare, self._loop, self.tasks, self._commit_delay, self._watch.wake)
+        shared = (self._commands, self._preparing.prepare, self._loop, self.tasks, self._commit_delay, self._watch.wake, self.pace)
         conversation = Conversation(conversation_id, log, *shared)
         conversation.tail.observer = self.observer
         conversation.running.at_work = self.at_work

@@ -6,6 +6,7 @@ and closed, the end of its turn, and a turn that this process takes over. What i
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-READ_AT_ONCE = 128  # records in one step of the event loop: others are served between two
-
 _LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent})
 _ACTED_UPON = frozenset(
     {CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded}
@@ -72,6 +71,7 @@ class Following:
         self.turn: str | None = None  # the turn whose end is waited for, once it is known
         self.leads = False  # that turn was begun by the viewer's message, or was taken over here for it
         self.message_id = ""
+        self.live = False  # it is among those who are shown what happens
         self._conversation = conversation
         self._viewer: Viewer = viewer
         self._outlet = outlet
@@ -82,7 +82,6 @@ class Following:
         self._recorded = False  # the message is in the log
         self._read = False  # the model has been given it
         self._behind = False
-        self._at_once = READ_AT_ONCE  # fewer where records are so large that a page of them is more than the outlet takes
         self._given = GivenText()
         self._shown_to: int | None = None  # of a viewer that came back, while it catches up: the last record it had been shown
 
@@ -92,6 +91,7 @@ class Following:
         """From here on the viewer is shown everything after the cursor, as it happens."""
         if self._viewer is _NOBODY:
             return  # it was stopped while something was read for it
+        self.live = True
         self._conversation.tail.broadcast.followers.append(self)
         if not self.caught_up:
             self._behind = True
@@ -100,11 +100,11 @@ class Following:
     async def go_live_from_cursor(self) -> None:
         """Like `go_live`, for a viewer that has not read up to what is published: it is shown that first."""
         while not self.caught_up:
-            entries = await self.read_page()
-            if not entries:
+            page = await self.read_page()
+            if not page:
                 break
-            for entry in entries:
-                self._pass_on(LiveEntry(entry))
+            for live in page:
+                self._pass_on(live)
         self.go_live()
 
     async def resume(self, message_id: str, *, leads: bool, shown_to: int, given: Mapping[str, int]) -> None:
@@ -116,14 +116,14 @@ class Following:
         text = self._conversation.tail.broadcast.text
         self._given.restore(given if shown_to <= self.cursor else {}, text)
         while not self.caught_up:
-            entries = await self.read_page()
-            if not entries:
+            page = await self.read_page()
+            if not page:
                 break
-            for entry in entries:
+            for live in page:
                 if self._viewer is _NOBODY:
                     return  # it has come to the end of its turn
-                self._pass_on(LiveEntry(entry))
-                if entry.seq == shown_to:
+                self._pass_on(live)
+                if live.entry.seq == shown_to:
                     self._given.restore(given, text)
         self.go_live()
         if message_id:
@@ -156,8 +156,10 @@ class Following:
     def stop(self) -> None:
         """The viewer is not called any more."""
         self._viewer = _NOBODY  # breaks a reference cycle, so that both are freed at once
-        if self in self._conversation.tail.broadcast.followers:
-            self._conversation.tail.broadcast.followers.remove(self)
+        if self.live:
+            self.live = False
+            with suppress(ValueError):  # the broadcast has dropped it, because of a bug
+                self._conversation.tail.broadcast.followers.remove(self)
         if self in self._conversation.waiting:
             self._conversation.waiting.remove(self)
         if self._may_answer and self._conversation.state.questions:
@@ -169,11 +171,9 @@ class Following:
         """
         from understudy.engine.who_is_asked import put_to_those_left  # most turns ask nothing
 
-        self._conversation.loop.call_soon(put_to_those_left, self._conversation)
-
-    @property
-    def live(self) -> bool:
-        return self in self._conversation.tail.broadcast.followers
+        if not self._conversation.asks_those_left:
+            self._conversation.asks_those_left = True
+            self._conversation.loop.call_soon(put_to_those_left, self._conversation)
 
     @property
     def can_answer(self) -> bool:
@@ -320,9 +320,12 @@ class Following:
 
     # -- catching up
 
-    async def read_page(self) -> Sequence[Entry]:
-        """The next entries after the cursor, for viewers who have not gone live; none once they have seen all that is published."""
-        return await self._conversation.read(self.cursor, self._at_once)
+    async def read_page(self) -> Sequence[LiveEntry]:
+        """The next entries after the cursor, for viewers who have not gone live; none once they have seen all that is published.
+
+        In a step of the event loop that has room for it.
+        """
+        return await self._conversation.pages.after(self.cursor, self._conversation.tail.broadcast.published)
 
     @property
     def caught_up(self) -> bool:
@@ -351,17 +354,17 @@ class Following:
         """Pages of what was missed; where the client may be slow, each in a step of its own, once there is room for it."""
         while True:
             try:
-                entries = await self.read_page()
+                page = await self.read_page()
             except AgentError as error:
                 self.fail(error)
                 return
             except Exception as error:
                 self.fail(AgentError(report_bug(logger, error, "in reading %s for a viewer", self._conversation.id)))
                 return
-            self._pass_on_while_there_is_room(entries)
+            self._pass_on_while_there_is_room(page)
             if not self.live:
                 return
-            if not entries or self.caught_up:
+            if not page or self.caught_up:
                 break
             if self._outlet is not None:
                 self._outlet.drained(self._catch_up)
@@ -371,15 +374,13 @@ class Following:
             self._shown_to = None
         self._show_missing()
 
-    def _pass_on_while_there_is_room(self, entries: Sequence[Entry]) -> None:
+    def _pass_on_while_there_is_room(self, page: Sequence[LiveEntry]) -> None:
         """What is left of the page is read again later: a client that does not read must not have it kept in memory."""
-        for number, entry in enumerate(entries, start=1):
-            if self.live:
-                self._pass_on(LiveEntry(entry))
-            if self._outlet is not None and self._outlet.congested and number < len(entries):
-                self._at_once = number
+        for live in page:
+            if self._outlet is not None and self._outlet.congested:
                 return
-        self._at_once = min(READ_AT_ONCE, 2 * self._at_once)
+            if self.live:
+                self._pass_on(live)
 
     def _show_missing(self) -> None:
         """Of unfinished texts what the viewer was not given."""

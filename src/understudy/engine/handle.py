@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from understudy.engine.broadcast import LiveEntry
 from understudy.engine.chosen import with_changes
 from understudy.engine.durable import Durable
 from understudy.engine.following import Following
@@ -88,6 +89,7 @@ class Handle:
         self.id: ConversationId = conversation.id
         self.caller = caller
         self.tasks = engine.tasks  # for what a front end does beside
+        self.pace = engine.pace  # for what takes a front end long
         self._engine = engine
         self._conversation = conversation
         if not caller.may("read", conversation.state.owner):
@@ -367,3 +369,7 @@ class Handle:
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that may be shown, from the store."""
         return await self._conversation.read(after, limit)
+
+    async def read_shared(self, after: int, last: int) -> Sequence[LiveEntry]:
+        """Entries that may be shown, with what viewers have made of them: many may want the same ones at once."""
+        return await self._conversation.pages.between(after, last, self.published)

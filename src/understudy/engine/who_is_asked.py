@@ -18,6 +18,7 @@ def is_left_alone(following: "Following", conversation: "Conversation") -> bool:
 
 def put_to_those_left(conversation: "Conversation") -> None:
     """One who could answer has left: those who wait see to the open questions, unless somebody else can answer them."""
+    conversation.asks_those_left = False
     if conversation.stopped or conversation.forgotten or not conversation.running:
         return
     followers = tuple(conversation.tail.broadcast.followers)

@@ -5,6 +5,7 @@ The decoders are made when something is read for the first time: a new conversat
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -31,18 +32,29 @@ _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 def entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId) -> Sequence[Entry]:
     """Raises `Damaged` for a record that is: what comes after it means nothing without it."""
-    read = seq = 0
+    return sized_entries_of(rows, conversation_id, sys.maxsize)[0]
+
+
+def sized_entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId, most: int) -> tuple[list[Entry], int]:
+    """Up to the one with which their records have so many bytes, and how many those are. Raises `Damaged` like `entries_of`."""
+    read: int | None = None
+    seq = size = 0
     entries: list[Entry] = []
     decode = record_decoder()
     try:
         for seq, parent, turn, at, data in rows:
-            entries.append(Entry(seq, parent, turn, at, decode(unpacked(data))))
+            read = seq - 1 if read is None else read
+            whole = unpacked(data)
+            entries.append(Entry(seq, parent, turn, at, decode(whole)))
             read = seq
+            size += len(whole)
+            if size >= most:
+                break
     except _UNREADABLE as error:
         newer = ", or a newer understudy wrote it," if isinstance(error, msgspec.ValidationError) else ""  # it is good JSON
         reason = f"record {seq} of conversation {conversation_id} is damaged{newer} and cannot be read ({error})"
-        raise Damaged(f"conversation store: {reason}; the {read} before it are whole") from error
-    return entries
+        raise Damaged(f"conversation store: {reason}; the {read or 0} before it are whole") from error
+    return entries, size
 
 
 def saved_text_of(rows: Sequence[tuple[Any, ...]], conversation_id: ConversationId) -> SavedText | None:

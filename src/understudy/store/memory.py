@@ -219,7 +219,10 @@ class MemoryLog:
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
         return {name: self._conversations[name].position for name in conversation_ids if name in self._conversations}
 
-    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
+    async def read(
+        self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Sequence[Entry]:
+        """Nothing is read or decoded for it, so `most_bytes` would save nothing."""
         one = self._conversations.get(conversation_id)
         return [] if one is None else one.entries[after : None if limit is None else after + limit]
 

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,7 +21,7 @@ from understudy.store import writing
 from understudy.store.bell import Bell
 from understudy.store.chain import LastDigests
 from understudy.store.claims import Claims, SqliteClaim
-from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of
+from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of, sized_entries_of
 from understudy.store.hints import WriteHints
 from understudy.store.log import (
     NOWHERE,
@@ -45,6 +47,7 @@ from understudy.store.writing import Row
 logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5.0
+READ_AT_ONCE = 32  # rows, where no more than so many bytes are wanted
 
 _encode = msgspec.json.Encoder().encode
 
@@ -200,14 +203,26 @@ class SqliteLog:
         rows = self._queries.rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
         return {ConversationId(row[3]): Position(row[0], row[1], bool(row[2]), as_of) for row in rows}
 
-    async def read(self, conversation_id: ConversationId, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
-        rows = self._queries.rows(
-            f"SELECT {ENTRY} FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?",
-            number_of(conversation_id),
-            after,
-            -1 if limit is None else limit,
-        )
-        return entries_of(rows, conversation_id)
+    async def read(
+        self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Sequence[Entry]:
+        if most_bytes is not None:
+            return self._read_up_to(conversation_id, after, limit, most_bytes)
+        return entries_of(self._records(conversation_id, after, -1 if limit is None else limit), conversation_id)
+
+    def _records(self, conversation_id: ConversationId, after: int, limit: int) -> Sequence[tuple[Any, ...]]:
+        query = f"SELECT {ENTRY} FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?"
+        return self._queries.rows(query, number_of(conversation_id), after, limit)
+
+    def _read_up_to(self, conversation_id: ConversationId, after: int, limit: int | None, most_bytes: int) -> Sequence[Entry]:
+        entries: list[Entry] = []
+        wanted = sys.maxsize if limit is None else limit
+        while most_bytes > 0 and (rows := self._records(conversation_id, after, min(READ_AT_ONCE, wanted - len(entries)))):
+            found, size = sized_entries_of(rows, conversation_id, most_bytes)
+            entries += found
+            most_bytes -= size
+            after = found[-1].seq
+        return entries
 
     async def saved_text(self, conversation_id: ConversationId) -> SavedText | None:
         number = number_of(conversation_id)

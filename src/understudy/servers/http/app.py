@@ -30,6 +30,7 @@ from understudy.servers.rest.failures import body_of
 logger = logging.getLogger(__name__)
 
 ENDPOINT = "/mcp"
+SHARES_OF_A_REQUEST = 8
 _METHODS = ("GET", "POST", "DELETE")
 _CORS_HEADERS = b"authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id"
 
@@ -44,6 +45,7 @@ class App:
         self, engine: Engine, settings: ServeSettings, principals: Principals, guards: Guards, offer: Offer = OFFER
     ) -> None:
         self._log = engine.log
+        self._pace = engine.pace
         self._offer = offer
         self._principals = principals
         self._guards = guards
@@ -102,6 +104,7 @@ class App:
             await issuer.show_metadata(asked.method, send)
             return
         self._check_place(asked)
+        await self._pace.take(SHARES_OF_A_REQUEST)
         if asked.path == "/openapi.json" and asked.method in ("GET", "HEAD"):
             await self.rest.describe(asked, send)
             return

@@ -5,7 +5,7 @@ Without `after` the shapes are the seed's: bare `{"msg": …}`. With it every ev
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -72,12 +72,12 @@ class StreamViewer:
         if self._needs_past:
             self._needs_past = False
             await self._read_past()
-        entries = await self.following.read_page()
+        page = await self.following.read_page()
         if self._over:
             return True
-        for entry in entries:
-            self._add(entry)
-        if entries and not self.following.caught_up:
+        for live in page:
+            self._add(live)
+        if page and not self.following.caught_up:
             return False
         self._send_snapshot()
         return True
@@ -92,13 +92,24 @@ class StreamViewer:
         for entry in past:
             self._codec.note(entry)
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, live: LiveEntry) -> None:
+        entry = live.entry
+        self.following.cursor = entry.seq
+        self._codec.note(entry)
+        key = (*self._framing, "in a snapshot")  # the same for all who begin in this way
+        wrapped = live.encoded.get(key)
+        if wrapped is None:
+            wrapped = live.encoded[key] = tuple(self._wrapped(live))
+        if not (self._hides_reasoning and is_reasoning(entry.record)):
+            self._gathered += wrapped
+
+    def _wrapped(self, live: LiveEntry) -> Iterator[bytes]:
+        entry = live.entry
         if isinstance(entry.record, TurnEnded) and entry.record.unfinished:  # it was shown live, and no item holds it
             cut = LiveDelta(TextDelta(entry.record.unfinished), entry.turn, entry.parent)
-            self._gathered.append(self._wrap(self._codec.delta(cut), cut.after, cut.turn))
-        self.following.cursor = entry.seq
-        if not (self._hides_reasoning and is_reasoning(entry.record)):
-            self._gathered += [self._wrap(event, entry.seq, entry.turn) for event in self._events(LiveEntry(entry))]
+            yield self._wrap(self._codec.delta(cut), cut.after, cut.turn)
+        for event in self._events(live):
+            yield self._wrap(event, entry.seq, entry.turn)
 
     def _send_snapshot(self) -> None:
         """With what has been said of items that are not finished. From here on the viewer is live, and asked what is open."""

@@ -20,6 +20,7 @@ from understudy.servers.rest.event_stream import EventStream
 from understudy.servers.rest.failures import to_refusal
 from understudy.servers.rest.routes import Route, Routes
 from understudy.servers.rest.visits import RestAnswer, Visit
+from understudy.servers.rest.who_watches import WhoWatches
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class RestDoor:
         self._routes = Routes()
         self._changes = Changes(engine)
         self._streams: dict[EventStream, Visitor] = {}
+        self._watching = WhoWatches(engine)
 
     def methods(self, path: str) -> tuple[str, ...]:
         """Of a path; none where nothing is there."""
@@ -97,21 +99,14 @@ class RestDoor:
 
     async def _stream(self, stream: EventStream, visitor: Visitor, asked: Asked, send: Send) -> None:
         self._streams[stream] = visitor
-        self._tell_viewers(stream)
+        self._watching.come(stream)
         try:
             await send_stream(stream.sink, asked.receive, send, GUARDING_STREAM)
         finally:
             self._streams.pop(stream, None)
             stream.stop()
             stream.sink.close()
-            self._tell_viewers(stream)
-
-    def _tell_viewers(self, changed: EventStream) -> None:
-        """Somebody has come or left: those who watch the same conversation see who else does."""
-        viewers = self._engine.viewers_of(changed.handle.id)
-        for stream in tuple(self._streams):
-            if stream.handle.id == changed.handle.id and not stream.sink.congested:
-                stream.tell({"type": "viewers", "viewers": viewers})
+            self._watching.leave(stream)
 
     # -- the server
 
@@ -132,6 +127,7 @@ class RestDoor:
 
     def close(self) -> None:
         """The server ends: streams do, and those who watch come back to the next one."""
+        self._watching.end()
         for _, sink in self._open():
             sink.end()
 

@@ -6,13 +6,14 @@ import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
+from understudy.engine.shared_pages import PAGE_RECORDS
 from understudy.errors import AgentError
-from understudy.protocol.records import Entry, Question, TurnEnded, TurnStarted
+from understudy.protocol.records import Question, TurnEnded, TurnStarted
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.rest.events import RestCodec
 from understudy.servers.rest.positions import EventPosition, write_position
 
-READ_BACK = 256  # records, at once, in search of the beginning of a turn
+READ_BACK = PAGE_RECORDS  # at once, in search of the beginning of a turn
 MOST_READ_BACK = 1024
 _encode = msgspec.json.Encoder().encode
 
@@ -20,14 +21,14 @@ _encode = msgspec.json.Encoder().encode
 async def codec_at(handle: Handle, after: int) -> RestCodec:
     """One that knows what came before in the turn in whose middle it begins, unless that is too long ago."""
     codec = RestCodec(handle)
-    past: list[Entry] = []
+    past: list[LiveEntry] = []
     before = after
-    while before > 0 and len(past) < MOST_READ_BACK and not any(isinstance(entry.record, TurnStarted) for entry in past):
-        begin = max(0, before - READ_BACK)
-        past[:0] = await handle.read(begin, before - begin)
+    while before > 0 and len(past) < MOST_READ_BACK and not any(isinstance(live.entry.record, TurnStarted) for live in past):
+        begin = (before - 1) - (before - 1) % READ_BACK
+        past[:0] = await handle.read_shared(begin, before)
         before = begin
-    for entry in past:
-        codec.note(entry)
+    for live in past:
+        codec.note(live.entry)
     return codec
 
 
@@ -59,10 +60,10 @@ class EventStream:
     def stop(self) -> None:
         self.following.stop()
 
-    def tell(self, msg: object) -> None:
+    def tell(self, line: bytes) -> None:
         """Something that is no record: it has no id, and is not told again."""
         self._id = b""
-        self.sink.send(_encode({"msg": msg}), None)
+        self.sink.send(line, None)
 
     # -- called by the following
 
@@ -85,7 +86,7 @@ class EventStream:
         """A stream goes on after every turn."""
 
     def failed(self, error: AgentError) -> None:
-        self.tell({"type": "stream_ended", "reason": str(error)})
+        self.tell(_encode({"msg": {"type": "stream_ended", "reason": str(error)}}))
         self.sink.end()
 
     def _send(self, line: bytes) -> None:

@@ -30,6 +30,7 @@ from understudy.servers.modern_events import ModernCodec
 from understudy.servers.rest.questions import seconds_to_answer, shown_question
 from understudy.servers.rest.times import rfc3339
 
+_LINES = "lines of REST"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -62,12 +63,15 @@ class RestCodec:
         return found
 
     def lines(self, live: LiveEntry) -> tuple[bytes, ...]:
-        """The events in JSON, as pages and streams have them."""
-        entry = live.entry
-        return tuple(
-            _line(f"{entry.seq}.{number}", entry.seq, entry.at, entry.turn, told.by, told.msg)
-            for number, told in enumerate(self.events(live), start=1)
-        )
+        """The events in JSON, as pages and streams have them. Kept with the entry, too."""
+        entry, events = live.entry, self.events(live)
+        found = live.encoded.get(_LINES)
+        if found is None:
+            found = live.encoded[_LINES] = tuple(
+                _line(f"{entry.seq}.{number}", entry.seq, entry.at, entry.turn, told.by, told.msg)
+                for number, told in enumerate(events, start=1)
+            )
+        return found
 
     def delta(self, live: LiveDelta) -> bytes:
         """A piece of text or output, which has no time and no place of its own: it follows record `seq`."""

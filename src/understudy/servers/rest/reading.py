@@ -7,7 +7,6 @@ import msgspec
 
 from understudy import __version__
 from understudy.config.tokens import MODES, RIGHTS
-from understudy.engine.broadcast import LiveEntry
 from understudy.engine.following import is_reasoning
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError
@@ -95,10 +94,9 @@ async def _page(handle: Handle, wanted: EventsWanted) -> msgspec.Raw:
         first = max(1, last - wanted.limit + 1)
     codec = await codec_at(handle, first - 1)
     lines: list[bytes] = []
-    entries = await handle.read(first - 1, last - first + 1) if last >= first else ()
-    for entry in entries:
-        written = codec.lines(LiveEntry(entry))
-        if not (hidden and is_reasoning(entry.record)):
+    for live in await handle.read_shared(first - 1, last):
+        written = codec.lines(live)
+        if not (hidden and is_reasoning(live.entry.record)):
             lines += written
     more = last < end if wanted.after is not None else first > 1
     facts = b'"first":%d,"last":%d,"end":%d,"more":%b' % (first, last, end, b"true" if more else b"false")
@@ -120,8 +118,8 @@ async def _stream(visit: Visit, handle: Handle, wanted: EventsWanted) -> EventSt
     codec = await codec_at(handle, position.record)
     rest: list[bytes] = []
     if position.events is not None and position.record:
-        for entry in await handle.read(position.record - 1, 1):
-            rest += codec.lines(LiveEntry(entry))[position.events :]
+        for live in await handle.read_shared(position.record - 1, position.record):
+            rest += codec.lines(live)[position.events :]
     sink = StreamSink(asyncio.get_running_loop())
     hides = presentation_of(handle).hides_reasoning
     stream = EventStream(handle, sink, codec, position.record, answers=wanted.answers, hides_reasoning=hides)

@@ -128,15 +128,20 @@ class Routes:
     """Finds the route of a request."""
 
     def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
-        self._by_parts = [(tuple(route.path.split("/")), route) for route in routes]
+        self._by_end: dict[tuple[int, str], list[tuple[tuple[str, ...], Route]]] = {}  # how many parts, and the last of them
+        for route in routes:
+            parts = tuple(route.path.split("/"))
+            end = "" if parts[-1].startswith("{") else parts[-1]
+            self._by_end.setdefault((len(parts), end), []).append((parts, route))
 
     def find(self, path: str) -> dict[str, tuple[Route, dict[str, str]]]:
         """The routes of a path, by their methods, with the parts that the path names."""
         parts = tuple(path.split("/"))
         found: dict[str, tuple[Route, dict[str, str]]] = {}
-        for wanted, route in self._by_parts:
-            if len(wanted) == len(parts) and (named := _match(wanted, parts)) is not None:
-                found[route.method] = route, named
+        for end in {parts[-1], ""}:
+            for wanted, route in self._by_end.get((len(parts), end), ()):
+                if (named := _match(wanted, parts)) is not None:
+                    found[route.method] = route, named
         return found
 
 

@@ -78,7 +78,7 @@ class Row(Shape, frozen=True, kw_only=True):
     tokens: int | None
     cost_usd: float | None
     archived: bool
-    viewers: tuple[str, ...]  # names of those who watch it by this server
+    viewers: tuple[str, ...]  # names of those who watch it by this server; of more than a hundred the first ones
 
 
 class Rows(Shape, frozen=True, kw_only=True):

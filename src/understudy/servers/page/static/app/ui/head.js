@@ -38,7 +38,7 @@ export function Head({ conversation, actions, inChanges, mayRun }) {
 function Viewers({ names }) {
   if (names.length < 2) return null; // one is whoever reads this
   const list = names.map(oneLine).join(", ");
-  return html`<span class="viewers" title=${`Watching: ${list}`} aria-label=${`${many(names.length, "viewer")}: ${list}`}>${names.length} watching</span>`;
+  return html`<span class="viewers" title=${`Watching: ${list}`} aria-label=${`${many(names.length, "viewer")}: ${list}`}>${names.length}${names.length < 100 ? "" : "+"} watching</span>`;
 }
 
 function More({ row, actions, mayRun }) {
