@@ -42,6 +42,20 @@ class Ring:
     def unlock(self) -> None:
         self.file.with_suffix(".locked").unlink()
 
+    def hang(self) -> None:
+        """From here on it waits, as for a person."""
+        self.file.with_suffix(".asked").unlink(missing_ok=True)
+        self.file.with_suffix(".hangs").touch()
+
+    def go_on(self) -> None:
+        self.file.with_suffix(".hangs").unlink()
+
+    @property
+    def times_asked(self) -> int:
+        """Since it hung."""
+        asked = self.file.with_suffix(".asked")
+        return asked.stat().st_size if asked.exists() else 0
+
 
 def choose(program: Program, store: str, more: str = "") -> None:
     program.configure(f'cli_auth_credentials_store = "{store}"\n{more}')

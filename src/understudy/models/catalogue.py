@@ -43,7 +43,7 @@ async def ask_models(provider: Provider, credentials: Credentials, http: HttpCli
 
 async def ask_json(provider: Provider, url: Url, credentials: Credentials, http: HttpClient, seconds: float) -> Any:
     """What it answers to a GET, with the provider's key. Raises ModelError or ConfigError, or ValueError where it is not JSON."""
-    key = credentials.key_for(provider)
+    key = await credentials.key_soon(provider)
     from_env = credentials.headers_for(provider)
     headers = {"accept": ("Accept", "application/json"), "user-agent": ("User-Agent", f"understudy/{__version__}")}
     if provider.wire_api == "anthropic":

@@ -140,7 +140,7 @@ class HttpModel:
         body = self._wire.body(prompt)
         while True:
             attempt += 1
-            key = self._credentials.key_for(self._provider)
+            key = await self._credentials.key_soon(self._provider)
             secrets = self._credentials.headers_for(self._provider)
             headers = self._headers(prompt, key, secrets)
             self._secrets = [*secrets.values(), *([key] if key else []), *self._written_secrets]

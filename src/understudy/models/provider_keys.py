@@ -79,6 +79,18 @@ class ProviderKeys:
         stored = self.stored()
         return self._read(provider_id) if provider_id in stored.in_keyring else stored.keys.get(provider_id)
 
+    async def key_soon(self, provider_id: str) -> str | None:
+        """Like `key`, while others are served. Raises `ConfigError`."""
+        stored = self.stored()
+        if provider_id not in stored.in_keyring:
+            return stored.keys.get(provider_id)
+        known = self._known(provider_id)
+        if known is None:
+            stamp = self._stamp()
+            known = await self._keyring().get_soon(provider_id)
+            self._remember(provider_id, stamp, known)
+        return known
+
     def keys_at_hand(self) -> list[str]:
         """All that can be read. Raises `ConfigError` where the file cannot."""
         stored = self.stored()
@@ -134,15 +146,24 @@ class ProviderKeys:
             raise ConfigError(f"{error}\nNothing was kept. Mend that, {other}") from None
 
     def _read(self, provider_id: str) -> str | None:
+        known = self._known(provider_id)
+        if known is None:
+            stamp = self._stamp()
+            known = self._keyring().get(provider_id)
+            self._remember(provider_id, stamp, known)
+        return known
+
+    def _stamp(self) -> _Stamp:
         status = os.stat(self.path)
-        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _known(self, provider_id: str) -> str | None:
         known = _from_keyring.get((self.path, provider_id))
-        if known is not None and known[0] == stamp:
-            return known[1]
-        key = self._keyring().get(provider_id)
+        return known[1] if known is not None and known[0] == self._stamp() else None
+
+    def _remember(self, provider_id: str, stamp: _Stamp, key: str | None) -> None:
         if key is not None:
             _from_keyring[self.path, provider_id] = stamp, key
-        return key
 
     def _keyring(self) -> "SystemKeyring":
         from understudy.models.system_keyring import SystemKeyring  # few keep keys there

@@ -1,10 +1,14 @@
 """The keyring of the user's system, by the package `keyring` (an extra), which is loaded only where a key is kept there.
 
-A keyring may be locked, and then waits for a person. So it is asked in a thread, which is waited for only so long.
+A keyring may be locked, and then waits for a person. So it is asked in a thread, which is waited for only so long, and never by the
+event loop of a server.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ SERVICE = "understudy"
 READ_SECONDS = 5.0
 CHANGE_SECONDS = 60.0  # whoever logs in may have to unlock it first
 RECOMMENDED = 1  # the priority from which on the package recommends a backend
+_readings: "dict[str, _Asking]" = {}  # the last ones, by the name of the key
 NOT_INSTALLED = f"the package `keyring` is not installed: {how_to_add('keyring')}"
 
 
@@ -30,8 +35,20 @@ class SystemKeyring:
         return None if priority >= RECOMMENDED else "no keyring that the package `keyring` recommends runs here"
 
     def get(self, provider_id: str) -> str | None:
-        """Raises `ConfigError` where the keyring cannot be asked."""
-        return self._ask(lambda backend: backend.get_password(SERVICE, self._name(provider_id)), READ_SECONDS)
+        """Raises `ConfigError` where the keyring cannot be asked, or, on the event loop of a server, has not answered yet."""
+        return self._reading(provider_id).answer(READ_SECONDS)
+
+    async def get_soon(self, provider_id: str) -> str | None:
+        """Raises `ConfigError` where the keyring cannot be asked. Others are served meanwhile."""
+        return await self._reading(provider_id).answer_soon(READ_SECONDS)
+
+    def _reading(self, provider_id: str) -> "_Asking":
+        """One that waits for a person is not asked again meanwhile."""
+        name = self._name(provider_id)
+        asking = _readings.get(name)
+        if asking is None or asking.is_over:
+            asking = _readings[name] = _Asking(lambda backend: backend.get_password(SERVICE, name))
+        return asking
 
     def set(self, provider_id: str, key: str) -> None:
         """Raises `ConfigError` where it does not take the key, or does not give it back."""
@@ -56,26 +73,74 @@ class SystemKeyring:
         return f"{provider_id} in {self._state}"  # there may be several homes
 
     def _ask(self, act: Callable[[Any], Any], seconds: float, hidden: str = "") -> Any:
-        answers: list[Any] = []
-        problems: list[str] = []
+        return _Asking(act, hidden).answer(seconds)
 
-        def run() -> None:
-            try:
-                answers.append(act(_backend()))
-            except ModuleNotFoundError:
-                problems.append(NOT_INSTALLED)
-            except Exception as error:  # backends raise whatever their system gives them
-                told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                problems.append(f"the keyring cannot be used: {told.replace(hidden, '***') if hidden else told}")
 
-        thread = threading.Thread(target=run, name="keyring", daemon=True)
-        thread.start()
-        thread.join(seconds)
-        if answers:
-            return answers[0]
+class _Asking:
+    """A question to the keyring, in a thread of its own, which cannot be ended."""
+
+    def __init__(self, act: Callable[[Any], Any], hidden: str = "") -> None:
+        self._act = act
+        self._hidden = hidden
+        self._answers: list[Any] = []
+        self._problems: list[str] = []
+        self._over = threading.Event()
+        self._told: list[Callable[[], object]] = []
+        threading.Thread(target=self._run, name="keyring", daemon=True).start()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    def _run(self) -> None:
+        try:
+            self._answers.append(self._act(_backend()))
+        except ModuleNotFoundError:
+            self._problems.append(NOT_INSTALLED)
+        except Exception as error:  # backends raise whatever their system gives them
+            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            self._problems.append(f"the keyring cannot be used: {told.replace(self._hidden, '***') if self._hidden else told}")
+        self._over.set()
+        for tell in tuple(self._told):
+            tell()
+
+    def answer(self, seconds: float) -> Any:
+        """Raises `ConfigError`. The event loop of a server does not wait for it."""
+        self._over.wait(0 if _on_event_loop() else seconds)
+        return self._found(seconds)
+
+    async def answer_soon(self, seconds: float) -> Any:
+        """Raises `ConfigError`. Others are served meanwhile."""
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+        tell = partial(_tell, loop, over)
+        self._told.append(tell)
+        try:
+            if not self._over.is_set():  # else it may have been answered before it was known whom to tell
+                await asyncio.wait_for(over.wait(), seconds)
+        except TimeoutError:
+            self._told.remove(tell)
+        return self._found(seconds)
+
+    def _found(self, seconds: float) -> Any:
+        if self._answers:
+            return self._answers[0]
         raise ConfigError(
-            problems[0] if problems else f"the keyring has not answered within {seconds:.0f} seconds; it may be locked"
+            self._problems[0] if self._problems else f"the keyring has not answered within {seconds:.0f} seconds; it may be locked"
         )
+
+
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _tell(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(over.set)
 
 
 def _backend() -> Any:

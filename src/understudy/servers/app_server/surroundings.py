@@ -1,6 +1,7 @@
 """Methods about what is there around threads: models, configuration, the account, profiles and skills."""
 
 import os
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -12,6 +13,7 @@ from understudy.config.providers import BY_ID
 from understudy.errors import ConfigError, MissingKey
 from understudy.models.auth import Credentials
 from understudy.models.families import EFFORTS, family_of
+from understudy.models.in_thread import in_thread
 from understudy.models.prices import models_of
 from understudy.models.provider_keys import ProviderKeys, key_problem
 from understudy.models.providers import Provider, find_provider
@@ -159,7 +161,7 @@ def _skills_in(client: AppPeer, cwd: str) -> Json:
 async def read_account(client: AppPeer, given: Raw | None) -> Json:
     params.read(params.Nothing, given)
     config, provider = _provider(client)
-    account = {"type": "apiKey"} if _has_key(config, provider) else None
+    account = {"type": "apiKey"} if await _has_key(config, provider) else None
     return {"account": account, "requiresOpenaiAuth": provider.requires_openai_auth, "workspaceRouting": None}
 
 
@@ -167,7 +169,7 @@ async def auth_status(client: AppPeer, given: Raw | None) -> Json:
     """The token itself is never told."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
-    method = "apikey" if _has_key(config, provider) else None
+    method = "apikey" if await _has_key(config, provider) else None
     return {"authMethod": method, "authToken": None, "requiresOpenaiAuth": provider.requires_openai_auth}
 
 
@@ -180,7 +182,8 @@ async def log_in(client: AppPeer, given: Raw | None) -> LineAnswer:
         raise InvalidParams(f"Invalid params: `apiKey`: {problem}")
     config, provider = _provider(client)
     try:
-        ProviderKeys(config.state_dir).keep(provider.id, key, config.cli_auth_credentials_store)
+        keys = ProviderKeys(config.state_dir)
+        await in_thread(partial(keys.keep, provider.id, key, config.cli_auth_credentials_store))
     except OSError as error:
         raise InvalidRequest(f"the key cannot be kept in {config.state_dir}: {error.strerror}") from None
 
@@ -197,10 +200,10 @@ async def log_out(client: AppPeer, given: Raw | None) -> LineAnswer:
     params.read(params.Nothing, given)
     config, provider = _provider(client)
     try:
-        ProviderKeys(config.state_dir).forget(provider.id)
+        await in_thread(partial(ProviderKeys(config.state_dir).forget, provider.id))
     except OSError as error:
         raise InvalidRequest(f"the key in {config.state_dir} cannot be forgotten: {error.strerror}") from None
-    mode = "apikey" if _has_key(config, provider) else None
+    mode = "apikey" if await _has_key(config, provider) else None
     return LineAnswer({}, lambda: client.notify("account/updated", {"authMode": mode, "planType": None}))
 
 
@@ -212,10 +215,10 @@ def _provider(client: AppPeer) -> tuple[Config, Provider]:
     return config, find_provider(config.model_provider, config.provider_tables, env)
 
 
-def _has_key(config: Config, provider: Provider) -> bool:
+async def _has_key(config: Config, provider: Provider) -> bool:
     if not provider.requires_openai_auth:
         return provider.id in ProviderKeys(config.state_dir).stored().providers()
     try:
-        return Credentials(os.environ, config.home).key_for(provider) is not None
+        return await Credentials(os.environ, config.home).key_soon(provider) is not None
     except MissingKey:
         return False
