@@ -13,7 +13,7 @@ BELOW = ("store", "policy", "places", "sandbox", "models", "tools", "engine")
 
 METHODS = ("elicitation", "tools/call", "tools/list", "notifications/", "codex/event", "jsonrpc")
 TOOL_NAMES = tuple(name for name in TOOLS if name != "codex")  # which is also a folder, `.codex`
-SHAPES = ("wire", "events", "thread_in_text")  # keys of the configuration that say how things look to clients
+SHAPES = ("wire", "events", "thread_in_text", "report")  # keys of the configuration that say how things look to clients
 
 
 @pytest.mark.parametrize("folder", BELOW)

@@ -598,6 +598,13 @@ async def _(stage: Stage) -> None:
         assert len(result["content"]) == (2 if value else 1)
 
 
+@shows("understudy.report")
+async def _(stage: Stage) -> None:
+    for value in ("brief", "full"):
+        result = await (await stage.turn([say("x")], understudy__report=value)).call
+        assert ("seconds" in result["structuredContent"]["report"]) is (value == "full")
+
+
 # -- other servers
 
 

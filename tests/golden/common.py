@@ -148,7 +148,7 @@ def whole_results(recording: Recording) -> None:
             step.value["result"] = _whole(step.value["result"], thread)
 
 
-REPORT = AtLeast({"files": [], "commands": [], "tests": []})  # no server of the time had one
+REPORT = AtLeast({"files": [], "commands": []})  # no server of the time had one
 
 
 def _whole(result: Json, thread: str | None) -> Json:

@@ -1,11 +1,13 @@
 """The report of a turn is a fold over its log: the same live and read back, and only what the records say."""
 
+import json
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.logs import Story
+from understudy.config.model import ReportKind
 from understudy.engine.fold import State
 from understudy.engine.ledger import KEPT_COMMANDS, KEPT_TURNS, File, note_change
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
@@ -36,13 +38,13 @@ def entries(*steps: tuple[float, Record], turn: str = "1") -> list[Entry]:
     return [Entry(seq, seq - 1, turn, at, record) for seq, (at, record) in enumerate(steps, 1)]
 
 
-def report(*steps: tuple[float, Record]) -> dict[str, Any]:
+def report(*steps: tuple[float, Record], kind: ReportKind = "full") -> dict[str, Any]:
     work = State.of(entries((0.0, TurnStarted("1")), *steps)).ledger.work("1")
     assert work is not None
-    return report_of(work)
+    return report_of(work, kind)
 
 
-def test_it_tells_files_commands_tests_tokens_cost_and_seconds() -> None:
+def test_it_tells_files_commands_tokens_cost_and_seconds() -> None:
     changes: dict[str, FileChange] = {"/w/a.py": AddFile("one\ntwo\n"), "/w/b.py": UpdateFile("@@\n-x\n+y\n+z\n")}
     told = report(
         (0.0, RequestSent(())),
@@ -56,19 +58,57 @@ def test_it_tells_files_commands_tests_tokens_cost_and_seconds() -> None:
         (4.5, TokensCounted(USAGE, USAGE.plus(USAGE), 0.5)),
         (5.0, TurnEnded("completed", "done")),
     )
-    tests = {"command": ["bash", "-lc", "cd w && pytest -q"], "exit_code": 1, "seconds": 2.0}
+    pytest = {"command": ["bash", "-lc", "cd w && pytest -q"], "exit_code": 1, "seconds": 2.0}
     assert told == {
         "files": [
             {"path": "/w/a.py", "change": "added", "added": 2, "removed": 0},
             {"path": "/w/b.py", "change": "updated", "added": 2, "removed": 1},
         ],
-        "commands": [tests, {"command": ["sleep", "9"], "exit_code": 124, "seconds": 1.0, "timed_out": True}],
-        "tests": [{"runner": "pytest", **tests, "passed": False}],
+        "commands": [pytest, {"command": ["sleep", "9"], "exit_code": 124, "seconds": 1.0, "timed_out": True}],
         "tokens": 30,
         "usage": {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30, "cached_input_tokens": 8},
         "cost_usd": 0.75,
         "seconds": 5.0,
     }
+
+
+def test_a_brief_one_tells_files_what_failed_tokens_and_cost() -> None:
+    said = {"content": [{"type": "text", "text": "x"}]}
+    commands = [("a", 0, False), ("b", 2, False), ("c", 124, True), ("d", None, False), ("e", -1, False)]
+    steps: list[tuple[float, Record]] = [
+        (0.0, PatchStarted("p", {"/w/a.py": AddFile("one\n")}, auto_approved=True)),
+        (0.0, PatchEnded("p", "", "", success=True)),
+        (0.5, TokensCounted(USAGE, USAGE, 0.25)),
+        (1.0, ToolCallEnded("t", "time", "now", 0.25, {}, result=said)),
+        (1.0, ToolCallEnded("u", "gone", "x", 0.0, error="no")),
+    ]
+    for name, exit_code, timed_out in commands:
+        steps.append((1.0, CommandStarted(name, (name,), "/w", contained=True)))
+        if exit_code is not None:  # the other one goes on, which `running` tells
+            steps.append((1.0, CommandEnded(name, "", "", exit_code, 1.0, timed_out=timed_out)))
+    told = report(*steps, kind="brief")
+    assert [command["command"] for command in told.pop("commands")] == [["b"], ["c"], ["e"]]
+    assert told == {
+        "files": [{"path": "/w/a.py", "change": "added", "added": 1, "removed": 0}],
+        "tools": [{"server": "gone", "tool": "x", "seconds": 0.0, "failed": True}],
+        "tokens": 15,
+        "cost_usd": 0.25,
+    }
+
+
+def test_a_brief_one_is_short_whatever_the_turn_did() -> None:
+    steps: list[tuple[float, Record]] = []
+    for number in range(KEPT_COMMANDS + 5):
+        steps += [
+            (0.0, CommandStarted(f"c{number}", ("echo", "x" * 9_000), "/w", contained=True)),
+            (0.0, CommandEnded(f"c{number}", "", "", 1, 0.0)),
+            (0.0, PatchStarted(f"p{number}", {f"/w/{number}": AddFile("1")}, auto_approved=True)),
+            (0.0, PatchEnded(f"p{number}", "", "", success=True)),
+        ]
+    told = report(*steps, kind="brief")
+    assert len(json.dumps(told)) < 8_000
+    assert told["commands_left_out"] == KEPT_COMMANDS - len(told["commands"])
+    assert told["files_left_out"] == KEPT_COMMANDS + 5 - len(told["files"])
 
 
 def test_it_tells_which_tools_of_other_servers_were_called_but_not_our_own() -> None:
@@ -87,7 +127,7 @@ def test_it_tells_which_tools_of_other_servers_were_called_but_not_our_own() -> 
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert report((2.0, TurnEnded("failed", "no"))) == {"files": [], "commands": [], "tests": [], "seconds": 2.0}
+    assert report((2.0, TurnEnded("failed", "no"))) == {"files": [], "commands": [], "seconds": 2.0}
 
 
 def test_a_cost_with_an_unknown_part_is_unknown() -> None:
@@ -174,7 +214,7 @@ def test_a_turn_lists_its_own_commands_in_their_order(seed: int, turns: int) -> 
         own = [entry.record for entry in story.entries if entry.turn == turn]
         begun = [record.call_id for record in own if isinstance(record, CommandStarted)]
         assert [command.call_id for command in work.commands] == begun
-        assert len(report_of(work)["commands"]) == len(begun)
+        assert len(report_of(work, "full")["commands"]) == len(begun)
         assert work.spent.seconds <= max(story.entries[-1].at, 0.0)
 
 

@@ -14,6 +14,7 @@ from understudy import __version__
 from understudy.bench.attempts import Attempt
 from understudy.bench.mcp_call import McpServerProcess, ServerGone
 from understudy.bench.tasks import Task
+from understudy.engine.runs_of_tests import find_test_run
 
 NAME = "understudy"
 CANCEL_SECONDS = 10.0  # for the report of a turn that ran out of time
@@ -39,7 +40,9 @@ class OurAgent:
         return {"version": __version__, "model": self._model, "settings": settings}
 
     async def attempt(self, task: Task, work: Path, aside: Path) -> Attempt:
-        arguments: dict[str, Any] = {"prompt": task.prompt, "cwd": str(work)} | ({"model": self._model} if self._model else {})
+        arguments: dict[str, Any] = {"prompt": task.prompt, "cwd": str(work), "report": "full"} | (
+            {"model": self._model} if self._model else {}
+        )
         command = [*OUR_PROGRAM, "mcp-server", *(word for flag in (*self._chosen, *self._fixed) for word in ("-c", flag))]
         began = time.monotonic()
         with (aside / "stderr.log").open("wb") as stderr:
@@ -73,7 +76,6 @@ def _attempt(result: Mapping[str, Any], seconds: float, *, timed_out: bool = Fal
     report: dict[str, Any] = content.get("report") or {}
     answer = str(content.get("content") or "")
     failed = bool(result.get("isError"))
-    tests = [run["passed"] for run in report.get("tests", ()) if "passed" in run]
     return Attempt(
         ending="timeout" if timed_out else "failed" if failed else "completed",
         seconds=seconds,
@@ -82,8 +84,17 @@ def _attempt(result: Mapping[str, Any], seconds: float, *, timed_out: bool = Fal
         usage=report.get("usage"),
         cost_usd=report.get("cost_usd"),
         answer=answer[:2000],
-        tests_passed=tests[-1] if tests else None,
+        tests_passed=_tests_passed(report),
     )
+
+
+def _tests_passed(report: Mapping[str, Any]) -> bool | None:
+    """In the last command that is a run of tests whose exit code is the run's own."""
+    for command in reversed(report.get("commands", ())):
+        run = find_test_run(tuple(command["command"]))
+        if run is not None and run.decides and command["exit_code"] is not None:
+            return command["exit_code"] == 0
+    return None
 
 
 def _failure(result: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ _TABLES: Tree = {
     """),
     "tools": _names("web_search web_search_request view_image update_plan"),
     "understudy": {
-        **_names("wire events thread_in_text skills scripted_model record replay question_timeout unasked task_seconds"),
+        **_names("wire events thread_in_text report skills scripted_model record replay question_timeout unasked task_seconds"),
         "on_question": _names("command url"),
         "budget": {**_BUDGET, "call": _BUDGET},
         "prices": {"*": _names("input cached output")},

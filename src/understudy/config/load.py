@@ -16,7 +16,17 @@ import msgspec
 from understudy.config.file import ConfigFile, absent_file, read_config_file
 from understudy.config.home import expand, state_dir
 from understudy.config.mcp_servers import read_mcp_servers
-from understudy.config.model import Config, CredentialsStore, EventMethods, HistoryPersistence, Inherit, ShellEnvironment, Wire
+from understudy.config.model import (
+    REPORT_KINDS,
+    Config,
+    CredentialsStore,
+    EventMethods,
+    HistoryPersistence,
+    Inherit,
+    ReportKind,
+    ShellEnvironment,
+    Wire,
+)
 from understudy.config.overrides import Assignment, apply, assignments, merge
 from understudy.config.profiles import Profile, choose_profile
 from understudy.config.project import ProjectLayer, project_files, read_project_layer, with_project_servers
@@ -246,6 +256,7 @@ def build_config(
         task_seconds=_first(read.amount("understudy.task_seconds"), TASK_SECONDS),
         wire=cast(Wire, read.choice("understudy.wire", ("seed", "modern")) or "seed"),
         events=cast(EventMethods, read.choice("understudy.events", ("auto", "both", "codex/event", "none")) or "auto"),
+        report=cast(ReportKind, read.choice("understudy.report", REPORT_KINDS) or "brief"),
         thread_in_text=_first(read.flag("understudy.thread_in_text"), True),
         command_seconds=_read_command_seconds(read),
         command_sessions=_read_within(read, "understudy.commands.sessions", COMMAND_SESSIONS, MOST_SESSIONS, "commands"),

@@ -5,7 +5,7 @@ Structs rather than dataclasses: these stand on the start-up path, and msgspec m
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -17,6 +17,8 @@ from understudy.protocol.records import Budget
 Inherit = Literal["all", "core", "none"]
 Wire = Literal["seed", "modern"]
 EventMethods = Literal["auto", "both", "codex/event", "none"]
+ReportKind = Literal["brief", "full"]
+REPORT_KINDS: Final = get_args(ReportKind)
 HistoryPersistence = Literal["save-all", "none"]
 CredentialsStore = Literal["file", "keyring", "auto", "ephemeral"]
 
@@ -96,6 +98,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     wire: Wire
     events: EventMethods
     thread_in_text: bool
+    report: ReportKind
     task_seconds: float  # for which clients can ask for a task; 0: calls never become tasks
     budget: Budget  # of a conversation
     call_budget: Budget  # of each call

@@ -349,9 +349,22 @@ class Handle:
         state = self._conversation.state
         return tuple(call for call in state.calls.values() if call.call_id not in state.running)
 
+    @property
+    def last_turn(self) -> str | None:
+        """That has begun, whether or not it is over."""
+        return next(reversed(self._conversation.state.ledger.turns), None)
+
     def work_of(self, turn: str) -> Work | None:
-        """What a turn did; None where it was too long ago."""
+        """What a turn did; None where it was too long ago: `read_work` looks further back."""
         return self._conversation.state.ledger.work(turn)
+
+    async def read_work(self, turn: str) -> Work | None:
+        """What any turn did. None: there is no such turn."""
+        if (work := self.work_of(turn)) is not None:
+            return work
+        from understudy.engine.past_work import read_past_work  # seldom asked for
+
+        return await read_past_work(self._conversation, turn)
 
     def with_changes(self, overrides: Overrides) -> Overrides:
         """What a message with these overrides would run with."""

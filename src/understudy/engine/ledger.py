@@ -153,6 +153,11 @@ class Ledger:
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
+    def apply(self, entry: Entry) -> None:
+        """For a ledger by itself; that of a state is counted as the state is."""
+        if (count := self.APPLIED_BY.get(type(entry.record))) is not None:
+            count(self, entry, entry.record)
+
     def work(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago."""
         return self.turns.get(turn)

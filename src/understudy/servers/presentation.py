@@ -2,7 +2,7 @@
 
 import msgspec
 
-from understudy.config.model import Config, EventMethods, Wire
+from understudy.config.model import Config, EventMethods, ReportKind, Wire
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError
 from understudy.servers.event_codec import EventCodec
@@ -16,6 +16,11 @@ class Presentation(msgspec.Struct, frozen=True, gc=False):
     events: EventMethods = "auto"
     hides_reasoning: bool = False
     thread_in_text: bool = True  # a result ends with a line that names its session
+    report: ReportKind = "brief"  # how much a result says of what its turn did
+
+    def asked_for(self, report: ReportKind | None) -> "Presentation":
+        """For a call that says itself which report it wants."""
+        return self if report is None else msgspec.structs.replace(self, report=report)
 
     def codec(self, handle: Handle) -> EventCodec:
         if self.wire == "seed":
@@ -34,4 +39,4 @@ def presentation_of(handle: Handle) -> Presentation:
 
 
 def presentation_from(config: Config) -> Presentation:
-    return Presentation(config.wire, config.events, config.hide_agent_reasoning, config.thread_in_text)
+    return Presentation(config.wire, config.events, config.hide_agent_reasoning, config.thread_in_text, config.report)

@@ -1,9 +1,14 @@
-"""The report of a turn: what it did and used, made from the log and not by the model."""
+"""The report of a turn: what it did and used, made from the log and not by the model.
+
+The full one lists everything. The brief one is for callers that are models: each member of a result costs them context, so it has
+what they act upon.
+"""
 
 from typing import Any
 
 import msgspec
 
+from understudy.config.model import ReportKind
 from understudy.engine.ledger import Command, File, Tally, ToolUse, Work
 
 MOST_COMMANDS = 100  # the last ones
@@ -12,27 +17,46 @@ LONGEST_COMMAND = 500  # characters
 CUT = "…"
 
 
-def report_of(work: Work) -> dict[str, Any]:
+class _Bounds(msgspec.Struct, frozen=True):
+    commands: int
+    files: int
+    command: int  # characters of one
+
+
+_FULL = _Bounds(MOST_COMMANDS, MOST_FILES, LONGEST_COMMAND)
+_BRIEF = _Bounds(10, 50, 200)
+
+
+def report_of(work: Work, kind: ReportKind) -> dict[str, Any]:
     """As `structuredContent.report` has it. What is not known is left out."""
-    report: dict[str, Any] = {"files": [], "commands": [], "tests": [], **spent(work.spent)}
+    if kind == "full":
+        done = _done(work, work.commands, work.tools, _FULL)
+        for name, hidden in (("commands_left_out", work.commands_left_out), ("tools_left_out", work.tools_left_out)):
+            if hidden:
+                done[name] = done.get(name, 0) + hidden
+        return done | spent(work.spent)
+    failed = [command for command in work.commands if command.ended and (command.exit_code != 0 or command.timed_out)]
+    used = spent(work.spent)
+    done = _done(work, failed, [use for use in work.tools if use.failed], _BRIEF)
+    return done | {name: used[name] for name in ("tokens", "cost_usd") if name in used}
+
+
+def _done(work: Work, commands: list[Command], tools: list[ToolUse], most: _Bounds) -> dict[str, Any]:
+    files = list(work.files.items())
+    done: dict[str, Any] = {
+        "files": [_file(path, file) for path, file in files[: most.files]],
+        "commands": [_command(command, most.command) for command in commands[-most.commands :]],
+    }
+    if tools:
+        done["tools"] = [_tool(use) for use in tools[-most.commands :]]
     if work.missing_servers:
-        report["missing_servers"] = [{"server": name, "error": why} for name, why in work.missing_servers.items()]
-    if work.tools:
-        report["tools"] = [_tool(use) for use in work.tools[-MOST_COMMANDS:]]
-        if hidden := max(0, len(work.tools) - MOST_COMMANDS) + work.tools_left_out:
-            report["tools_left_out"] = hidden
-    if work.commands:
-        shown = work.commands[-MOST_COMMANDS:]
-        report["commands"] = [_command(command) for command in shown]
-        report["tests"] = _tests(work.commands)
-        if hidden := len(work.commands) - len(shown) + work.commands_left_out:
-            report["commands_left_out"] = hidden
-    if work.files:
-        files = list(work.files.items())
-        report["files"] = [_file(path, file) for path, file in files[:MOST_FILES]]
-        if hidden := max(0, len(files) - MOST_FILES) + work.files_left_out:
-            report["files_left_out"] = hidden
-    return report
+        done["missing_servers"] = [{"server": name, "error": why} for name, why in work.missing_servers.items()]
+    hidden = {
+        "files_left_out": max(0, len(files) - most.files) + work.files_left_out,
+        "commands_left_out": max(0, len(commands) - most.commands),
+        "tools_left_out": max(0, len(tools) - most.commands),
+    }
+    return done | {name: count for name, count in hidden.items() if count}
 
 
 def spent(tally: Tally) -> dict[str, Any]:
@@ -53,8 +77,8 @@ def _file(path: str, file: File) -> dict[str, Any]:
     return shown if file.moved_from is None else {**shown, "moved_from": file.moved_from}
 
 
-def _command(command: Command) -> dict[str, Any]:
-    shown: dict[str, Any] = {"command": _shortened(command.argv), "exit_code": command.exit_code}
+def _command(command: Command, longest: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {"command": _shortened(command.argv, longest), "exit_code": command.exit_code}
     if command.ended:
         shown["seconds"] = round(command.seconds, 3)
     if command.timed_out:
@@ -70,23 +94,8 @@ def _tool(use: ToolUse) -> dict[str, Any]:
     return {**shown, "failed": True} if use.failed else shown
 
 
-def _tests(commands: list[Command]) -> list[dict[str, Any]]:
-    from understudy.engine.runs_of_tests import find_test_run  # only turns with commands have any
-
-    runs: list[dict[str, Any]] = []
-    for command in commands:
-        run = find_test_run(command.argv)
-        if run is None:
-            continue
-        shown = {"runner": run.runner, **_command(command)}
-        if run.decides and command.exit_code is not None:
-            shown["passed"] = command.exit_code == 0
-        runs.append(shown)
-    return runs[-MOST_COMMANDS:]
-
-
-def _shortened(argv: tuple[str, ...]) -> list[str]:
-    left = LONGEST_COMMAND
+def _shortened(argv: tuple[str, ...], longest: int) -> list[str]:
+    left = longest
     words: list[str] = []
     for word in argv:
         words.append(word if len(word) <= left else word[:left] + CUT)

@@ -177,6 +177,34 @@ async def test_images_are_taken_and_shown_as_nothing_but_pictures(tmp_path: Path
         assert (await ann.status("POST", "/v1/conversations", local))[0] == 403
 
 
+@pytest.mark.slow
+async def test_any_turn_has_a_full_report_also_one_of_long_ago(tmp_path: Path) -> None:
+    script = [call("shell", command=["ls"]), say("ls", usage=(5, 5))]
+    for number in range(5):
+        script += [call("shell", command=["test", str(number)]), say(str(number), usage=(5, 5))]
+    async with ScriptedModel(script) as model, serving_rest(tmp_path, model) as (server, client):
+        row = await client.create(server.cwd, "")
+        path = f"/v1/conversations/{row['id']}/report"
+        assert await client.status("GET", path) == (404, "not_found")
+        stream = await client.stream(row["id"])
+        turns: list[str] = []
+        for number in range(6):
+            await client.post(f"/v1/conversations/{row['id']}/messages", {"text": str(number)})
+            await stream.until("task_complete")
+            turns.append((await client.get(path))["turn"])
+        assert len(set(turns)) == 6
+        reports = [await client.get(f"{path}?turn={turn}") for turn in turns]
+        assert [report["turn"] for report in reports] == turns
+        told = [(report["commands"][0]["command"], report["commands"][0]["exit_code"]) for report in reports]
+        assert told == [(["ls"], 0), *((["test", str(number)], 0) for number in range(5))]
+        assert all(report["seconds"] > 0 and report["tokens"] == 10 for report in reports)
+        assert await client.status("GET", f"{path}?turn=99") == (404, "not_found")
+        await server.kill()
+        await server.start()
+        again = RestClient(server.port, server.token)
+        assert [await again.get(f"{path}?turn={turn}") for turn in turns] == reports
+
+
 async def test_a_conversation_is_exported_as_the_command_line_does_it_and_for_reading(tmp_path: Path) -> None:
     script = [say("Here is ```code``` <script>alert(1)</script>.")]
     async with ScriptedModel(script) as model, serving_rest(tmp_path, model) as (server, client):

@@ -68,6 +68,7 @@ async def test_what_the_server_answers_is_what_the_document_says(tmp_path: Path)
         for path in ("/v1/me", "/v1/conversations", "/v1/conversations/{id}", "/v1/conversations/{id}/events?limit=5"):
             await check("GET", path)
         await check("GET", "/v1/conversations/{id}/diff")
+        await check("GET", "/v1/conversations/{id}/report")
         await check("POST", "/v1/conversations/{id}/interrupt")
         await check("POST", "/v1/conversations/{id}/rename", {"title": "New"})
         await check("POST", "/v1/conversations/{id}/rename", {"titel": "New"})

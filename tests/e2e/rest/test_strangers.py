@@ -29,6 +29,7 @@ NONSENSE = {"nonsense": 1}
 QUERIES = {
     "events": ["", "?stream=1", "?stream=1&answers=0", "?after=1"],
     "diff": ["", "?turn=1"],
+    "report": ["", "?turn=1"],
     "export": ["", "?format=markdown"],
 }
 

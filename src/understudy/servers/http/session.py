@@ -159,9 +159,11 @@ class HttpSession:
             progress = Progress(stream.progress_token, sink, call.id, self._loop, handle.id, seen.progress)
         if known is None:
             self.dispatcher.take_up(call)
-        if (other := self._viewers.get(call.id)) is not None:
+        other = self._viewers.get(call.id)
+        presentation = presentation_of(handle) if other is None else other.presentation
+        if other is not None:
             other.leave()
-        viewer = self._watch(call, handle, presentation_of(handle), progress, after=stream.begin, seen=seen)
+        viewer = self._watch(call, handle, presentation, progress, after=stream.begin, seen=seen)
         self._sinks[call.id] = sink
         call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
         await viewer.resume(stream, known_here=known is not None)

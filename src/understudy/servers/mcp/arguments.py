@@ -8,6 +8,7 @@ hint follows.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from understudy.config.model import REPORT_KINDS
 from understudy.errors import InvalidArguments
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
 from understudy.protocol.records import Overrides
@@ -176,14 +177,24 @@ def seconds(value: object) -> str | None:
 
 
 TERM_MEMBERS: dict[str, Check] = {"output-schema": _schema, "budget": _budget}
-WAIT_MEMBER: dict[str, Check] = {"wait-seconds": seconds}
+ANSWER_MEMBERS: dict[str, Check] = {"wait-seconds": seconds, "report": one_in(REPORT_KINDS)}  # of the call, not of its turn
 
 CODEX = Arguments(
-    "struct CodexToolCallParam", {"prompt": text, "images": _images, **SESSION_MEMBERS, **TERM_MEMBERS, **WAIT_MEMBER}, ("prompt",)
+    "struct CodexToolCallParam",
+    {"prompt": text, "images": _images, **SESSION_MEMBERS, **TERM_MEMBERS, **ANSWER_MEMBERS},
+    ("prompt",),
 )
 CODEX_REPLY = Arguments(
     "struct CodexToolCallReplyParam",
-    {"threadId": text, "conversationId": text, "sessionId": text, "prompt": text, "images": _images, **TERM_MEMBERS, **WAIT_MEMBER},
+    {
+        "threadId": text,
+        "conversationId": text,
+        "sessionId": text,
+        "prompt": text,
+        "images": _images,
+        **TERM_MEMBERS,
+        **ANSWER_MEMBERS,
+    },
     (),
 )
 

@@ -47,6 +47,7 @@ class CallViewer:
         """
         self.call = call
         self.handle = handle
+        self.presentation = presentation
         self._peer = peer = call.client.peer
         self._sink = call.sink
         self._codec = codec = presentation.codec(handle)
@@ -54,7 +55,6 @@ class CallViewer:
         self._envelope = Envelope(methods, request_id=call.id, thread_id=handle.id, plain_method=codec.plain_method)
         self._output_schema: dict[str, Any] | None = None  # the form that the caller wants
         self.only_waits = False  # for the answer to somebody's message; it has none of its own
-        self._thread_in_text = presentation.thread_in_text
         self._questions: dict[str, Question] = {}  # of its turn, not decided yet
         self._refused: list[dict[str, str]] = []
         self._progress = progress
@@ -178,7 +178,7 @@ class CallViewer:
         notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self._refused]
         if notes:
             notes.append(WHAT_TO_DO)
-        return [*notes, thread_note(self.handle.id)] if self._thread_in_text else notes
+        return [*notes, thread_note(self.handle.id)] if self.presentation.thread_in_text else notes
 
     def details(self) -> dict[str, Any]:
         """What a result says beside the answer."""
@@ -186,7 +186,7 @@ class CallViewer:
         if commands := self.handle.commands_going_on():  # the call's turn is over; another one is not the caller's to wait for
             details["running"] = {"commands": [command.shown() for command in commands]}
         work = self.handle.work_of(self.following.turn or "")
-        return details if work is None else {**details, "report": report_of(work)}
+        return details if work is None else {**details, "report": report_of(work, self.presentation.report)}
 
     def _note_refusal(self, decided: ApprovalDecided) -> None:
         """What was refused though nobody decided so: the caller cannot know it otherwise."""

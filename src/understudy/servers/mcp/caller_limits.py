@@ -23,6 +23,7 @@ ALLOWED_KEYS = PROJECT_KEYS | {
     "understudy.wire",
     "understudy.events",
     "understudy.thread_in_text",
+    "understudy.report",
 }
 
 

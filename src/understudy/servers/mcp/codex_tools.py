@@ -39,7 +39,7 @@ async def codex(call: Call) -> Later:
     with _starting():
         handle = await call.client.engine.create(call.client.caller, chosen, call.client.check_setup, for_turn=True)
     content = (*images, InputText(values["prompt"]))
-    return await _begin(call, handle, content, terms, values.get("wait-seconds"), created=True)
+    return await _begin(call, handle, content, terms, values, created=True)
 
 
 @contextmanager
@@ -73,14 +73,13 @@ async def codex_reply(call: Call) -> Later:
         handle = await call.client.find(conversation_id, to_send=True)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
-    seconds = values.get("wait-seconds")
     if "prompt" not in values:
         from understudy.servers.mcp.waiting_calls import wait_on  # few calls do
 
-        return await wait_on(call, handle, _make_viewer(call, handle), seconds)
+        return await wait_on(call, handle, _make_viewer(call, handle, values), values.get("wait-seconds"))
     call.client.check_message(handle)
     images = await _read_images(call, values, handle.facts.cwd or "", handle) if values.get("images") else ()
-    return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, seconds)
+    return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, values)
 
 
 def _has_terms(values: dict[str, Any]) -> bool:
@@ -122,12 +121,13 @@ async def _begin(
     handle: Handle,
     content: tuple[ContentPart, ...],
     terms: Terms | None,
-    seconds: float | None,
+    values: dict[str, Any],
     *,
     created: bool = False,
 ) -> Later:
     """Send the message, and let a viewer answer the call at the end of its turn."""
-    viewer = _make_viewer(call, handle, created=created)
+    viewer = _make_viewer(call, handle, values, created=created)
+    seconds = values.get("wait-seconds")
     durable = None if seconds is None else _answering_after(viewer, seconds)
     try:
         await viewer.send(Message("user", content), terms, durable)
@@ -152,9 +152,10 @@ def _answering_after(viewer: CallViewer, seconds: float) -> Durable:
     return durable
 
 
-def _make_viewer(call: Call, handle: Handle, *, created: bool = False) -> CallViewer:
+def _make_viewer(call: Call, handle: Handle, values: dict[str, Any], *, created: bool = False) -> CallViewer:
     make = call.client.call_viewer or CallViewer
-    return make(call, handle, presentation_from(handle.setup().config), _progress(call, handle), created=created)
+    presentation = presentation_from(handle.setup().config).asked_for(values.get("report"))
+    return make(call, handle, presentation, _progress(call, handle), created=created)
 
 
 def _progress(call: Call, handle: Handle) -> "Progress | None":

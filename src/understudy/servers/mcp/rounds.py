@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from understudy.config.home import state_dir
+from understudy.config.model import ReportKind
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, NotAllowed, UnknownConversation
 from understudy.protocol.ids import ConversationId
@@ -54,6 +55,10 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 _decode = msgspec.msgpack.Decoder(_State).decode
 
 
+class _ReportAsked(msgspec.Struct):
+    report: ReportKind | None = None
+
+
 class AskedAgain(msgspec.Struct):
     """What a call of a tool says of the rounds before it."""
 
@@ -61,6 +66,10 @@ class AskedAgain(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"null")
     request_state: str | None = msgspec.field(name="requestState", default=None)
     input_responses: dict[str, Any] = msgspec.field(name="inputResponses", default_factory=dict[str, Any])
+
+    def report(self) -> ReportKind | None:
+        """Which report the call wants; its arguments were judged in the first round."""
+        return msgspec.json.decode(self.arguments, type=_ReportAsked).report
 
     def digest(self) -> bytes:
         try:
@@ -120,7 +129,9 @@ class Rounds:
         progress = None
         if call.progress_token is not None:
             progress = Progress(call.progress_token, call.sink, call.id, call.client.loop, handle.id)
-        viewer = self.make_viewer(call, handle, presentation_of(handle), progress, after=state.shown_to)
+        viewer = self.make_viewer(
+            call, handle, presentation_of(handle).asked_for(self._asked.report()), progress, after=state.shown_to
+        )
         viewer.following.message_id, viewer.following.leads = state.message_id, True
         viewer.following.follow_turn(state.turn)
         call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))

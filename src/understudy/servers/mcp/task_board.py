@@ -99,6 +99,7 @@ class TaskBoard:
             int(time.time() * 1000),
             ttl_as_told(round(min(config.task_seconds, LONGEST_SECONDS) * 1000)),
             viewer.askable,
+            viewer.presentation.report == "full",
         )
         task_id = write_task_id(client.engine, client.caller.name, name)
         self._keep(client, task_id, name, viewer)
@@ -145,7 +146,8 @@ class TaskBoard:
 
     async def _read(self, client: ClientContext, task_id: str, name: TaskName, handle: Handle) -> TaskViewer:
         message_id = await handle.find_message(name.means, max(0, name.begin))
-        viewer = TaskViewer(client, handle, presentation_of(handle), askable=name.askable, after=max(0, name.begin))
+        presentation = presentation_of(handle).asked_for("full" if name.full_report else "brief")
+        viewer = TaskViewer(client, handle, presentation, askable=name.askable, after=max(0, name.begin))
         await viewer.resume(name, message_id or NO_MESSAGE)
         other = self._viewers.get(task_id)
         if other is not None and other.broken is None:  # two asked at once

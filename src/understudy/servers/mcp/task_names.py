@@ -19,7 +19,7 @@ LONGEST_ID = 48  # characters
 _MARK_BYTES = 4
 _SEAL_BYTES = 6  # a guess has to be made here, by a caller who may read the conversation
 _BODY_BYTES = 30
-_BEGIN_BITS = 23
+_BEGIN_BITS = 22
 _FROM_ANOTHER_CALL = 2**_BEGIN_BITS - 1
 _YEAR_2020_MS = 1_577_836_800_000
 _UNITS_MS = (1, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)  # of the time that a task lives
@@ -33,6 +33,7 @@ class TaskName(msgspec.Struct, frozen=True):
     created_ms: int
     ttl_ms: int
     askable: bool  # whoever made it can be asked for approval
+    full_report: bool = False  # its result says all that the turn did
 
     @property
     def sends(self) -> bool:
@@ -68,7 +69,7 @@ def write_task_id(engine: Engine, principal: str, name: TaskName) -> str:
     body = (
         uuid_bytes(name.conversation_id)
         + name.mark
-        + (name.askable << _BEGIN_BITS | begin).to_bytes(3, "big")
+        + (name.full_report << _BEGIN_BITS + 1 | name.askable << _BEGIN_BITS | begin).to_bytes(3, "big")
         + min(max(name.created_ms - _YEAR_2020_MS, 0), 2**40 - 1).to_bytes(5, "big")
         + (unit << 13 | name.ttl_ms // _UNITS_MS[unit]).to_bytes(2, "big")
     )
@@ -94,7 +95,8 @@ def _read(engine: Engine, principal: str, text: str) -> TaskName | None:
         -1 if record == _FROM_ANOTHER_CALL else record,
         int.from_bytes(body[23:28], "big") + _YEAR_2020_MS,
         (ttl & _MOST_UNITS) * _UNITS_MS[ttl >> 13],
-        bool(begin >> _BEGIN_BITS),
+        bool(begin >> _BEGIN_BITS & 1),
+        bool(begin >> _BEGIN_BITS + 1),
     )
 
 

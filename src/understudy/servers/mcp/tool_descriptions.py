@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from understudy.config.model import REPORT_KINDS
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
 
 
@@ -26,7 +27,7 @@ _RESULT: dict[str, Any] = {
         },
         "report": {
             "type": "object",
-            "description": "What the turn did and used, from the log: files, commands, tests, tokens, cost_usd, seconds.",
+            "description": "What the turn did and used, from the log: files, failed commands, tokens, cost_usd.",
         },
     },
     "required": ["threadId", "content"],
@@ -50,12 +51,16 @@ _TERMS: dict[str, Any] = {
     },
 }
 
-_WAIT: dict[str, Any] = {
+_ANSWER: dict[str, Any] = {
+    "report": _string(
+        "What the result says of the turn beside the answer: brief (files, failed commands, tokens, cost; the default), or full.",
+        enum=list(REPORT_KINDS),
+    ),
     "wait-seconds": {
         "type": "number",
         "exclusiveMinimum": 0,
         "description": "Answer after so many seconds even if the agent still works: codex-reply without a prompt waits on.",
-    }
+    },
 }
 
 _IMAGES: dict[str, Any] = {
@@ -83,7 +88,7 @@ CODEX: dict[str, Any] = {
                 enum=list(APPROVAL_POLICIES),
             ),
             **_TERMS,
-            **_WAIT,
+            **_ANSWER,
             "base-instructions": _string("Replaces the agent's built-in instructions."),
             "compact-prompt": _string("The instructions by which a long session is summarised."),
             "config": {
@@ -127,7 +132,7 @@ CODEX_REPLY: dict[str, Any] = {
             "sessionId": _string("The same as threadId, by its first name."),
             "threadId": _string("The session: threadId of an earlier result."),
             **_TERMS,
-            **_WAIT,
+            **_ANSWER,
         },
     },
     "outputSchema": _RESULT,
@@ -149,7 +154,7 @@ def _snake(properties: dict[str, Any], *left_out: str) -> dict[str, Any]:
     return {name.replace("-", "_"): schema for name, schema in properties.items() if name not in left_out}
 
 
-_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt", "images", "wait-seconds")
+_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt", "images", *_ANSWER)
 _ITEM: dict[str, Any] = {
     "type": "object",
     "properties": {

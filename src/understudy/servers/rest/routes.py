@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.servers.rest import acting, changes, diffs, exporting, images, managing, reading, shapes
+from understudy.servers.rest import acting, changes, diffs, exporting, images, managing, reading, reports, shapes
 from understudy.servers.rest.listing import ListQuery
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -104,6 +104,14 @@ ROUTES: tuple[Route, ...] = (
         shapes.Diff,
         query=diffs.DiffWanted,
         kinds=("text/x-diff",),
+    ),
+    Route(
+        "GET",
+        ONE + "/report",
+        reports.report,
+        "All that a turn did and used",
+        shapes.Report,
+        query=reports.ReportWanted,
     ),
     Route(
         "GET",

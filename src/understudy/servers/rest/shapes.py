@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from understudy.policy.question_text import Kind
 from understudy.protocol.callers import Right
@@ -163,3 +164,20 @@ class Diff(Shape, frozen=True, kw_only=True):
 
     turn: str | None
     diff: str
+
+
+class Report(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """What a turn did and used, from the log. What is not known is left out."""
+
+    turn: str
+    files: list[dict[str, Any]]  # path, change, added, removed, moved_from
+    commands: list[dict[str, Any]]  # command, exit_code, seconds, timed_out, session_id, running
+    seconds: float  # of work
+    tools: list[dict[str, Any]] | UnsetType = UNSET  # of other MCP servers: server, tool, seconds, failed
+    missing_servers: list[dict[str, str]] | UnsetType = UNSET
+    tokens: int | UnsetType = UNSET
+    usage: dict[str, int] | UnsetType = UNSET
+    cost_usd: float | UnsetType = UNSET
+    files_left_out: int | UnsetType = UNSET
+    commands_left_out: int | UnsetType = UNSET
+    tools_left_out: int | UnsetType = UNSET
