@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from understudy.cli.exec import write_interrupted
 from understudy.cli.exec_input import ExecTask, say_aside
@@ -15,6 +15,7 @@ from understudy.config.sandbox import places_of
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import BadRequest
+from understudy.places.places import Places
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.ids import ConversationId
@@ -70,7 +71,7 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
         if task.review is not None and task.review.known is not None:
             sys.stdout.write(shown := task.review.present(""))
             sys.stdout.flush()
-            return 0 if request.last_message is None else _write_last(request.last_message, shown, places_of(config).roots)
+            return 0 if request.last_message is None else _write_last(request.last_message, shown, places_of(config))
     terms = await _terms(task)
     handle, config, overrides = await _open(engine, request)
     setup = handle.setup() if request.last_message is not None else None
@@ -95,7 +96,7 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
     message = viewer.final_message or ""
     if request.last_message is not None and setup is not None:
         shown = message if task.review is None else task.review.present(message)
-        code = _write_last(request.last_message, shown, places_of(setup.config, setup.pins).roots)
+        code = _write_last(request.last_message, shown, places_of(setup.config, setup.pins))
     return code if task.review is None or code != 0 else task.review.exit_code(message)
 
 
@@ -170,13 +171,13 @@ def _real(folder: str) -> str:
     return os.path.realpath(folder)
 
 
-def _write_last(file: str, message: str, roots: Sequence[str]) -> int:
+def _write_last(file: str, message: str, places: Places) -> int:
     from understudy.cli.last_message import write_last_message  # few runs have such a file
 
     if not message:
         sys.stderr.write(f"understudy: there was no final message, so {file} is empty\n")
     try:
-        write_last_message(file, message, roots)
+        write_last_message(file, message, places.roots, places.act)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         sys.stderr.write(f"understudy: the last message cannot be written to {file}: {reason}\n")

@@ -3,14 +3,17 @@
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from understudy.places.named_by_users import follow_links, is_in
 from understudy.places.walking import open_plain
 
+Act = Callable[[Callable[[], None]], None]
 
-def write_last_message(file: str, message: str, roots: Sequence[str]) -> None:
-    """`roots`: real folders that the model may write to. In them no link is followed, and only a file gives way to this one.
+
+def write_last_message(file: str, message: str, roots: Sequence[str], act: Act = lambda work: work()) -> None:
+    """`roots`: real folders that the model may write to. In them no link is followed, only a file gives way to this one, and it
+    is written with the rights of the model's commands, which is what `act` is for.
 
     Raises OSError and ValueError.
     """
@@ -20,11 +23,15 @@ def write_last_message(file: str, message: str, roots: Sequence[str]) -> None:
         with open(path, "w", encoding="utf-8", newline="") as target:
             target.write(message)
         return
-    descriptor = open_plain(folder)
-    try:
-        _replace(descriptor, name, message)
-    finally:
-        os.close(descriptor)
+
+    def replace() -> None:
+        descriptor = open_plain(folder)
+        try:
+            _replace(descriptor, name, message)
+        finally:
+            os.close(descriptor)
+
+    act(replace)
 
 
 def _replace(folder: int, name: str, message: str) -> None:

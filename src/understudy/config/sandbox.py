@@ -33,6 +33,7 @@ def places_of(config: Config, known: Pins | None = None) -> Places:
         (str(root) for root in sandbox.writable_roots),
         masked=(str(path) for path in sandbox.mask),
         protected=sandbox.protect,
+        contained=sandbox.mode != "danger-full-access",
         known=known,
     )
 

@@ -43,6 +43,7 @@ DOC_NAME = "AGENTS.md"
 KEPT = 32  # configurations that conversations are prepared from; most processes see one or two
 _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
+_Act = Callable[[Callable[[], bytes]], bytes]
 
 
 class Setups:
@@ -301,7 +302,10 @@ def project_docs(places: Places, max_bytes: int, folders: Sequence[str] = ()) ->
     for folder in reversed(folders):
         if max_bytes <= 0:
             break
-        data = _read(os.path.join(folder, DOC_NAME), max_bytes, places.masks, within=folders[-1])
+        path = os.path.join(folder, DOC_NAME)
+        if places.doer is not None and not os.path.lexists(path):
+            continue  # most have none, and its rights take time to take on
+        data = _read(path, max_bytes, places.masks, within=folders[-1], act=places.act)
         text = data.decode(errors="replace")
         if text.strip():
             parts.append(text)
@@ -309,14 +313,14 @@ def project_docs(places: Places, max_bytes: int, folders: Sequence[str] = ()) ->
     return "\n\n".join(parts) or None
 
 
-def _read(path: str, max_bytes: int, masks: Masks, within: str = "/") -> bytes:
-    """The head of a plain file; empty for anything else.
+def _read(path: str, max_bytes: int, masks: Masks, within: str = "/", act: _Act = lambda work: work()) -> bytes:
+    """The head of a plain file; empty for anything else. `act`: opens it with the rights of whoever is to read it.
 
     A project's file may be a link, but only to a place in that project: it is sent to the model, so one that points at
     a secret elsewhere must not be followed.
     """
     try:
-        return read_for_model(path, masks, max_bytes, within=within)
+        return act(lambda: read_for_model(path, masks, max_bytes, within=within))
     except FileNotFoundError:
         return b""
     except NotForModels as error:

@@ -48,7 +48,7 @@ class Skills(msgspec.Struct, frozen=True):
 
 def find_skills(config: Config, places: Places) -> Skills:
     by_name: dict[str, Skill] = {}
-    for skill in (*_of_project(config), *_of_user(config.home, places.masks)):
+    for skill in (*_of_project(config, places), *_of_user(config.home, places.masks)):
         by_name.setdefault(skill.name, skill)
     listed = sorted(by_name.values(), key=lambda skill: (skill.name, skill.path))  # the same every time, for the provider's cache
     return Skills(tuple(listed[:MOST_SKILLS]), max(0, len(listed) - MOST_SKILLS))
@@ -92,8 +92,8 @@ def _read_file(path: str, folder: str, masks: Masks) -> Skill | None:
     return skill
 
 
-def _of_project(config: Config) -> Iterator[Skill]:
-    """From the working directory up, so that the nearer one counts."""
+def _of_project(config: Config, places: Places) -> Iterator[Skill]:
+    """From the working directory up, so that the nearer one counts. What a command may not read, the model is not told of."""
     folders = project_folders(str(config.cwd))
     own = os.path.realpath(config.home)
     with_some = [folder for folder in folders if any(os.path.lexists(f"{folder}/{name}") for name in SKILL_FOLDERS)]
@@ -113,8 +113,17 @@ def _of_project(config: Config) -> Iterator[Skill]:
             parts = path.split("/")
             if len(parts) == 4 and "/".join(parts[:2]) in SKILL_FOLDERS and parts[3] == FILE:
                 skill = read_skill(content[:MOST_HEAD_BYTES], f"{folder}/{path}", parts[2])
-                if skill is not None:
+                if skill is not None and (places.doer is None or _may_be_read(skill.path, places)):
                     yield skill
+
+
+def _may_be_read(path: str, places: Places) -> bool:
+    try:
+        os.close(places.open_for_model(path))
+    except (OSError, NotForModels) as error:
+        _tell(f"{path} is not used: {error}")
+        return False
+    return True
 
 
 def read_skill(content: bytes, path: str, folder: str) -> Skill | None:

@@ -20,6 +20,7 @@ class Masks:
         spelled = list(paths)
         normal = map(os.path.normpath, spelled)
         self.paths = tuple(dict.fromkeys(each for pair in zip(normal, real_paths(spelled), strict=True) for each in pair))
+        self._noted: dict[str, Identity] = {}
 
     def covering(self, path: str) -> str | None:
         """The masked path that an absolute, normal path is, or lies in."""
@@ -31,10 +32,23 @@ class Masks:
         for path in self.paths:
             try:
                 status = os.stat(path)
+            except PermissionError:
+                if path in self._noted:
+                    found.add(self._noted[path])
+                continue
             except (OSError, ValueError):
                 continue
             found.add((status.st_dev, status.st_ino))
         return found
+
+    def note(self) -> None:
+        """Remember them, for when somebody asks who may not look there."""
+        noted: dict[str, Identity] = {}
+        for path in self.paths:
+            with suppress(OSError, ValueError):
+                status = os.stat(path)
+                noted[path] = status.st_dev, status.st_ino
+        self._noted = noted
 
     def inner_identities(self) -> frozenset[Identity] | None:
         """Of all files in masked folders; None where there are too many to look at."""

@@ -4,19 +4,22 @@ Everybody who touches files for a model goes through this: the cell, the patch d
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from understudy.places.doer import Doer, doer_in
 from understudy.places.masks import Masks, MaskWatch
 from understudy.places.reading import ReadLimits, open_for_model
 from understudy.places.resolving import Place, is_within, look, resolve_places
 from understudy.places.unreadable import KERNEL, Unreadable
-from understudy.places.walking import open_pinned
+from understudy.places.walking import FOLDER, open_pinned
 from understudy.protocol.records import Pin, Pins
 
 if TYPE_CHECKING:
     from understudy.places.judging import Judge
+
+T = TypeVar("T")
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -24,9 +27,12 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 class Places:
     """`pinned` is what a conversation may write to, by device and inode: a folder that was put in the place of one is refused."""
 
-    def __init__(self, pinned: Sequence[Place], *, masked: Iterable[str] = (), protected: Iterable[str] = ()) -> None:
-        """`pinned`: the working directory first, then the other writable roots."""
+    def __init__(
+        self, pinned: Sequence[Place], *, masked: Iterable[str] = (), protected: Iterable[str] = (), contained: bool = False
+    ) -> None:
+        """`pinned`: the working directory first, then the other writable roots; `contained`: commands are."""
         self.pinned = tuple(pinned)
+        self._contained = contained
         self.protected = tuple(protected)
         self._masked = tuple(masked)
 
@@ -36,6 +42,7 @@ class Places:
 
     @cached_property
     def judge(self) -> "Judge":
+        """To be asked for before `act`: it looks at places that the doer may not reach."""
         from understudy.places.judging import Judge  # slow to load, and only tools need it
 
         return Judge(self.roots, self.protected, self._masked)
@@ -44,6 +51,22 @@ class Places:
     def roots(self) -> tuple[str, ...]:
         """Real paths."""
         return tuple(dict.fromkeys(place.path for place in self.pinned))
+
+    @property
+    def doer(self) -> Doer | None:
+        """Whose rights a command has here; None: those of this process."""
+        return doer_in(self.pinned[0].path) if self._contained else None
+
+    def act(self, work: Callable[[], T]) -> T:
+        """Whatever is opened, made, renamed or deleted for a model is done by `work`: with the rights that a command has here.
+
+        Raises what `work` raises, and PermissionError where these rights cannot be taken on. Nothing may be imported in there.
+        """
+        doer = self.doer
+        if doer is None:
+            return work()
+        self.masks.note()  # the doer may not be able to look at them
+        return doer.act(work)
 
     def real(self, path: str) -> str:
         """Where a pinned place that the user spells like this really is; any other path as it is."""
@@ -70,8 +93,18 @@ class Places:
         return ReadLimits(self.masks, Unreadable((*KERNEL, *hidden), self.roots), pins)
 
     def open_for_model(self, path: str, *hidden: str, base: str = "/") -> int:
-        """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here."""
-        return open_for_model(path, self.reading_limits(*hidden), base=base)
+        """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here.
+
+        `base`: a folder of our own, which is opened with our own rights.
+        """
+        limits = self.reading_limits(*hidden)
+        if base == "/":
+            return self.act(lambda: open_for_model(path, limits))
+        opened = os.open(base, FOLDER)
+        try:
+            return self.act(lambda: open_for_model(path, limits, base=base, opened_base=opened))
+        finally:
+            os.close(opened)
 
     def pins(self) -> Pins:
         """For the log. A path that no log can hold is pinned for this process only."""
@@ -80,11 +113,17 @@ class Places:
 
 
 def pin_places(
-    cwd: str, roots: Iterable[str], *, masked: Iterable[str] = (), protected: Iterable[str] = (), known: Pins | None = None
+    cwd: str,
+    roots: Iterable[str],
+    *,
+    masked: Iterable[str] = (),
+    protected: Iterable[str] = (),
+    contained: bool = False,
+    known: Pins | None = None,
 ) -> Places:
     """The places that a user named, as `known` from before or, where they are not, as they are now."""
     before = () if known is None else [_known(pin, same_boot=known.boot == _boot()) for pin in known.places]
-    return Places(resolve_places((cwd, *roots), before), masked=masked, protected=protected)
+    return Places(resolve_places((cwd, *roots), before), masked=masked, protected=protected, contained=contained)
 
 
 def _known(pin: Pin, *, same_boot: bool) -> Place:

@@ -33,14 +33,17 @@ class ReadLimits:
         self.pins = pins or {}
 
 
-def open_for_model(path: str, limits: Masks | ReadLimits, *, within: str = "/", base: str = "/") -> int:
+def open_for_model(
+    path: str, limits: Masks | ReadLimits, *, within: str = "/", base: str = "/", opened_base: int | None = None
+) -> int:
     """A regular file, opened for reading; the caller closes it. A link may lead to it, but not out of the folder `within`.
 
-    `base`: a real folder in whose place the root of the path is. Raises `NotForModels`, or OSError for what cannot be opened.
+    `base`: a real folder in whose place the root of the path is; `opened_base`: the same, open, for whoever may not reach it.
+    Raises `NotForModels`, or OSError for what cannot be opened.
     """
     if base == "/":
         os.lstat(path)  # most that is looked for is not there: this tells so for a tenth of the walk's price
-    with JudgedWalk(limits if isinstance(limits, ReadLimits) else ReadLimits(limits), base) as walk:
+    with JudgedWalk(limits if isinstance(limits, ReadLimits) else ReadLimits(limits), base, opened_base) as walk:
         walk.go(path)
         if not is_within(walk.path, within):
             raise NotForModels(f"{path} is a link to a place outside its project")
@@ -57,10 +60,11 @@ def read_for_model(path: str, masks: Masks, most: int, *, within: str = "/") -> 
 class JudgedWalk:
     """Opens a path name by name, so that what is judged is what was opened."""
 
-    def __init__(self, limits: ReadLimits, base: str = "/") -> None:
+    def __init__(self, limits: ReadLimits, base: str = "/", opened_base: int | None = None) -> None:
         self._limits = limits
         self._hidden = limits.masks.identities()
         self._base = base
+        self._opened_base = opened_base
         self._in_base = base != "/"
         self._way: list[tuple[str, int]] = []
         self._links = 0
@@ -84,7 +88,7 @@ class JudgedWalk:
     def go(self, path: str) -> None:
         """Walk to the absolute path, through the links on it."""
         pending = _names(path)
-        self._restart(self._base)
+        self._restart(self._opened_base, self._base)
         while pending:
             name = pending.pop()
             if name == "..":
@@ -95,7 +99,7 @@ class JudgedWalk:
             if target is not None:
                 if target.startswith("/"):
                     self._in_base = False
-                    self._restart("/")
+                    self._restart(None)
                 pending += _names(target)
 
     def judge_place(self, path: str) -> None:
@@ -106,9 +110,9 @@ class JudgedWalk:
         if self._limits.unreadable.covers("/" if self._in_base else self.path, device):
             raise NotForModels(f"{path} is not part of what a command could read, or belongs to the kernel")
 
-    def _restart(self, base: str) -> None:
+    def _restart(self, opened: int | None, path: str = "/") -> None:
         self.__exit__()
-        self._way.append(("", os.open(base, ANYTHING)))
+        self._way.append(("", os.open(path, ANYTHING) if opened is None else os.dup(opened)))
 
     def _enter(self, name: str) -> str | None:
         """One step. Where a link stands, nothing is entered, and its target returned."""

@@ -55,12 +55,14 @@ class Tree:
         self.cut = False  # there is more than was looked at
         self.unread = 0  # folders that could not be opened
 
-    def walk(self, path: str, base: str = "/") -> Generator[Found]:
+    def walk(self, path: str, base: str = "/", opened_base: int | None = None) -> Generator[Found]:
         """What is below the folder; the folder of each is open until the next one is asked for.
+
+        `base` and `opened_base`: as for `open_for_model`.
 
         Raises `NotForModels`, or OSError, for a folder that cannot be looked at.
         """
-        with JudgedWalk(self._limits, base) as way:
+        with JudgedWalk(self._limits, base, opened_base) as way:
             way.go(path)
             way.judge_place("it")
             if not stat.S_ISDIR(os.fstat(way.reached).st_mode):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from understudy.errors import SandboxError
 from understudy.places.defaults import START_UP
+from understudy.places.doer import owner_of
 from understudy.places.resolving import Place, is_within, resolve_places
 from understudy.places.walking import real_paths
 from understudy.sandbox import bubblewrap
@@ -203,22 +204,6 @@ def workspace_of(command: Command, containment: Containment) -> str:
     if containment.workspace is not None:
         return containment.workspace
     return containment.writable_roots[0] if containment.writable_roots else command.cwd
-
-
-def owner_of(workspace: str) -> tuple[int, int] | None:
-    """Whose rights a command takes when the server is root: those of the workspace's owner, unless that is root too."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        entry = os.stat(workspace)
-    except OSError:
-        return None  # the command itself will find no such folder
-    if entry.st_uid == 0:
-        return None
-    try:
-        return entry.st_uid, pwd.getpwuid(entry.st_uid).pw_gid
-    except KeyError:
-        return entry.st_uid, entry.st_gid
 
 
 def environment_for(env: dict[str, str], private_tmp: str | None, shape: str, owner: tuple[int, int] | None) -> dict[str, str]:

@@ -110,7 +110,6 @@ def test_a_directory_that_may_not_be_written_is_left_alone(as_nobody: Path) -> N
     for lines in (
         ("*** Add File: locked/new", "+x"),
         ("*** Add File: locked/deep/new", "+x"),
-        ("*** Update File: locked/f", "@@", "-one", "+ONE"),
         ("*** Delete File: locked/f",),
         ("*** Update File: locked/f", "*** Move to: b", "@@", "-one", "+ONE"),
     ):
@@ -148,7 +147,7 @@ def test_another_users_file_keeps_its_mode_but_never_its_special_bits_under_our_
     os.chown(as_nobody / "f", 12345, 12345)
     (as_nobody / "f").chmod(0o4755)
     os.seteuid(65534)
-    with pytest.raises(PatchError, match="Failed to write file f: Operation not permitted"):
+    with pytest.raises(PatchError, match=r"Failed to write file f: Permission denied \(os error 13\)"):
         apply_plan(plan_patch(patch_text(*UPDATE), str(as_nobody)))
     assert tree_of(as_nobody) == {"f": ("file", 0o4755, b"one\n")}
     os.seteuid(0)

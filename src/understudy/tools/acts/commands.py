@@ -72,7 +72,13 @@ async def run_command(host: ToolHost, call_id: str, request: CommandRequest, mak
 def _place(settings: ToolSettings, workdir: str | None) -> str:
     """Where it runs. A folder that the model names is judged, asked about and used at the place that it really is."""
     cwd = settings.cwd
-    return os.path.realpath(os.path.join(settings.places.real(cwd), workdir)) if workdir else cwd
+    if not workdir:
+        return cwd
+    named = os.path.join(settings.places.real(cwd), workdir)
+    try:
+        return settings.places.act(lambda: os.path.realpath(named))
+    except PermissionError:  # its rights cannot be taken on: nor can they to run it there
+        return os.path.normpath(named)
 
 
 async def _nothing_to_run(call_id: str, cwd: str, host: ToolHost) -> ToolOutput:

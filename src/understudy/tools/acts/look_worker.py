@@ -15,11 +15,14 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
+from understudy.places.doer import Doer
 from understudy.places.masks import Masks
 from understudy.places.patterns import BadPattern, Glob
 from understudy.places.reading import NotForModels, ReadLimits, open_for_model
 from understudy.places.tree import MOST_DEPTH, Tree
 from understudy.places.unreadable import Unreadable
+from understudy.places.walking import FOLDER
+from understudy.sandbox.becoming import become
 from understudy.tools.acts.matching_lines import FileText, line_matcher, shown_line
 from understudy.tools.acts.needed_words import needed_words
 from understudy.tools.acts.ripgrep import files_with
@@ -55,7 +58,11 @@ def main() -> None:
 class _Look:
     def __init__(self, job: dict[str, Any]) -> None:
         self._job = job
-        self._limits = ReadLimits(Masks(job["masks"]), Unreadable(job["unreadable"], job["roots"]), _pins(job["pins"]))
+        masks = Masks(job["masks"])
+        self._limits = ReadLimits(masks, Unreadable(job["unreadable"], job["roots"]), _pins(job["pins"]))
+        self._base: str = job["base"]
+        self._opened_base = None if self._base == "/" else os.open(self._base, FOLDER)
+        self._may_read = _may_read(job["project"])
         self._glob = Glob(job["glob"])
         self._deadline = time.monotonic() + job["seconds"]
         self._lines: list[str] = []
@@ -64,6 +71,9 @@ class _Look:
         self._start = job["path"].rstrip("/")
         self._files: list[str] = []  # that have a match
         self.notes: list[str] = []
+        if job["doer"] is not None:
+            masks.note()
+            become(Doer(*job["doer"]))
 
     def run(self) -> dict[str, Any]:
         done = self._search if self._job["do"] == "search" else self._list
@@ -76,7 +86,7 @@ class _Look:
 
     def _tree(self) -> Tree:
         depth = self._job["depth"] or MOST_DEPTH
-        return Tree(self._limits, with_hidden=self._glob.names_hidden, depth=depth, may_read=_may_read(self._job["project"]))
+        return Tree(self._limits, with_hidden=self._glob.names_hidden, depth=depth, may_read=self._may_read)
 
     def _late(self) -> bool:
         if time.monotonic() < self._deadline:
@@ -130,9 +140,8 @@ class _Look:
 
     def _texts(self) -> Iterator[tuple[str, FileText, Callable[[], bool]]]:
         """The files that hold text, by their path below the start; only the start itself may be named without a walk."""
-        base = self._job["base"]
         try:
-            descriptor = open_for_model(self._job["path"], self._limits, base=base)
+            descriptor = open_for_model(self._job["path"], self._limits, base=self._base, opened_base=self._opened_base)
         except NotForModels:
             tree = self._tree()
             yield from self._texts_below(tree)
@@ -152,7 +161,7 @@ class _Look:
         most = BATCH if words else 1
         batch: list[tuple[str, int]] = []
         try:
-            for found in chain(tree.walk(self._job["path"], self._job["base"]), (None,)):
+            for found in chain(tree.walk(self._job["path"], self._base, self._opened_base), (None,)):
                 if found is not None and not found.is_folder and self._glob.fits(found.path):
                     descriptor = tree.open_file(found)
                     if descriptor >= 0:
@@ -185,7 +194,7 @@ class _Look:
     def _list(self) -> None:
         tree = self._tree()
         found: list[tuple[str, bool, int]] = []
-        for each in tree.walk(self._job["path"], self._job["base"]):
+        for each in tree.walk(self._job["path"], self._base, self._opened_base):
             if len(found) >= MOST_LISTED or self._late():
                 tree.cut = True
                 break

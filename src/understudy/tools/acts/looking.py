@@ -7,6 +7,7 @@ import posixpath
 from typing import Any
 
 from understudy.errors import ToolError
+from understudy.places.places import Places
 from understudy.places.unreadable import KERNEL
 from understudy.protocol.encodable import visible
 from understudy.sandbox.worker_process import run_worker
@@ -45,8 +46,16 @@ class Spot:
             normal = posixpath.normpath(self.path)
             if _is_in(normal, _MACHINE_TMP) and not any(_is_in(normal, root) for root in roots):
                 os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
+                _give_to_doer(settings.places, containment.private_tmp)
                 self.base = os.path.realpath(containment.private_tmp)
                 self.path = normal[len(_MACHINE_TMP) :] or "/"
+
+
+def _give_to_doer(places: Places, folder: str) -> None:
+    """As a first command would: it is made by us."""
+    doer = places.doer
+    if doer is not None and os.stat(folder).st_uid != doer.uid:
+        os.chown(folder, doer.uid, doer.gid, follow_symlinks=False)
 
 
 def judge_reading(host: ToolHost, spot: Spot, written: str) -> None:
@@ -95,6 +104,7 @@ async def _look(host: ToolHost, path: str, glob: str | None, more: dict[str, Any
         "pins": {place.path: (place.device, place.inode) for place in places.pinned},
         "project": settings.roots if settings.approval_policy == "untrusted" else None,
         "unsaved": {},
+        "doer": places.doer,
     }
     said = await _ask_worker(job)
     if host.unsaved is not None and more["do"] == "search" and spot.base == "/" and "error" not in said:

@@ -112,10 +112,10 @@ def _stamps(host: ToolHost, path: str) -> Sequence[Stamp] | None:
         while folders[-1] not in (top, "/"):
             folders.append(posixpath.dirname(folders[-1]))
     try:
-        if os.path.realpath(path) != path:
-            return None
-        found = [os.lstat(each) for each in (*folders, path)]
+        found = settings.places.act(lambda: [] if os.path.realpath(path) != path else [os.lstat(each) for each in (*folders, path)])
     except OSError:
+        return None
+    if not found:
         return None
     *ways, file = found
     return [*((each.st_dev, each.st_ino, each.st_ctime_ns, each.st_mtime_ns) for each in ways), (file.st_dev, file.st_ino, 0, 0)]

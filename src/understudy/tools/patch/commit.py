@@ -5,6 +5,9 @@ under a hidden name until all are in place; any failure before that puts back wh
 rename, so a power cut leaves the old file or the new one, never an empty one. The directories are not flushed as well:
 that doubles the cost and guards only against losing the rename itself. A process killed between two renames leaves
 the files before them changed: the log says that the patch began, and not that it ended.
+
+What may be changed is what a command could change: a file that may not be written is not replaced either. One that may be
+written, but not replaced without losing its owner, or whose directory takes no new names, is written in its place instead.
 """
 
 import errno
@@ -19,12 +22,13 @@ import msgspec
 from understudy.errors import PatchError
 from understudy.places.places import Places
 
-from .door import Door, FileState, NotPlain, identity_of
+from .door import Door, FileState, NotPlain, act_in, identity_of
 from .paths import PatchSpot, os_text
 
 logger = logging.getLogger(__name__)
 
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE_OLD = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 _CHANGED = "it has changed since the patch was checked"
@@ -49,35 +53,50 @@ class Change(msgspec.Struct, frozen=True):
 
 def commit_changes(changes: Sequence[Change], places: Places | None = None) -> tuple[str, ...]:
     """The directories that were made on the way. Raises `PatchError` with the reason on one line, and then nothing has changed."""
-    with Door(places) as door:
-        work = _Transaction(door)
-        try:
-            for change in changes:
-                work.stage(change)
-            work.swap_in()
-            work.remove()
-            work.check_untouched()
-        except BaseException as error:
-            unrestored = work.roll_back()
-            if unrestored:
-                raise PatchError(f"{error}; this could not be undone: {', '.join(unrestored)}") from error
-            raise
-        work.clear_away()
-        return tuple(work.made)
+
+    def commit() -> tuple[str, ...]:
+        with Door(places) as door:
+            return _commit(changes, _Transaction(door, keeps_special_bits=places is None or places.doer is None))
+
+    try:
+        return act_in(places, commit)
+    except PermissionError as error:
+        raise PatchError(os_text(error)) from error
+
+
+def _commit(changes: Sequence[Change], work: "_Transaction") -> tuple[str, ...]:
+    try:
+        for change in changes:
+            work.stage(change)
+        work.swap_in()
+        work.remove()
+        work.check_untouched()
+    except BaseException as error:
+        unrestored = work.roll_back()
+        if unrestored:
+            raise PatchError(f"{error}; this could not be undone: {', '.join(unrestored)}") from error
+        raise
+    work.clear_away()
+    return tuple(work.made)
 
 
 def remove_empty_folders(folders: Iterable[str], places: Places | None = None) -> None:
     """Those that are not empty, or not folders any more, stay."""
-    with Door(places) as door:
-        for folder in folders:
-            with suppress(OSError, PatchError):
-                directory, name = door.parent(folder)
-                os.rmdir(name, dir_fd=directory)
+
+    def remove() -> None:
+        with Door(places) as door:
+            for folder in folders:
+                with suppress(OSError, PatchError):
+                    directory, name = door.parent(folder)
+                    os.rmdir(name, dir_fd=directory)
+
+    with suppress(PermissionError):
+        act_in(places, remove)
 
 
 class _Staged(msgspec.Struct, frozen=True):
     change: Change
-    temporary: str  # hidden name of the new content, beside its place
+    temporary: str  # hidden name of the new content, beside its place; empty: it is written in its place
 
 
 class _Backup(msgspec.Struct, frozen=True):
@@ -87,8 +106,10 @@ class _Backup(msgspec.Struct, frozen=True):
 
 
 class _Transaction:
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, *, keeps_special_bits: bool) -> None:
+        """`keeps_special_bits`: a file that runs with its owner's rights stays one; when a command writes to it, it does not."""
         self._door = door
+        self._keeps_special_bits = keeps_special_bits
         self._undo: list[tuple[str, Callable[[], None]]] = []  # what could be left undone, and how to undo it
         self._staged: list[_Staged] = []
         self._removals: list[Change] = []
@@ -106,20 +127,35 @@ class _Transaction:
             directory, _ = self._door.parent(change.spot.real, on_created=self._created)
         self._check(change)
         with _reported_as(change.failure):
-            temporary = _hidden_name()
-            plain = change.like is None and change.mode is None
-            descriptor = os.open(temporary, _WRITE_NEW, 0o666 if plain else 0o600, dir_fd=directory)
-            self._undo.append((temporary, lambda: self._unlink(change, temporary)))
+            if change.before is not None:
+                os.close(self._open_to_write(change))
             try:
-                _write_all(descriptor, change.after)
-                if change.like is not None:
-                    self._copy_permissions(change.like, descriptor)
-                elif change.mode is not None:
-                    os.fchmod(descriptor, change.mode & 0o777)  # never set-user-id: it may have been another user's file
-                _flush(descriptor)
-            finally:
-                os.close(descriptor)
-            self._staged.append(_Staged(change, temporary))
+                self._write_beside(change, directory)
+            except PermissionError:
+                if change.before is None or change.before.data is None:
+                    raise
+                self._staged.append(_Staged(change, ""))
+
+    def _write_beside(self, change: Change, directory: int) -> None:
+        assert change.after is not None
+        temporary = _hidden_name()
+        plain = change.like is None and change.mode is None
+        descriptor = os.open(temporary, _WRITE_NEW, 0o666 if plain else 0o600, dir_fd=directory)
+        self._undo.append((temporary, lambda: self._unlink(change, temporary)))
+        try:
+            _write_all(descriptor, change.after)
+            if change.like is not None:
+                self._copy_permissions(change.like, descriptor, keeps_owner=change.like == change.spot.real)
+            elif change.mode is not None:
+                os.fchmod(descriptor, change.mode & 0o777)  # never set-user-id: it may have been another user's file
+            _flush(descriptor)
+        except PermissionError:
+            self._undo.pop()
+            self._unlink(change, temporary)
+            raise
+        finally:
+            os.close(descriptor)
+        self._staged.append(_Staged(change, temporary))
 
     def swap_in(self) -> None:
         for staged in self._staged:
@@ -127,10 +163,43 @@ class _Transaction:
             with _reported_as(change.failure):
                 if change.before is None:
                     self._put_new(change, staged.temporary)
+                elif not staged.temporary:
+                    self._write_over(change)
                 else:
                     self._keep_old(change)
                     directory, name = self._door.parent(change.spot.real)
                     os.rename(staged.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+    def _open_to_write(self, change: Change) -> int:
+        """Raises OSError where a command could not write to it. A program that is being executed can be replaced all the same."""
+        directory, name = self._door.parent(change.spot.real)
+        try:
+            return os.open(name, _WRITE_OLD, dir_fd=directory)
+        except OSError as error:
+            if error.errno != errno.ETXTBSY:
+                raise
+            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+
+    def _write_over(self, change: Change) -> None:
+        """In place: somebody who reads it meanwhile may see half of each."""
+        before, after = change.before and change.before.data, change.after
+        assert before is not None
+        assert after is not None
+        descriptor = self._open_to_write(change)
+        try:
+            if identity_of(os.fstat(descriptor)) != self._identities[change.spot.real]:
+                raise PatchError(f"{change.failure}: {_CHANGED}")
+            self._undo.append((change.spot.real, lambda: self._write_back(change, before)))
+            _rewrite(descriptor, after)
+        finally:
+            os.close(descriptor)
+
+    def _write_back(self, change: Change, before: bytes) -> None:
+        descriptor = self._open_to_write(change)
+        try:
+            _rewrite(descriptor, before)
+        finally:
+            os.close(descriptor)
 
     def remove(self) -> None:
         for change in self._removals:
@@ -240,23 +309,26 @@ class _Transaction:
         with suppress(FileNotFoundError):
             os.rmdir(name, dir_fd=directory)
 
-    def _copy_permissions(self, like: str, descriptor: int) -> None:
+    def _copy_permissions(self, like: str, descriptor: int, *, keeps_owner: bool) -> None:
         source = self._door.open_file(like)
         try:
             info, own = os.fstat(source), os.fstat(descriptor)
+            mode = stat.S_IMODE(info.st_mode)
+            if not self._keeps_special_bits:
+                mode &= ~_SPECIAL_BITS
             if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
-                _copy_owner(info, descriptor)
-            os.fchmod(descriptor, stat.S_IMODE(info.st_mode))  # after the owner, since a change of owner clears bits
+                _copy_owner(info, descriptor, all_of_it=keeps_owner or bool(mode & _SPECIAL_BITS))
+            os.fchmod(descriptor, mode)  # after the owner, since a change of owner clears bits
             _copy_attributes(source, descriptor)
         finally:
             os.close(source)
 
 
-def _copy_owner(info: os.stat_result, descriptor: int) -> None:
+def _copy_owner(info: os.stat_result, descriptor: int, *, all_of_it: bool) -> None:
     try:
         os.fchown(descriptor, info.st_uid, info.st_gid)
     except PermissionError:
-        if info.st_mode & _SPECIAL_BITS:  # set-user-id for another user than before
+        if all_of_it:  # or it would run with the rights of another user than before
             raise
         with suppress(PermissionError):
             os.fchown(descriptor, -1, info.st_gid)
@@ -280,6 +352,12 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def _rewrite(descriptor: int, data: bytes) -> None:
+    _write_all(descriptor, data)
+    os.ftruncate(descriptor, len(data))
+    _flush(descriptor)
 
 
 def _flush(descriptor: int) -> None:

@@ -9,8 +9,14 @@ from .repositories import planted
 
 def classify_targets(plan: PatchPlan, places: Places) -> tuple[Placement, ...]:
     """Every target of the plan with its place, in the plan's order."""
-    repositories = planted(edit.spot.real for edit in plan.edits if edit.after is not None)
-    return tuple(_planted(target) if target in repositories else places.judge.place(target) for target in plan.targets)
+    judge = places.judge
+    written = [edit.spot.real for edit in plan.edits if edit.after is not None]
+
+    def judged() -> tuple[Placement, ...]:
+        repositories = planted(written)
+        return tuple(_planted(target) if target in repositories else judge.place(target) for target in plan.targets)
+
+    return places.act(judged)
 
 
 def _planted(target: str) -> Placement:

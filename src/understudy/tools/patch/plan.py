@@ -15,7 +15,7 @@ from understudy.protocol.records import LeftFile
 
 from .commit import Change, commit_changes
 from .content import updated_text
-from .door import MAX_FILE_BYTES, Door, FileState, Masked
+from .door import MAX_FILE_BYTES, Door, FileState, Masked, act_in
 from .grammar import AddOperation, DeleteOperation, Operation, UpdateOperation, parse_patch
 from .keeping import left_files
 from .paths import Base, PatchSpot, os_text, resolve_base
@@ -85,11 +85,17 @@ def plan_replacement(
 def _plan(
     operations: Sequence[Operation | ReplaceOperation], base: str, places: Places | None, unsaved: Unsaved | None
 ) -> PatchPlan:
-    with Door(places) as door:
-        picture = _Picture(door, resolve_base(base, places), places, unsaved or {})
-        for operation in operations:
-            picture.play(operation)
-    return picture.plan()
+    def look() -> _Picture:
+        with Door(places) as door:
+            picture = _Picture(door, resolve_base(base, places), places, unsaved or {})
+            for operation in operations:
+                picture.play(operation)
+        return picture
+
+    try:
+        return act_in(places, look).plan()
+    except PermissionError as error:  # these rights cannot be taken on
+        raise PatchError(os_text(error)) from None
 
 
 class Applied(msgspec.Struct, frozen=True):

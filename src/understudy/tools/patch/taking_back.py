@@ -14,7 +14,7 @@ from understudy.places.places import Places
 from understudy.protocol.records import LeftFile
 
 from .commit import Change, commit_changes, remove_empty_folders
-from .door import Door, FileState
+from .door import Door, FileState, act_in
 from .keeping import digest, restored
 from .paths import PatchSpot, os_text
 
@@ -61,11 +61,16 @@ def plan_taking_back(
     """`patches` in the order in which they were applied; `refused` says why a file may not be changed; `blocked` are files of which
     that is known already. Nothing is written.
     """
-    with Door(places) as door:
-        picture = _Picture(door, patches, refused, blocked or {})
-        for patch in reversed(patches):
-            for unit in _units(patch.files):
-                picture.take_back(unit)
+
+    def look() -> _Picture:
+        with Door(places) as door:
+            picture = _Picture(door, patches, refused, blocked or {})
+            for patch in reversed(patches):
+                for unit in _units(patch.files):
+                    picture.take_back(unit)
+            return picture
+
+    picture = act_in(places, look)
     folders = sorted({folder for patch in patches for folder in patch.folders}, key=len, reverse=True)
     groups, left = picture.outcome()
     return TakingBack(groups, left, tuple(folders), places)

@@ -6,13 +6,14 @@ what commands did to them in between is in it too.
 
 import os
 import stat
+from collections.abc import Iterable
 
 import msgspec
 
 from understudy.places.placeholders import begins_repository
 from understudy.places.places import Places
 
-from .door import Door, NotPlain
+from .door import Door, NotPlain, act_in
 from .paths import PatchSpot
 from .plan import PatchPlan
 from .unified import unified_diff
@@ -38,18 +39,16 @@ class TurnDiff:
     def before(self, plan: PatchPlan) -> None:
         """Remember the files of the plan as they are, where they are not known yet."""
         self._places = plan.places
-        with Door(self._places) as door:
-            for edit in plan.edits:
-                if edit.spot.real not in self._first:
-                    self._first[edit.spot.real] = (edit.spot, _look(door, edit.spot.real))
+        new = {edit.spot.real: edit.spot for edit in plan.edits if edit.spot.real not in self._first}
+        pictures = self._look_at(new)
+        self._first |= {real: (spot, pictures[real]) for real, spot in new.items()}
         for source, destination in plan.moves:
             origin = next((first for first, last in self._moves.items() if last == source.real), source.real)
             self._moves[origin] = destination.real
 
     def current(self) -> str:
         """The diff as of now, sorted by path; empty if nothing differs."""
-        with Door(self._places) as door:
-            now = {real: _look(door, real) for real in self._first}
+        now = self._look_at(self._first)
         renamed = {
             destination: origin
             for origin, destination in self._moves.items()
@@ -67,6 +66,13 @@ class TurnDiff:
             else:
                 entries.append((label, _file_diff(label, first, label, now[real])))
         return "".join([diff for _, diff in sorted(entries)])
+
+    def _look_at(self, paths: Iterable[str]) -> dict[str, _Picture | None]:
+        def look() -> dict[str, _Picture | None]:
+            with Door(self._places) as door:
+                return {real: _look(door, real) for real in paths}
+
+        return act_in(self._places, look)
 
     def news(self) -> str | None:
         """The diff if it is another than the last one told; None if there is nothing to tell.
