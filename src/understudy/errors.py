@@ -25,6 +25,7 @@ AgentError                     anything we raise on purpose; its text is written
 ├── SandboxError               a command could not be contained, so it was not run
 └── StoreError                 the log could not be read or written
     ├── CannotBeRecorded       one record could not be encoded; the log itself is well
+    ├── StoreGone              its files were taken away: this process reads and writes it no more
     ├── Fenced                 another process owns the conversation now
     └── ConversationBusy       another process runs a turn of it
 """
@@ -196,6 +197,10 @@ class Damaged(StoreError):
 
 class CannotBeRecorded(StoreError):
     kind = "cannot_be_recorded"
+
+
+class StoreGone(StoreError):
+    pass
 
 
 class Fenced(StoreError):

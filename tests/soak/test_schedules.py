@@ -1,7 +1,8 @@
-"""Random schedules and kills against the real program. `python -m tests.soak` runs many more of them."""
+"""Random schedules, kills and harm to files against the real program. `python -m tests.soak` runs many more of them."""
 
 import pytest
 
+from tests.soak.harms import run_harms
 from tests.soak.kills import run_kills
 from tests.soak.runs import run_schedules
 
@@ -19,3 +20,8 @@ async def test_more_random_schedules() -> None:
 @pytest.mark.slow
 async def test_nothing_acknowledged_is_lost_by_kills_at_random_moments() -> None:
     await run_kills(first_seed=1, count=60, at_once=2)
+
+
+@pytest.mark.slow
+async def test_nothing_acknowledged_is_lost_by_harm_to_files_of_the_home() -> None:
+    await run_harms(first_seed=1, count=20, at_once=2)

@@ -27,6 +27,9 @@ class FailingLog(SqliteLog):
     def has_failed(self) -> bool:
         return self.writes >= self._failing.start
 
+    def fail_next(self) -> None:
+        self._failing = range(self.writes + 1, self.writes + 2)
+
     def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
         self.writes += 1
         if self.writes not in self._failing:

@@ -71,6 +71,7 @@ class Conversation:
         self.letters = Letters(conversation_id, log, self.tail)
         self.claim = OurClaim(conversation_id, log, self.tail, self.letters)
         self.claim.on_lost = self._on_claim_lost
+        self.claim.runs_something = self._runs_something
         self.running = Running(self.tail, loop)
         self.running.on_ended = self._on_turn_ended
         self.approvals = Approvals(self.tail)
@@ -308,6 +309,9 @@ class Conversation:
         self.long_commands.end_soon(UNRECORDED)
         self.loop.call_soon(self.release_if_idle)  # once everyone has been told
 
+    def _runs_something(self) -> bool:
+        return bool(self.running or self.long_commands)
+
     def _on_claim_lost(self) -> None:
         """The log could not keep the claim for us: another process may have the conversation, and write to it."""
         reason = f"the claim on conversation {self.id} was lost, so its turn was stopped; send again to continue the conversation"
@@ -366,6 +370,7 @@ class Conversation:
         if self._pages is not None:
             self._pages.close()
         self.tail.on_failure = self.tail.on_all_written = self.claim.on_lost = self.running.on_ended = None
+        self.claim.runs_something = None
         del self.queue, self.elsewhere, self.beginning, self.long_commands  # they know this one
 
 

@@ -81,10 +81,12 @@ class Elsewhere:
 
     async def _see_what_others_did(self, position: Position | None) -> None:
         conversation, tail = self._conversation, self._conversation.tail
-        if conversation.claim.is_held or tail.failure or conversation.stopped:
+        if conversation.claim.is_held or conversation.stopped:
             return
-        if position is None or position.last_seq != tail.state.last_seq:
+        if position is None or tail.failure or position.last_seq != tail.state.last_seq:
             await conversation.claim.catch_up()
+        if tail.failure:  # what ran here is still being stopped
+            return
         if self.is_depended_on and not await self.has_claim():
             await self._take_over()
         elif tail.state.turn is not None and tail.broadcast.followers:

@@ -31,6 +31,7 @@ class OurClaim:
         self._tail = tail
         self._letters = letters
         self.on_lost: Callable[[], None] | None = None  # the claim could not be kept: nothing may be done any more as its holder
+        self.runs_something: Callable[[], bool] | None = None  # whether a turn or a command of this conversation is at work here
         self._claim: Claim | None = None
         self._as_of: int | None = None  # the log's mark of the last claim under which we knew everything and had read all letters
 
@@ -96,6 +97,9 @@ class OurClaim:
     async def catch_up(self) -> None:
         """Take in, and show, what other processes have appended."""
         tail = self._tail
+        if tail.failure:
+            await self.read_anew()
+            return
         known = tail.state.last_seq
         missed = await self._log.read(self._id, known)
         if not missed:
@@ -112,15 +116,30 @@ class OurClaim:
         tail = self._tail
         if not position.epoch:
             raise UnknownConversation(f"no conversation {self._id}")
-        if tail.failure:  # the state holds what was never written
-            self._letters.read_again()
-            missed = await self._log.read(self._id, tail.broadcast.published)
-            tail.load(State.read(await self._log.read(self._id)), position.epoch)
-            tail.broadcast.publish_foreign(missed)
+        if tail.failure:
+            await self._reload(position)
         else:
             if position.last_seq != tail.state.last_seq:
                 await self.catch_up()
             tail.load(tail.state, position.epoch)
+
+    async def read_anew(self) -> None:
+        """After a failure: the state holds what was never written, and nobody here would see what others write. Not while
+        something that was begun here is still being stopped: it would go on, as if nothing had failed.
+        """
+        position = (await self._log.positions([self._id])).get(self._id)
+        runs_something = self.runs_something is not None and self.runs_something()
+        if position is not None and self._tail.failure and not (self.is_held or runs_something):
+            self._as_of = None
+            await self._reload(position)
+
+    async def _reload(self, position: Position) -> None:
+        tail = self._tail
+        self._letters.read_again()
+        whole = await self._log.read(self._id)
+        published = tail.broadcast.published
+        tail.load(State.read(whole), position.epoch)
+        tail.broadcast.publish_foreign([entry for entry in whole if entry.seq > published])
 
 
 def _is_at(position: Position, known: Position) -> bool:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from understudy.engine.conversation import Conversation
-from understudy.errors import AgentError
+from understudy.errors import AgentError, StoreGone
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import EventLog, Position
 
@@ -86,6 +86,11 @@ class Watch:
             return
         try:
             positions = await self._log().positions([conversation.id for conversation in watched])
+        except StoreGone as error:  # nobody here will see any more what they wait for
+            for conversation in watched:
+                conversation.tail.broadcast.fail(error)
+                conversation.fail_waiting(error)
+            return
         except AgentError as error:
             logger.warning("cannot see what other processes write: %s", error)
             return

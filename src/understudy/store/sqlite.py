@@ -198,6 +198,7 @@ class SqliteLog:
     # -- reading
 
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
+        self._queries.check_still_there()  # whoever waits for what others do is to know that it would wait in vain
         as_of = self._changes()
         wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids]).decode()  # bytes could be JSONB
         rows = self._queries.rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)

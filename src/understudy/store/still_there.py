@@ -9,7 +9,7 @@ import struct
 import time
 from pathlib import Path
 
-from understudy.errors import StoreError
+from understudy.errors import StoreError, StoreGone
 
 _PAGES_IN_HEADER = struct.Struct(">I"), 28  # of the database: how many pages it has
 _FRAMES_IN_INDEX = struct.Struct("=HI"), 14  # of the shared memory: the size of a page, and frames in the write-ahead log
@@ -29,7 +29,7 @@ class StillThere:
         self._sizes = dict.fromkeys(self._names, 0)
         self._folder_known = _place(self._folder)
         self._opened: dict[str, int] = {}  # never closed: that would free the locks which SQLite has on the same file
-        self.gone: StoreError | None = None  # for good
+        self.gone: StoreGone | None = None  # for good
         self.find_gone()
 
     def find_gone(self) -> StoreError | None:
@@ -64,12 +64,13 @@ class StillThere:
             raise self.gone
 
     def _lost(self, name: str, what: str) -> StoreError:
-        error = StoreError(
+        told = (
             f"conversation store: {name} {what} while this server had it open, so that nothing is kept any more; restart the server"
         )
-        if _place(self._folder) == self._folder_known:
-            self.gone = error  # else the whole folder was moved, and may come back as it was
-        return error
+        if _place(self._folder) != self._folder_known:
+            return StoreError(told)  # the whole folder was moved, and may come back as it was
+        self.gone = StoreGone(told)
+        return self.gone
 
     def _was_cut(self, name: str) -> bool:
         """Not where SQLite itself made it shorter: the database after a deletion, or the log for a program that asked for that."""
