@@ -54,20 +54,20 @@ TEXT = "x" * MIB
 @pytest.mark.parametrize(
     ("decoder", "payload", "times", "reason"),
     [
-        (chat_decoder(), delta(content=TEXT), 33, "more than 32 MiB of text"),
-        (chat_decoder(), delta(content=[{"type": "text", "text": TEXT}]), 33, "more than 32 MiB of text"),
-        (chat_decoder(), delta(content="é" * (MIB // 2)), 33, "more than 32 MiB of text"),
-        (chat_decoder(), delta(refusal=TEXT), 33, "more than 32 MiB of text"),
-        (chat_decoder(), delta(reasoning=TEXT), 33, "more than 32 MiB of reasoning"),
+        (chat_decoder(), delta(content=TEXT), 5, "more than 4 MiB of text"),
+        (chat_decoder(), delta(content=[{"type": "text", "text": TEXT}]), 5, "more than 4 MiB of text"),
+        (chat_decoder(), delta(content="é" * (MIB // 2)), 5, "more than 4 MiB of text"),
+        (chat_decoder(), delta(refusal=TEXT), 5, "more than 4 MiB of text"),
+        (chat_decoder(), delta(reasoning=TEXT), 5, "more than 4 MiB of reasoning"),
         (chat_decoder(), call(0, TEXT), 8, "more than 8 MiB of arguments for tools"),
         (chat_decoder(), delta(tool_calls=[{"function": {"name": TEXT}}]), 9, "more than 8 MiB of arguments for tools"),
-        (ResponsesDecoder(show_raw=True), encoded({"type": "response.output_text.delta", "delta": TEXT}), 33, "32 MiB of text"),
-        (ResponsesDecoder(show_raw=True), encoded({"type": "response.reasoning_text.delta", "delta": TEXT}), 33, "of reasoning"),
+        (ResponsesDecoder(show_raw=True), encoded({"type": "response.output_text.delta", "delta": TEXT}), 5, "4 MiB of text"),
+        (ResponsesDecoder(show_raw=True), encoded({"type": "response.reasoning_text.delta", "delta": TEXT}), 5, "of reasoning"),
         (
             ResponsesDecoder(show_raw=True),
             encoded({"type": "response.output_item.done", "item": {"type": "message", "content": [{"text": TEXT}]}}),
-            33,
-            "more than 32 MiB of text",
+            5,
+            "more than 4 MiB of text",
         ),
         (
             ResponsesDecoder(show_raw=True),
@@ -96,7 +96,7 @@ def test_calls_beyond_the_limit_are_refused_whether_they_are_whole_or_not() -> N
 def test_an_answer_up_to_the_limit_is_taken() -> None:
     queue: deque[ModelEvent] = deque()
     decoder = chat_decoder()
-    decoder.feed([delta(content=TEXT)] * 32, queue)
+    decoder.feed([delta(content=TEXT)] * 4, queue)
     decoder.feed([encoded({"choices": [{"delta": {}, "finish_reason": "stop"}]})], queue)
     assert decoder.ended
 

@@ -319,7 +319,7 @@ async def test_a_failure_in_the_stream_is_lost_in_the_providers_words(failure: d
         ("Rate limit reached. Please try again in 1.3s.", 1.3),
         ("Please try again in 250ms.", 0.25),
         ("Try again in 20 seconds", 20),
-        ("try again in 1m0.5s", 60),
+        ("try again in 1m0.5s", 60.5),
         ("try again later", None),
     ],
 )

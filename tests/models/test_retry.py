@@ -1,6 +1,7 @@
 """Requests that fail: asked again where time may help, told at once where not, in the provider's own words."""
 
 import asyncio
+import re
 import time
 from email.utils import formatdate
 from http import HTTPStatus
@@ -10,7 +11,7 @@ import pytest
 from tests.models.loopback import BOUND, HANG, Action, delta, loopback, opened, said, status, stream
 from understudy.errors import ModelRefused, ModelUnavailable, StreamLost
 from understudy.models.events import Completed, ItemDone
-from understudy.models.retry import LONGEST_WAIT, backoff, format_delay, retry_after
+from understudy.models.retry import backoff, format_delay, retry_after
 from understudy.protocol.records import TextDelta
 
 OK = stream(delta("stop", content="ok"))
@@ -90,6 +91,16 @@ async def test_a_long_refusal_is_told_in_part() -> None:
     assert len(str(failure)) < 5000
 
 
+@pytest.mark.parametrize("pause", ["99999999", "Tue, 31 Dec 2999 23:59:59 GMT"])
+async def test_nobody_waits_for_a_pause_that_is_too_long_and_the_reason_is_told(pause: str) -> None:
+    refusal = status(429, "Too Many Requests", Retry_After=pause)
+    async with loopback(refusal) as server, opened(server.url, request_max_retries=4) as model:
+        _, failure = await model.failing_answer()
+    assert isinstance(failure, ModelUnavailable)
+    assert failure.lasting
+    assert re.search(r"asks for a pause of \d+ days, and no turn waits longer than 2 minutes", str(failure))
+
+
 async def test_a_provider_that_never_begins_to_answer_is_given_up() -> None:
     async with loopback([HANG]) as server, opened(server.url, stream_idle_timeout_ms=50) as model:
         _, failure = await model.failing_answer()
@@ -128,7 +139,7 @@ def test_delays_double_and_stay_bounded() -> None:
         ({"retry-after": "2"}, 2.0),
         ({"retry-after": "0.25"}, 0.25),
         ({"retry-after": "-1"}, 0.0),
-        ({"retry-after": "86400"}, LONGEST_WAIT),
+        ({"retry-after": "86400"}, 86400.0),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),

@@ -13,7 +13,8 @@ from understudy.protocol.items import FunctionCall, Message, Reasoning, Usage
 from understudy.protocol.records import ItemReceived, Noticed, ReasoningDelta, Record, TextDelta
 from understudy.tools.host import ToolHost
 
-AT_ONCE = 256  # events of a model that are handled before others get their turn: about a millisecond's work
+AT_ONCE = 128  # events of a model that are handled before others get their turn, and fewer where many watch
+MERGED_CHARACTERS = 4096  # of text that came in more pieces than that at once
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
 
 
@@ -56,10 +57,13 @@ class IncomingAnswer:
     async def read(self, answer: Answer, turn: Takes) -> None:
         """To its end. Raises `StreamLost` where it breaks off."""
         while events := await turn.listen(answer):
-            for start in range(0, len(events), AT_ONCE):
+            if len(events) > AT_ONCE:
+                events = _merged(events)
+            at_once = max(1, AT_ONCE // (len(self._tail.broadcast.followers) or 1))
+            for start in range(0, len(events), at_once):
                 if start:
                     await asyncio.sleep(0)  # thousands may come at once; a ping is answered between them
-                for event in events[start : start + AT_ONCE]:
+                for event in events[start : start + at_once]:
                     if type(event) is TextDelta:  # nearly all of them: no coroutine for each
                         self._hear_text(event)
                         continue
@@ -146,3 +150,22 @@ class IncomingAnswer:
 
     def _record(self, record: Record) -> None:
         self._tail.append(record, turn=self._turn_id)
+
+
+def _merged(events: list[ModelEvent]) -> list[ModelEvent]:
+    """The same with fewer pieces of text: each of them is shown to everybody who watches."""
+    merged: list[ModelEvent] = []
+    pieces: list[str] = []
+    size = 0
+    for event in events:
+        if pieces and (type(event) is not TextDelta or size >= MERGED_CHARACTERS):
+            merged.append(TextDelta("".join(pieces)))
+            pieces, size = [], 0
+        if type(event) is TextDelta:
+            pieces.append(event.text)
+            size += len(event.text)
+        else:
+            merged.append(event)
+    if pieces:
+        merged.append(TextDelta("".join(pieces)))
+    return merged

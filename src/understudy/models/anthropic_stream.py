@@ -75,6 +75,10 @@ class AnthropicDecoder:
         self._given = f"{ANSWER}{os.urandom(8).hex()}"
         self._call_ids: set[str] = set()
 
+    @property
+    def said(self) -> int:
+        return self._sizes.total
+
     def feed(self, payloads: list[bytes], queue: EventQueue) -> None:
         for payload in payloads:
             if self.ended:

@@ -107,6 +107,10 @@ class ChatDecoder:
         self._strange = False  # something came that is no part of an answer
         self._broken = False  # a chunk had to be mended: from then on, half a character may have been kept back
 
+    @property
+    def said(self) -> int:
+        return self._sizes.total
+
     def feed(self, payloads: list[bytes], queue: EventQueue) -> None:
         for payload in payloads:
             if self.ended:

@@ -50,6 +50,7 @@ class Answer:
         self._ready: deque[ModelEvent] = deque()
         self._failure: ModelError | None = None
         self._ended = False
+        self.in_one_go = False  # what has come is wanted without a pause
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
         """Append what has come since, waiting if that is nothing; False after the last. May raise ModelError having appended."""
@@ -70,6 +71,7 @@ class Answer:
     async def arrived(self) -> list[ModelEvent]:
         """What has come by now, without waiting for more."""
         found: list[ModelEvent] = []
+        self.in_one_go = True
         try:
             async with asyncio.timeout(0):
                 while more := await self.batch():

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.errors import ContextFull, ImagesRefused, ModelError, ModelRefused, StreamLost
+from understudy.errors import ContextFull, ImagesRefused, ModelError, ModelRefused, ModelUnavailable, StreamLost
 from understudy.models.mending import mended, read_mended
-from understudy.models.retry import FINAL_CODES, LONGEST_WAIT, is_transient
+from understudy.models.retry import FINAL_CODES, LONGEST_WAIT, asked_to_wait, is_transient
 
 SHOWN_CHARACTERS = 4000
 LONGEST_RESET = 366 * 24 * 3600.0  # a later one is a mistake
@@ -40,7 +40,10 @@ def error_in_stream(value: Any) -> ModelError:
         return ContextFull(described(fault), codes=fault.codes)
     if fault.final:
         return (ImagesRefused if is_about_images(fault) else ModelRefused)(described(fault), codes=fault.codes)
-    return stream_lost(clipped(fault.message), retry_after=wait_in_text(fault.message))
+    wait = wait_in_text(fault.message)
+    if wait is not None and wait > LONGEST_WAIT:
+        return ModelUnavailable(f"{clipped(fault.message)}; {asked_to_wait(wait)}", lasting=True)
+    return stream_lost(clipped(fault.message), retry_after=wait)
 
 
 FULL_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
@@ -129,7 +132,7 @@ def wait_in_text(text: str) -> float | None:
         return None
     milliseconds, minutes, seconds = (float(group) if group else 0.0 for group in found.groups())
     total = milliseconds / 1000 + minutes * 60 + seconds
-    return min(total, LONGEST_WAIT) if total else None
+    return total or None
 
 
 def _as_text(value: Any) -> str:

@@ -25,10 +25,10 @@ from understudy.models.faults import (
 from understudy.models.hints import FailureHints, with_hint
 from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url, parse_url
 from understudy.models.http.proxy import basic_authorization
-from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT
+from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT, UNSAID_LIMIT
 from understudy.models.prompt import ModelSettings, Prompt
 from understudy.models.providers import REPLAY, SCRIPTED, Provider
-from understudy.models.retry import backoff, is_transient, retry_after
+from understudy.models.retry import LONGEST_WAIT, asked_to_wait, backoff, is_transient, retry_after
 from understudy.models.sse import EventTooLarge, SseSplitter
 from understudy.models.transport import BegunAnswer, Transport
 from understudy.models.wire import Decoder, Wire
@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 USAGE_SECONDS = 1.0  # how long a finished answer is held open for its token counts
 ERROR_BODY_SECONDS = 10.0
 TRIES_AT_NOBODY = 2  # more, where nothing listens on this machine: a server that is just being started
-KEPT_ALIVE = 4  # times the idle timeout: so long a stream may send nothing but comments and the like while its model thinks
+KEPT_ALIVE = 4  # times the idle timeout: so long a stream may send comments, empty events and the like while its model thinks
+PIECE_BYTES = 16 * 1024  # of an answer that are read in one step of the event loop: as many as two thousand events
 
 
 def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: Transport) -> Model:
@@ -210,6 +211,8 @@ class HttpModel:
         delay = retry_after(response.headers)
         if delay is None and response.status == 429:
             delay = wait_in_text(fault.message)
+        if delay is not None and delay > LONGEST_WAIT:
+            raise ModelUnavailable(with_hint(f"unexpected status {status}: {asked_to_wait(delay)}", hint), lasting=True)
         return backoff(attempt) if delay is None else delay
 
 
@@ -274,6 +277,9 @@ class HttpAnswer(Answer):
         self._splitter: SseSplitter | _WholeBody | None = None
         self._usage_due: float | None = None
         self._silent = self._unheard = 0.0  # seconds waited since a line was complete, and since something was said
+        self._said_nothing = 0  # bytes since something was said
+        self._came = b""  # what was read last
+        self._taken = 0  # bytes of that
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
         try:
@@ -291,8 +297,8 @@ class HttpAnswer(Answer):
             self._response = await self._begin()
         decoder = self._decoder
         while not ready and not decoder.ended:
-            heard, lines = decoder.heard, self._lines
-            if data := await self._read(self._response):
+            heard, said, lines = decoder.heard, decoder.said, self._lines
+            if data := await self._read_piece(self._response):
                 payloads = self._split(data)
             else:
                 payloads = self._splitter.close() if self._splitter else []
@@ -305,11 +311,29 @@ class HttpAnswer(Answer):
                 decoder.close(ready)
             elif decoder.cut:
                 raise stream_lost(EVENT_CUT)
-            elif decoder.heard != heard:
+            elif decoder.said != said:
                 self._silent = self._unheard = 0.0
-            elif self._lines != lines:
-                self._silent = 0.0
+                self._said_nothing = 0
+            else:
+                if decoder.heard != heard or self._lines != lines:
+                    self._silent = 0.0
+                self._said_nothing += len(data)
+                if self._said_nothing > UNSAID_LIMIT:
+                    raise ModelRefused(f"the provider sent more than {UNSAID_LIMIT} bytes in which the model says nothing")
         return not decoder.ended
+
+    async def _read_piece(self, response: BegunAnswer) -> bytes:
+        """Of what has come; others are served between two pieces. `b""` at the end."""
+        if self._taken >= len(self._came):
+            self._came, self._taken = await self._read(response), 0
+        elif not self.in_one_go:
+            await asyncio.sleep(0)
+        if len(self._came) <= PIECE_BYTES:  # nearly always
+            self._taken = PIECE_BYTES
+            return self._came
+        piece = self._came[self._taken : self._taken + PIECE_BYTES]
+        self._taken += PIECE_BYTES
+        return piece
 
     async def _begin(self) -> BegunAnswer:
         response = await self._model.request(self._prompt)

@@ -7,10 +7,11 @@ from understudy.errors import ModelRefused
 
 MIB = 1024 * 1024
 
-ANSWER_TEXT = 32 * MIB  # bytes of text, and as many of reasoning
+ANSWER_TEXT = 4 * MIB  # bytes of text, and as many of reasoning
 ANSWER_ARGUMENTS = 8 * MIB  # bytes of the arguments of all tool calls together
 ANSWER_ITEMS = 16 * 1024  # messages, thoughts and tool calls
-EVENT_LIMIT = 48 * MIB  # bytes of one event: a whole answer, escaped
+EVENT_LIMIT = 24 * MIB  # bytes of one event: a whole answer, escaped
+UNSAID_LIMIT = EVENT_LIMIT + 8 * MIB  # bytes of a stream in which nothing is said: comments, empty events, and one that is large
 ERROR_BODY_LIMIT = 64 * 1024  # bytes of an error's body that are read
 
 
@@ -25,6 +26,11 @@ class Sizes:
 
     def __init__(self) -> None:
         self.text = self._thoughts = self._arguments = self._items = 0
+
+    @property
+    def total(self) -> int:
+        """It grows with whatever is said."""
+        return self.text + self._thoughts + self._arguments + self._items
 
     def add_text(self, text: str) -> None:
         self.text += size_of(text)

@@ -58,6 +58,7 @@ class ResponsesDecoder:
         self.nearly_ended = False
         self.cut = False
         self.heard = 0
+        self.said = 0  # events that were not empty
         self._show_raw = show_raw
         self._gave_items = False
         self._began_call = False
@@ -91,12 +92,15 @@ class ResponsesDecoder:
                     if sizes.text > ANSWER_TEXT:
                         sizes.add_text("")
                     if text:
+                        self.said += 1
                         self._untold.append(text)
                         queue.append(TextDelta(text))
                 else:
+                    self.said += bool(text)
                     self._give_text(text, queue)
             elif event.type not in WAITING:
                 self.heard += 1
+                self.said += bool(event.delta) or event.type == "response.output_item.done"
                 self._take(event, payload, queue)
             elif event.type == "":
                 self._take_untyped(payload, queue)

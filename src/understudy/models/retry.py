@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 FIRST_DELAY = 0.2
 LONGEST_BACKOFF = 60.0
-LONGEST_WAIT = 60.0  # however long a provider would have us wait, a person is waiting too
+LONGEST_WAIT = 120.0  # a person is waiting too: where a provider would have us wait for longer, that is told instead
 
 TRANSIENT_STATUSES = frozenset({408, 409, 429})
 QUOTA_CODES = frozenset({"insufficient_quota", "usage_limit_reached", "usage_not_included"})
@@ -30,13 +30,29 @@ def format_delay(seconds: float) -> str:
     return f"{milliseconds}ms" if milliseconds < 1000 else f"{milliseconds / 1000:g}s"
 
 
+def asked_to_wait(seconds: float) -> str:
+    """What is told where that is longer than anyone waits."""
+    return (
+        f"the provider asks for a pause of {format_length(seconds)}, and no turn waits longer than {format_length(LONGEST_WAIT)};"
+        " send the message again later, or use another provider or model"
+    )
+
+
+def format_length(seconds: float) -> str:
+    """`60 seconds`, `90 minutes`, `26 hours`, `1157 days`."""
+    for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{min(seconds, 1e12) / length:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """What a provider asks us to wait, in seconds: from a number, with a fraction or not, or an HTTP date."""
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return min(milliseconds / 1000, LONGEST_WAIT)
+        return milliseconds / 1000
     value = headers.get("retry-after")
     if (seconds := _number(value)) is not None:
-        return min(seconds, LONGEST_WAIT)
+        return seconds
     return None if value is None else _until(value)
 
 
@@ -52,6 +68,6 @@ def _until(date: str) -> float | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        return min(max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0), LONGEST_WAIT)
+        return max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0)
     except (ValueError, OverflowError, TypeError, IndexError):  # the standard library raises any of these for a bad date
         return None

@@ -17,7 +17,12 @@ class Decoder(Protocol):
     ended: bool  # `Completed` was given
     nearly_ended: bool  # all is said; only the bill is missing
     cut: bool  # an event breaks off in the middle: what it said is lost
-    heard: int  # events so far that said something; not those that only keep a connection alive
+    heard: int  # events so far that are of an answer; not those that only keep a connection alive
+
+    @property
+    def said(self) -> int:
+        """It grows with whatever the model says. Events of an answer may be empty, without end."""
+        ...
 
     def feed(self, payloads: list[bytes], queue: EventQueue) -> None: ...
 

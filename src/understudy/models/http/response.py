@@ -26,7 +26,10 @@ class HttpResponse:
         if self._unpacker is None:
             return await self._connection.read(seconds)
         while True:
-            data = self._unpacker.rest or await self._connection.read(seconds)
+            if data := self._unpacker.rest:
+                await asyncio.sleep(0)  # a little of it may be a great deal unpacked: others are served meanwhile
+            else:
+                data = await self._connection.read(seconds)
             if not data:
                 return b""
             if unpacked := self._unpacker.unpack(data):

@@ -4,7 +4,7 @@ import zlib
 
 from understudy.models.http.failures import BadAnswer
 
-STEP = 1024 * 1024  # a small body may unpack to a huge one, so it is unpacked in bounded steps
+STEP = 64 * 1024  # a small body may unpack to a huge one, so it is unpacked in bounded steps
 
 
 class Unpacker:
