@@ -31,6 +31,22 @@ async def test_a_link_that_is_opened_elsewhere_logs_in_when_the_person_presses_t
         await again.page.get_by_label("Token").wait_for()
 
 
+async def test_whoever_comes_without_a_login_is_led_to_it_and_told_whom_to_ask(tmp_path: Path) -> None:
+    async with browsing(tmp_path, config=HOSTS) as (server, chrome):
+        for place in ("", "#/new", "#/c/11111111-2222-4333-8444-555555555555"):
+            tab = await chrome.tab(place, expects_failures=True)
+            await tab.page.wait_for_url(f"{chrome.origin}/login{place}")
+            await tab.sees("in a terminal on this machine")
+            await tab.page.close()
+        stranger = await chrome.open_from_elsewhere(f"{chrome.origin}/")
+        await stranger.sees("ask whoever runs this server")
+        stranger.wrong = [told for told in stranger.wrong if "401" not in told]
+        again = await chrome.tab("#/new", expects_failures=True)
+        await again.page.get_by_label("Token").fill(server.token)
+        await again.button("Log in").click()
+        await again.page.get_by_label("What should be done?").wait_for()
+
+
 async def test_a_stranger_s_page_can_neither_log_somebody_in_nor_use_up_a_link(tmp_path: Path) -> None:
     """It may know a link; it has a frame, a form and requests of its own, and the browser says of each where it comes from."""
     async with browsing(tmp_path, config=HOSTS) as (server, chrome):

@@ -9,7 +9,7 @@ from understudy.cli.listing import ago
 from understudy.cli.stored import rfc3339
 from understudy.cli.terminal import Flow, one_line
 from understudy.engine.open_questions import OpenQuestion
-from understudy.policy.question_text import kind_of, question_text, what_yes_lifts, why_asked
+from understudy.policy.question_text import kind_of, question_text, what_yes_lifts, why_asked, why_beyond_text
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
@@ -25,8 +25,8 @@ def print_question(console: Console, each: OpenQuestion) -> None:
         _print_whole(console, "  ", line, "yellow")
     if isinstance(each.question, PatchApprovalAsked):
         _print_patch(console, each.question)
-    _print_fact(console, "why", why_asked(each.question))
-    _print_fact(console, "a yes", what_yes_lifts(each.question))
+    if (why := why_beyond_text(each.question)) is not None:
+        _print_fact(console, "why", why)
     if (left := seconds_left(each)) is not None:
         _print_fact(console, "time", f"{left:.0f} seconds are left for an answer" if left else "is over: it will be denied")
     if not each.attended:

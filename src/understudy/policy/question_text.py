@@ -61,6 +61,19 @@ def why_asked(question: Question) -> str:
             return budget_state(question)
 
 
+def why_beyond_text(question: Question) -> str | None:
+    """Why it is asked, where `question_text` does not say so itself; what a yes lifts it always says."""
+    match question:
+        case BudgetAsked() | CommandApprovalAsked(retries=True) | CommandApprovalAsked(typed_at=str()):
+            return None
+        case CommandApprovalAsked(note=note, reason=reason):
+            return None if note or (reason or "").strip() else why_asked(question)
+        case PatchApprovalAsked(reason=reason):
+            return None if reason else why_asked(question)
+        case ToolApprovalAsked():
+            return why_asked(question)
+
+
 def what_yes_lifts(question: Question) -> str:
     """On one line: what an approval allows beyond what is allowed already."""
     match question:

@@ -31,8 +31,12 @@ function offerLink() {
   byLink.querySelector("button").focus();
 }
 
+const WAYS = isThisMachine
+  ? "Run “understudy open” in a terminal on this machine for a link that logs you in, or enter a token."
+  : "Enter your token. If you have none, ask whoever runs this server: “understudy token add NAME” makes one for you, and “understudy open” a link for themselves.";
+
 function offerToken(why) {
-  said.textContent = `${why} Run “understudy open” for a new link, or log in with a token.`.trim();
+  said.textContent = `${why} ${WAYS}`.trim();
   form.hidden = false;
   document.getElementById("token").focus();
 }

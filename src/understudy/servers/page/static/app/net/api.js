@@ -47,6 +47,7 @@ async function readAnswer(response) {
   }
   if (response.ok) return value;
   const error = value?.error ?? {};
+  if (response.status === 401) throw new ApiError(401, error.code ?? "failed", "You are not logged in.", error); // the server's words are for programs
   throw new ApiError(response.status, error.code ?? "failed", error.message ?? `The server answered ${response.status}.`, error);
 }
 

@@ -28,9 +28,10 @@ export class ConversationList extends Observed {
     this._reading = new Set(); // of each page that is on its way: the rows that were told since it was asked for
   }
 
+  /** Until the first page has come, or has not. */
   start() {
-    this.load();
     followChanges((row) => this.take(row), (state) => this._connected(state));
+    return this.load();
   }
 
   get rows() {

@@ -8,7 +8,7 @@ import { ago, count, dollars, fullTime, many, shortPath } from "../text/format.j
 import { exactLine, oneLine } from "../text/visible.js";
 import { Attention } from "./attention.js";
 import { Line } from "./inert.js";
-import { conversationPath } from "./route.js";
+import { conversationPath, loginPath } from "./route.js";
 
 export const STATES = { waiting: "waiting for you", working: "working", idle: "idle", failed: "failed", interrupted: "stopped" };
 
@@ -44,7 +44,10 @@ export function ListView({ list, current, isAlone }) {
 
 function Emptiness({ list }) {
   if (!list.loaded) return html`<p class="empty">Loading …</p>`;
-  if (list.failure) return html`<p class="empty">${list.failure.message}</p>`;
+  if (list.failure) {
+    const way = list.failure.status === 401 && html` <a href=${loginPath()}>Log in</a>`;
+    return html`<p class="empty">${list.failure.message}${way}</p>`;
+  }
   if (list.rows.length) return null;
   const { search, state, folder, archived } = list.filter;
   return search || state || folder || archived
