@@ -57,7 +57,7 @@ def what_is_lacking(error: BaseException) -> str | None:
 
 
 def how_to_add(extra: str) -> str:
-    """Understudy is on no package index: a package of its name there would be somebody else's."""
+    """From the checkout: `understudy` on the package index is somebody else's, and ours is named `understudy-codex`."""
     others = "name your other extras there, too, or they are removed"
     return f"install understudy with the extra `{extra}`, from its checkout: uv tool install '.[{extra}]' ({others})"
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import socket
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -37,6 +39,24 @@ async def test_a_working_place_is_said_to_work_with_figures(program: Program) ->
     assert any(findings[0]["text"] == "works, and is used" for name, findings in found.items() if name.startswith("Sandbox/"))
     printed = program.call("doctor")
     assert (printed.code, printed.out.splitlines()[-1]) == (0, "All works.")
+
+
+def test_a_stranger_of_our_name_beside_us_is_named(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program.script({"say": "Hello."})
+    assert "Program/package" not in _found(program)
+    (info := tmp_path / "site" / "understudy-7.dist-info").mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: understudy\nVersion: 7\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+    [found] = _found(program)["Program/package"]
+    assert (found["level"], "understudy` 7 is installed beside" in found["text"]) == ("warning", True)
+    assert found["text"].endswith("uninstall both, then install `understudy-codex` again")
+
+
+def test_extras_and_git_are_named(program: Program) -> None:
+    program.script({"say": "Hello."})
+    found = _found(program)
+    assert "chat" in found["Program/extras"][0]["text"].partition(";")[0]
+    assert found["Program/git"][0]["text"] == (shutil.which("git") or "not installed; `review` needs it")
 
 
 @pytest.mark.slow

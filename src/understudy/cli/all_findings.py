@@ -2,11 +2,13 @@
 
 import os
 import platform
+import shutil
 import sqlite3
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from importlib import metadata
+from importlib.util import find_spec
 
 from understudy import __version__
 from understudy.cli.config_findings import examine_configuration
@@ -14,8 +16,20 @@ from understudy.cli.finding import Finding
 from understudy.cli.model_findings import examine_model
 from understudy.cli.sandbox_findings import examine_sandbox
 from understudy.cli.store_findings import examine_store
+from understudy.cli.terminal import one_line
 from understudy.config.home import find_home
 from understudy.errors import ConfigError
+
+# What each brings along, as in pyproject.toml.
+EXTRAS = {
+    "chat": "prompt_toolkit",
+    "http": "uvicorn",
+    "images": "PIL",
+    "keyring": "keyring",
+    "mcp": "mcp",
+    "oauth": "joserfc",
+    "telemetry": "opentelemetry",
+}
 
 
 def examine(options: Namespace) -> list[Finding]:
@@ -40,12 +54,38 @@ def examine(options: Namespace) -> list[Finding]:
 def _program() -> Iterator[Finding]:
     section = "Program"
     yield Finding(section, "understudy", "ok", f"{__version__}, Python {platform.python_version()} ({sys.executable})")
+    yield from _strangers(section)
     yield Finding(section, "system", "ok" if sys.platform == "linux" else "warning", _system())
     try:
         yield Finding(section, "uvloop", "ok", metadata.version("uvloop"))
     except metadata.PackageNotFoundError:
         yield Finding(section, "uvloop", "warning", "not installed; the server works without it, a little slower")
     yield Finding(section, "SQLite", "ok", sqlite3.sqlite_version)
+    yield from _tools(section)
+
+
+def _strangers(section: str) -> Iterator[Finding]:
+    """PyPI's `understudy` brings a command and a module of our name: whichever was installed last has overwritten the other."""
+    for found in metadata.distributions(name="understudy"):
+        text = (
+            f"the package `understudy` {one_line(found.version)} is installed beside this one, `understudy-codex`. It is somebody"
+            " else's, or an old one of ours, and each overwrites files of the other:"
+            " uninstall both, then install `understudy-codex` again"
+        )
+        yield Finding(section, "package", "warning", text)
+
+
+def _tools(section: str) -> Iterator[Finding]:
+    """What is not needed by everybody, and what it is for."""
+    there = [name for name, module in EXTRAS.items() if find_spec(module) is not None]
+    lacking = [name for name in EXTRAS if name not in there]
+    words = f"installed: {', '.join(there) or 'none'}" + (f"; not installed: {', '.join(lacking)}" if lacking else "")
+    yield Finding(section, "extras", "info", words)
+    git = shutil.which("git")
+    if git is None:
+        yield Finding(section, "git", "info", "not installed; `review` needs it")
+    else:
+        yield Finding(section, "git", "ok", one_line(git))
 
 
 def _system() -> str:
