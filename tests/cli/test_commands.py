@@ -1,6 +1,7 @@
 """The smaller commands: sandbox, policy, trust, apply-patch, and how the program speaks when it is called wrongly."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -369,6 +370,33 @@ def test_arguments_that_do_not_go_together_are_wrong_usage(program: Program, wor
     assert ended.err.startswith("understudy: ")
 
 
+def test_every_page_that_help_names_is_there(program: Program) -> None:
+    named: set[str] = set()
+    for words in (
+        ("serve",),
+        ("open",),
+        ("acp",),
+        ("app-server",),
+        ("proto",),
+        ("mcp-server",),
+        ("bench-agent",),
+        ("policy", "test"),
+    ):
+        shown = " ".join(program.call(*words, "--help", env={"COLUMNS": "400"}).out.split())
+        named |= (found := set(re.findall(r"[^ ]+\.md\b", shown)))
+        assert found, words
+    assert [path for path in named if not Path(path).is_file()] == []
+
+
+def test_one_half_of_tls_is_refused_with_what_is_missing(program: Program) -> None:
+    (program.home / "some.pem").touch()
+    for flag, other in (("--tls-cert", "--tls-key"), ("--tls-key", "--tls-cert")):
+        ended = program.call("serve", flag, str(program.home / "some.pem"))
+        assert (ended.code, ended.out) == (1, "")
+        assert "TLS needs a certificate and its key, and only" in ended.err
+        assert f"{other} FILE" in ended.err
+
+
 def test_usage_shows_what_may_be_left_out_and_where_another_programs_words_go(program: Program) -> None:
     assert "[ACTION ...]" in program.call("conversations", "--help").out
     assert "[ACTION ...]" not in program.call("policy", "--help").out
@@ -377,7 +405,7 @@ def test_usage_shows_what_may_be_left_out_and_where_another_programs_words_go(pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "page"), [("acp", "docs/clients.md"), ("app-server", "docs/app-server.md")])
+@pytest.mark.parametrize(("command", "page"), [("acp", "clients.md"), ("app-server", "app-server.md")])
 def test_a_server_that_is_started_at_a_terminal_names_its_own_page(program: Program, command: str, page: str) -> None:
     ended = program.at_terminal(command, answers=[(f"{page} says which programs start this", CTRL_D)])
     assert ended.code == 0

@@ -256,7 +256,7 @@ def test_a_cwd_that_is_no_folder_is_refused_by_name(load: Load, work: Path, cwd:
     (work / "file").touch()
     with pytest.raises(ConfigError) as caught:
         load(cwd=cwd)
-    assert str(caught.value).startswith(f"cwd `{cwd}` ")
+    assert str(caught.value).startswith(f"the folder `{cwd}` ")
 
 
 def test_each_built_in_provider_has_a_default_model(load: Load) -> None:

@@ -28,10 +28,14 @@ NETWORK = (
     "NO_PROXY",
     "no_proxy",
 )
-# Its own view of files, processes and temporary files; all of it ends with the first process.
+# The folder becomes the whole system: in a mere chroot nobody may make user namespaces, and the sandbox would be another one. Its
+# files, processes and temporary files are its own, and all of it ends with the first process.
 ENTER = """
-mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount -t tmpfs -o mode=1777 tmp "$0/tmp" || exit 99
-exec chroot --userspec=1000:1000 "$0" /usr/bin/env -i HOME=/home/someone USER=someone LANG=C.UTF-8 PATH=/usr/bin:/bin "$@"
+mkdir -p "$0/before" && mount --bind "$0" "$0" && cd "$0" || exit 99
+mount -t proc proc proc && mount --rbind /dev dev && mount --rbind /sys sys && mount -t tmpfs -o mode=1777 tmp tmp || exit 99
+pivot_root . before && umount -l /before || exit 99
+cd / && exec /usr/bin/setpriv --reuid 1000 --regid 1000 --clear-groups \\
+    /usr/bin/env -i HOME=/home/someone USER=someone LANG=C.UTF-8 PATH=/usr/bin:/bin "$@"
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(MAKE_SYSTEM_SECONDS + RUN_SECONDS + 60)]
@@ -57,7 +61,7 @@ def archive() -> str:
 def system(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("only root can make a bare system (run the tests as root, and apt-get install debootstrap)")
-    for program in ("debootstrap", "apt-get", "unshare", "chroot"):
+    for program in ("debootstrap", "apt-get", "unshare", "pivot_root"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed (apt-get install debootstrap)")
     if run("unshare", "-m", "-p", "-f", "true", seconds=60).returncode != 0:

@@ -14,4 +14,4 @@ def run(options: Namespace) -> int:
 
         return serve_editor(overrides)
 
-    return start(serve, page="docs/clients.md")
+    return start(serve, page="clients.md")

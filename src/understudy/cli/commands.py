@@ -21,6 +21,7 @@ from understudy.cli.exec_options import ACTIONS, OPTIONS, Option, is_exec, optio
 from understudy.cli.naming import program_name, version_text
 from understudy.cli.parsing import Parser
 from understudy.cli.streams import prepare_streams, silence
+from understudy.config.pages import page_path
 from understudy.errors import AgentError
 
 TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # what stands after `--` is another program's
@@ -166,7 +167,7 @@ def _add_serving(commands: CommandParsers) -> None:
         "mcp-server",
         "mcp_server",
         "serve MCP on standard input and output",
-        more="Clients start it; docs/clients.md says how.",
+        more=f"Clients start it; {page_path('clients.md')} says how.",
     )
     add_overrides(server)
     demo = add(commands, "demo", "demo.command", "show the whole thing with no key and no network")

@@ -307,7 +307,7 @@ def _find_cwd(named: str | None, server_cwd: Path, env: Mapping[str, str]) -> Pa
     cwd = expand(named, base=server_cwd, env=env) if named else server_cwd
     if not is_unicode(str(cwd)):
         raise ConfigError(
-            f"cwd `{visible(str(cwd))}` cannot be used: its name is not valid UTF-8, so that no log could hold it. "
+            f"the folder `{visible(str(cwd))}` cannot be used: its name is not valid UTF-8, so that no log could hold it. "
             "Rename that folder or name another one."
         )
     try:
@@ -317,11 +317,11 @@ def _find_cwd(named: str | None, server_cwd: Path, env: Mapping[str, str]) -> Pa
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
-            f"cwd `{named or cwd}` cannot be used: {reason}. Name a folder that is there; a relative one starts at {server_cwd}."
+            f"the folder `{named or cwd}` cannot be used: {reason}. Name one that is there; a relative one starts at {server_cwd}."
         ) from None
     if not is_folder:
         raise ConfigError(
-            f"cwd `{named or cwd}` is not a folder. Name a folder that is there; a relative one starts at {server_cwd}."
+            f"the folder `{named or cwd}` is not a folder. Name a folder that is there; a relative one starts at {server_cwd}."
         )
     return cwd
 

@@ -119,8 +119,11 @@ def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> Serv
     if settings.issuer is not None and not _is_address(settings.issuer):
         raise read.mismatch(key("issuer"), "invalid value: it is no address", "an address such as https://login.example.org")
     if (settings.tls_cert is None) != (settings.tls_key is None):
-        lacking = "tls_key" if settings.tls_key is None else "tls_cert"
-        raise Mismatch(key(lacking), "it is missing", "a file, since TLS needs a certificate and its key")
+        lacking, given = ("tls_key", "tls_cert") if settings.tls_key is None else ("tls_cert", "tls_key")
+        flag = "--" + lacking.replace("_", "-")
+        raise Mismatch(
+            key(lacking), f"TLS needs a certificate and its key, and only `{given}` is set", f"a file: {flag} FILE names one"
+        )
     return settings
 
 

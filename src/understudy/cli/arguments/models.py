@@ -4,6 +4,7 @@ import argparse
 
 from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides, positive
 from understudy.cli.parsing import Parser
+from understudy.config.pages import page_path
 
 KEY_IN_ARGUMENTS = (
     "a key on the command line can be read by every user of this machine, and stays in the shell's history\n"
@@ -35,7 +36,7 @@ def add_bench(commands: CommandParsers) -> None:
         "bench-agent",
         "bench_agent",
         "let an agent solve a folder of tasks, and judge it by hidden tests",
-        more="Asks the configured model, which may cost money; docs/bench-agent.md has the format of a task.",
+        more=f"Asks the configured model, which may cost money; {page_path('bench-agent.md')} has the format of a task.",
     )
     bench.add_argument("-m", "--model", help="the model to ask (default: as configured)")
     bench.add_argument("--tasks", metavar="DIR", help="the folder of tasks (default: those that come with understudy)")

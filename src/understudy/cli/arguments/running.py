@@ -1,6 +1,7 @@
 """Commands that run something as the agent would, and that say what the rules decide."""
 
 from understudy.cli.arguments.adding import CommandParsers, add, add_command, add_json, add_overrides, seconds
+from understudy.config.pages import page_path
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES
 
 
@@ -32,7 +33,7 @@ def add_policy(commands: CommandParsers) -> None:
     add_command(check)
     test = add(actions, "test", "policy", "try the cases of a file against the rules", more="Exit code 1 if one fails.")
     test.set_defaults(action="test")
-    test.add_argument("file", metavar="FILE", help="TOML with cases; docs/policy.md shows one")
+    test.add_argument("file", metavar="FILE", help=f"TOML with cases; {page_path('policy.md')} shows one")
     add_overrides(test)
 
     trust = add(commands, "trust", "trust", "let a folder's own .codex/config.toml, .mcp.json and skills count, as they are now")

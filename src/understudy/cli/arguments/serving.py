@@ -3,10 +3,13 @@
 import argparse
 
 from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides
+from understudy.config.pages import page_path
 
 
 def add_http(commands: CommandParsers) -> None:
-    serve = add(commands, "serve", "serve", "serve MCP, REST and a page over HTTP", more="docs/serve.md says how to use it.")
+    serve = add(
+        commands, "serve", "serve", "serve MCP, REST and a page over HTTP", more=f"{page_path('serve.md')} says how to use it."
+    )
     serve.add_argument("--host", help="the address to listen on (default: 127.0.0.1, which only this machine can reach)")
     serve.add_argument("--port", type=_port, help="the port to listen on (default: 8722; 0: any that is free)")
     serve.add_argument("--token-file", metavar="FILE", help="where the first token is (default: understudy/token in CODEX_HOME)")
@@ -23,7 +26,11 @@ def add_http(commands: CommandParsers) -> None:
     add_overrides(serve)
 
     page = add(
-        commands, "open", "open", "open the page of the running server in a browser", more="docs/page.md says what it shows."
+        commands,
+        "open",
+        "open",
+        "open the page of the running server in a browser",
+        more=f"{page_path('page.md')} says what it shows.",
     )
     page.add_argument("id", metavar="ID", nargs="?", help="the conversation to show (default: the list of them)")
     page.add_argument("--print", action="store_true", help="print the link, which works once, instead of opening a browser")
