@@ -1,6 +1,6 @@
 """The sandbox and the tools, loaded when first needed: a server answers before it can run anything."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.protocol.choices import OutputStream
@@ -8,6 +8,7 @@ from understudy.tools.registry import load_tools
 
 if TYPE_CHECKING:
     from understudy.sandbox.runner import Sandbox
+    from understudy.sandbox.running import RunningCommand
     from understudy.sandbox.spec import Command, CommandResult
 
 
@@ -25,6 +26,13 @@ class Commands:
 
     async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult":
         return await self._ready().run(command, on_output)
+
+    def covering(self, paths: Sequence[str]) -> "tuple[RunningCommand, ...]":
+        return () if self._sandbox is None else self._sandbox.covering(paths)
+
+    async def end_covering(self, paths: Sequence[str], why: str) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.end_covering(paths, why)
 
     async def close(self) -> None:
         if self._sandbox is not None:

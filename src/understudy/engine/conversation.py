@@ -73,6 +73,7 @@ class Conversation:
         self.claim.on_lost = self._on_claim_lost
         self.claim.runs_something = self._runs_something
         self.running = Running(self.tail, loop)
+        self.sandbox = sandbox
         self.running.on_ended = self._on_turn_ended
         self.approvals = Approvals(self.tail)
         self.long_commands = LongCommands(self.tail, self.release_if_idle)

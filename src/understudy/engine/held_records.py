@@ -32,6 +32,10 @@ class HoldsRecords:
         return self._host.settings
 
     @property
+    def owner(self) -> str:
+        return self._host.owner
+
+    @property
     def sandbox(self) -> RunsCommands:
         return self._host.sandbox
 

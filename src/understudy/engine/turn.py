@@ -323,6 +323,10 @@ class Turn:
         return self._diff
 
     @property
+    def owner(self) -> str:
+        return self._tail.state.owner
+
+    @property
     def unsaved(self) -> "UnsavedTexts | None":
         return self._unsaved()
 

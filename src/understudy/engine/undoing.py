@@ -86,7 +86,8 @@ async def _undo_here(conversation: "Conversation", op: Undo) -> None:
     from understudy.tools.acts.undoing import undo_patches  # seldom asked for
 
     try:
-        await undo_patches(settings, _pairs(entries, turn), approves=op.approves, begin=begin, end=end)
+        pairs = _pairs(entries, turn)
+        await undo_patches(settings, pairs, conversation.sandbox, approves=op.approves, begin=begin, end=end)
     finally:
         settle_cut_undo(conversation.tail)  # only a bug leaves one
 

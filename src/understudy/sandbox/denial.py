@@ -23,7 +23,9 @@ def likely_denied(result: CommandResult, output: str, containment: Containment |
     """A guess from the outcome of a contained command and the text it wrote."""
     if containment is None or containment.mode == "danger-full-access" or result.timed_out or result.exit_code == 0:
         return False
-    if any(reason is not None for reason in (result.setup_error, result.lost, result.spawn_error, result.limit, result.exposed)):
+    if any(
+        reason is not None for reason in (result.setup_error, result.lost, result.spawn_error, result.limit, result.ended_because)
+    ):
         return False
     if result.signal == signal.SIGSYS:
         return True

@@ -121,6 +121,10 @@ class Helper:
         self._send()
         return running
 
+    @property
+    def under_way(self) -> tuple[RunningCommand, ...]:
+        return tuple(self._under_way)
+
     def _give_to_spare(self, plan: Plan, running: RunningCommand) -> bool:
         if plan.shape != FULL or plan.has_input:  # a cell that waits takes no further descriptors
             return False

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from understudy.errors import SandboxError
@@ -12,6 +12,7 @@ from understudy.sandbox import seatbelt
 from understudy.sandbox.cell import seccomp, syscalls
 from understudy.sandbox.cell.guards import Room
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, Plan
+from understudy.sandbox.covering import covers
 from understudy.sandbox.direct import run_directly
 from understudy.sandbox.helper import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.planning import (
@@ -111,6 +112,20 @@ class Sandbox:
         self._clearing.add(task)
         task.add_done_callback(self._clearing.discard)
 
+    def covering(self, paths: Iterable[str]) -> tuple[RunningCommand, ...]:
+        """Commands that are kept from what stands at one of these paths, as long as nobody changes what stands there."""
+        running = () if self._helper is None else self._helper.under_way
+        changed = list(map(os.fsencode, paths)) if running else []
+        return tuple(each for each in running if any(covers(each.plan, path) for path in changed))
+
+    async def end_covering(self, paths: Sequence[str], why: str) -> None:
+        """End them, and wait until nothing of them is left."""
+        while found := self.covering(paths):
+            for running in found:
+                running.end_for(why)
+            await asyncio.wait([running.done for running in found])
+            await self.tidied()
+
     async def tidied(self) -> None:
         """Wait until nothing is left of the commands that have ended: a moment after their results at most."""
         if self._helper is not None:
@@ -145,6 +160,11 @@ class Sandbox:
         return plan
 
     def _start(self, plan: Plan, command: Command, on_output: OnOutput) -> RunningCommand:
+        running = self._begin(plan, command, on_output)
+        running.argv, running.owner = command.argv, command.owner
+        return running
+
+    def _begin(self, plan: Plan, command: Command, on_output: OnOutput) -> RunningCommand:
         helper = self._ready()  # it may have died meanwhile
         taken = () if command.input is None else (os.dup(command.input),)
         if plan.shape != BUBBLEWRAP or command.containment is None:

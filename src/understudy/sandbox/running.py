@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import placeholder
@@ -32,6 +33,9 @@ _LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes"
 class RunningCommand:
     """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
 
+    argv: tuple[str, ...] = ()  # as it was wanted; the plan may have more words
+    owner = ""  # see `Command`
+
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -55,6 +59,7 @@ class RunningCommand:
         self._timed_out = False
         self._killed = False
         self._to_stop = False  # said before the helper told of the start
+        self._ended_for: str | None = None
         self._failure: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[CommandResult] = loop.create_future()
@@ -125,6 +130,11 @@ class RunningCommand:
 
     def _expire(self) -> None:
         self._timed_out = True
+        self.stop()
+
+    def end_for(self, why: str) -> None:
+        """Stop it for something that it has not done."""
+        self._ended_for = self._ended_for or why
         self.stop()
 
     def stop(self) -> None:
@@ -258,7 +268,8 @@ class RunningCommand:
         lines = self._report.decode(errors="replace").splitlines()
         self.covers = [bytes.fromhex(line[6:]) for line in lines if line.startswith("cover ")]
         placeholder.remove_each([bytes.fromhex(line[6:]) for line in lines if line.startswith("stray ")])
-        self._settle(self._result([line for line in lines if not line.startswith(("cover ", "stray ", "note "))]))
+        result = self._result([line for line in lines if not line.startswith(("cover ", "stray ", "note "))])
+        self._settle(result if self._ended_for is None else replace(result, ended_for=self._ended_for))
 
     def _drain(self, reader: int) -> None:
         left = _PIPE_SIZE * 4  # in case somebody else holds the other end

@@ -79,6 +79,7 @@ class Command:
     control: Control | None = None  # a hold on it while it runs; it may ask for a terminal
     input: int | None = None  # a descriptor for its standard input, which stays the caller's; None: it has none
     grace_seconds: float = GRACE_SECONDS  # for what was asked to end, and for what the command itself left running
+    owner: str = ""  # of the conversation that it belongs to: others are not told what it is
 
     @property
     def on_terminal(self) -> bool:
@@ -98,6 +99,7 @@ class CommandResult:
     lost: str | None = None  # why nobody can say how it ended; it has probably run, and nothing of it is left
     spawn_error: str | None = None  # why it could not be executed, in the words of the system
     limit: LimitName | None = None  # which limit ended it
+    ended_for: str | None = None  # why we ended it, where it did nothing wrong
     exposed: str | None = None  # a protected or masked path that came to be within its reach, for which it was ended at once
     cleared: str | None = None  # why the private /tmp was emptied after it
 
@@ -105,5 +107,5 @@ class CommandResult:
     def ended_because(self) -> str | None:
         """Why it did not end by itself, where that is nothing that it did."""
         if self.exposed is None:
-            return None
+            return self.ended_for
         return f"another program replaced, moved or removed {self.exposed}, and with that it was no longer kept from it"

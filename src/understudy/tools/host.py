@@ -1,6 +1,6 @@
 """What the acts need of the turn that runs them. Tools do not get this: they are handed a `ToolContext`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -52,8 +52,23 @@ class ToolSettings(msgspec.Struct, frozen=True):
     state: str = ""  # our own folder, where conversations lock the folders that a command depends on; empty: they do not
 
 
+class CoveredCommand(Protocol):
+    """One that runs, and is kept from a path by a mount on what stands there."""
+
+    argv: tuple[str, ...]
+    owner: str
+
+
 class RunsCommands(Protocol):
     async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult": ...
+
+    def covering(self, paths: Sequence[str]) -> Sequence[CoveredCommand]:
+        """Those whose mounts would fall off if what stands at one of these paths were replaced, made or removed."""
+        ...
+
+    async def end_covering(self, paths: Sequence[str], why: str) -> None:
+        """End those, and wait until nothing of them is left."""
+        ...
 
 
 class ToolHost(Protocol):
@@ -61,6 +76,11 @@ class ToolHost(Protocol):
 
     @property
     def settings(self) -> ToolSettings: ...
+
+    @property
+    def owner(self) -> str:
+        """Whose conversation it is."""
+        ...
 
     @property
     def sandbox(self) -> RunsCommands: ...

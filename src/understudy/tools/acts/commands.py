@@ -254,6 +254,7 @@ class Execution:
         clearance = self._cleared if judged else host.committed
         folder = identity(self._cwd) if judged else None
         command = Command(self._argv, self._cwd, environment, self._seconds, containment, clearance, folder, self._control)
+        command = replace(command, owner=host.owner)
         started = asyncio.get_running_loop().time()
         try:
             result = await host.sandbox.run(command, capture.feed)

@@ -8,7 +8,10 @@ from typing import TypeVar
 from understudy.errors import PatchError
 from understudy.places.judging import Placement
 from understudy.policy.decide import PROTECTED_REASON, PatchFacts, decide_patch
+from understudy.policy.quoting import quote_command
 from understudy.policy.verdicts import Verdict
+from understudy.policy.visible import in_ticks
+from understudy.policy.words import script_of
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
 from understudy.tools.acts.dependencies import identities
 from understudy.tools.acts.folder_locks import locked
@@ -26,6 +29,9 @@ MAY_NOT_CHANGE = (
     "patch rejected: a command that the user approved is running outside the sandbox, and the patch would change what it needs."
     " Try again when that has ended"
 )
+APPROVED = "the user approved a change of a file that it was kept from"
+PATCHED = "a patch changed a file that it was kept from"
+_MOST_NAMED, _NAME_LENGTH = 3, 80
 LARGE_PATCH = 256 * 1024  # beyond this the event loop is not made to wait for it
 
 
@@ -68,13 +74,14 @@ async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[
         return ToolOutput(f"patch rejected: {verdict.reason}", success=False)
     asked = verdict.action == "ask"
     if asked:
-        answer = await host.ask(_question(call_id, plan, places, verdict))
+        answer = await host.ask(_question(call_id, plan, places, _reason(verdict, plan, host)))
         if answer.decision == "denied":
             return ToolOutput(answer.refusal("patch"), success=False)
     folders = identities(os.path.dirname(edit.spot.real) for edit in plan.edits)
     async with locked(host.settings.state, folders, alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE):
         host.record(PatchStarted(call_id, plan.changes, auto_approved=not asked))
         await host.committed()
+        await host.sandbox.end_covering(plan.targets, APPROVED if asked else PATCHED)
         return await _apply(call_id, plan, host, large)
 
 
@@ -92,11 +99,33 @@ def _facts(plan: PatchPlan, places: tuple[Placement, ...], host: ToolHost) -> Pa
     )
 
 
-def _question(call_id: str, plan: PatchPlan, places: tuple[Placement, ...], verdict: Verdict) -> PatchApprovalAsked:
+def _reason(verdict: Verdict, plan: PatchPlan, host: ToolHost) -> str | None:
+    reason = None if verdict.rule == "untrusted" else verdict.reason  # that policy asks about every patch
+    return "; ".join(filter(None, (reason, _what_a_yes_ends(plan, host)))) or None
+
+
+def _what_a_yes_ends(plan: PatchPlan, host: ToolHost) -> str | None:
+    """Commands of somebody else's conversation are not shown."""
+    covered = host.sandbox.covering(plan.targets)
+    if not covered:
+        return None
+    named = [_shortened(each.argv) if each.owner == host.owner else "one of another caller" for each in covered[:_MOST_NAMED]]
+    more = [f"{len(covered) - _MOST_NAMED} more"] if len(covered) > _MOST_NAMED else []
+    plural = len(covered) > 1
+    told = f"a yes ends {'commands that run' if plural else 'a command that runs'} and {'are' if plural else 'is'} kept from this"
+    return f"{told}: {', '.join((*named, *more))}"
+
+
+def _shortened(argv: tuple[str, ...]) -> str:
+    """By its script, as it is listed elsewhere, or by all its words."""
+    text = " ".join((script_of(argv) or quote_command(argv)).split())
+    return in_ticks(text if len(text) <= _NAME_LENGTH else f"{text[:_NAME_LENGTH]}…")
+
+
+def _question(call_id: str, plan: PatchPlan, places: tuple[Placement, ...], reason: str | None) -> PatchApprovalAsked:
     shown = [(edit.spot.shown, place.place) for edit, place in zip(plan.edits, places, strict=True)]  # as `changes` spells them
     outside = tuple(path for path, place in shown if place == "outside")
     protected = tuple(path for path, place in shown if place == "protected")
-    reason = None if verdict.rule == "untrusted" else verdict.reason  # that policy asks about every patch
     return PatchApprovalAsked(call_id, plan.changes, reason, outside, protected, plan.overwrites)
 
 

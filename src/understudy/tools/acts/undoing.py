@@ -16,7 +16,7 @@ from understudy.protocol.changes import FileChange, UpdateFile
 from understudy.protocol.records import PatchEnded, PatchStarted
 from understudy.tools.acts.dependencies import identities
 from understudy.tools.acts.folder_locks import locked
-from understudy.tools.host import ToolSettings
+from understudy.tools.host import RunsCommands, ToolSettings
 from understudy.tools.patch.repositories import planted
 from understudy.tools.patch.taking_back import DonePatch, Taken, TakingBack, plan_taking_back, take_back
 
@@ -25,6 +25,7 @@ MAY_NOT_CHANGE = (
     "a command that the user approved is running outside the sandbox, and the undo would change what it needs."
     " Try again when that has ended"
 )
+UNDONE = "changes were taken back at a path that it was kept from"
 NOT_DESCRIBED = "the log does not have what the file held before: it was imported, or an earlier version wrote it"
 NOT_APPROVED = "this would need an approval: {reason}"
 
@@ -40,13 +41,14 @@ class PatchPair(msgspec.Struct, frozen=True):
 async def undo_patches(
     settings: ToolSettings,
     pairs: Sequence[PatchPair],
+    sandbox: RunsCommands,
     *,
     approves: bool,
     begin: Callable[[tuple[str, ...]], Awaitable[None]],
     end: Callable[[Taken], None],
 ) -> None:
-    """`begin` records what is about to be changed, `end` what came of it. Raises `BadRequest`, before the first of these, where
-    nothing may be done at all.
+    """`begin` records what is about to be changed, `end` what came of it. Commands whose protection would fall off with that are
+    ended first. Raises `BadRequest`, before any of this, where nothing may be done at all.
     """
     if (complaint := settings.places.complaint()) is not None:
         raise BadRequest(complaint)
@@ -59,6 +61,7 @@ async def undo_patches(
     try:
         async with locked(settings.state, folders, alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE):
             await begin(plan.paths)
+            await sandbox.end_covering((*plan.paths, *plan.folders), UNDONE)
             await _whole(plan, end)
     except ToolError as error:
         raise BadRequest(str(error)) from error

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from understudy.errors import PatchError
+from understudy.places.placeholders import is_placeholder
 from understudy.places.places import Places
 
 from .door import Door, FileState, NotPlain, act_in, identity_of
@@ -32,6 +33,7 @@ _WRITE_OLD = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 _CHANGED = "it has changed since the patch was checked"
+_KEPT_FREE = "a command that another server runs in the sandbox is kept from making it: try again when that has ended"
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -253,7 +255,8 @@ class _Transaction:
             # Unlike a rename this never replaces a file that has just appeared.
             os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
         except FileExistsError:
-            raise PatchError(f"{change.failure}: {_CHANGED}") from None
+            reason = _KEPT_FREE if is_placeholder(name, directory) else _CHANGED
+            raise PatchError(f"{change.failure}: {reason}") from None
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise

@@ -15,6 +15,7 @@ import msgspec
 
 from understudy.errors import PatchError
 from understudy.places.masks import Identity
+from understudy.places.placeholders import is_placeholder
 from understudy.places.places import Places
 from understudy.places.walking import check
 
@@ -80,11 +81,17 @@ class Door:
     def read(self, real: str) -> FileState | None:
         """What is at the path now; None for nothing.
 
-        Raises `NotPlain`, `IsADirectoryError`, or `OSError` for what cannot be looked at.
+        What the sandbox puts where nothing is, is nothing. Raises `NotPlain`, `IsADirectoryError`, or `OSError` for what cannot be
+        looked at.
         """
         try:
             directory, name = self.parent(real)
-            return self._read_file(directory, name, real)
+            try:
+                return self._read_file(directory, name, real)
+            except IsADirectoryError:
+                if is_placeholder(name, directory):
+                    return None
+                raise
         except FileNotFoundError:
             return None
 
