@@ -12,6 +12,7 @@ from understudy.protocol.jsonrpc import Request, RequestId, read_line
 from understudy.servers.http.answers import Message, Receive, Refusal, Send, encode, send_answer
 from understudy.servers.http.asked import ROUTING, Asked, ClientLeft
 from understudy.servers.http.at_once import AtOnce
+from understudy.servers.http.body_room import BodyRoom, HeldBody
 from understudy.servers.http.guards import Guards, accepts, is_json
 from understudy.servers.http.legacy import Legacy
 from understudy.servers.http.limiting import BUSY_SECONDS, Limiter
@@ -54,7 +55,8 @@ class App:
         self.legacy = Legacy(engine, SessionIds(settings.state_dir), offer)
         self.modern = Modern(engine, settings.on_disconnect, offer)
         self.page = PageDoor(settings, principals)
-        self.rest = RestDoor(engine, self._most)
+        self._bodies = BodyRoom(self._most)
+        self.rest = RestDoor(engine, self._most, self._bodies)
         self.page.when_logged_out = self.rest.logged_out
         self.draining = False
         self.operations: Operations | None = None
@@ -181,7 +183,7 @@ class App:
             raise Refusal(415, "the content type should be application/json")
         if not accepts(asked.header(b"accept"), "application/json", "text/event-stream"):
             raise Refusal(406, "answers are application/json or text/event-stream, and the request accepts neither")
-        message = read_line(await asked.body(self._most), marked=True)
+        message = read_line(await asked.body(self._most, HeldBody(self._bodies, principal.name)), marked=True)
         if isinstance(message, Request):
             admitted.stay(message)
             if principal.issued:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from understudy.servers.http.answers import Receive, Refusal
-
-MOST_THROWN_AWAY = 64 * 1024 * 1024  # of a body that is too large
+from understudy.servers.http.body_room import HeldBody
 
 # Sent twice, one of them might be read by a proxy before us, and the other one by us.
 _ONCE = frozenset({
@@ -49,34 +48,37 @@ class Asked:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1").strip(" \t")
 
-    async def body(self, most: int) -> bytes:
-        """Raises `Refusal` where it is too large. How long it may take is the connection's to say."""
+    async def body(self, most: int, held: HeldBody | None = None) -> bytes:
+        """Raises `Refusal` where it is too large, as soon as that is known, or where `held` has no room for it. How long it may
+        take is the connection's to say, which also throws away what still comes of one that was refused.
+        """
         length = self.header(b"content-length")
-        too_large = length is not None and length.isdecimal() and int(length) > most
+        if length is not None and length.isdecimal() and int(length) > most:
+            raise _too_large(most)
         chunks: list[bytes] = []
         size = 0
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientLeft
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if too_large or size > most:  # the rest is read all the same: most clients hear nothing before they have said it
-                too_large = True
-                chunks.clear()
-            else:
+        try:
+            while True:
+                message = await self.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientLeft
+                chunk: bytes = message.get("body", b"")
+                size += len(chunk)
+                if size > most:
+                    raise _too_large(most)
+                if held is not None:
+                    held.grow(size)
                 chunks.append(chunk)
-            more: bool = message.get("more_body", False)
-            if too_large and (not more or size > most + MOST_THROWN_AWAY):
-                raise _too_large(most, more=more)
-            if not more:
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+                if not message.get("more_body", False):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        finally:
+            if held is not None:
+                held.give_back()
 
 
 class ClientLeft(Exception):
     """Before it had said everything."""
 
 
-def _too_large(most: int, *, more: bool) -> Refusal:
-    hint = "the server's `understudy.serve.max_body_mb` sets it"
-    return Refusal(413, f"a request may have at most {most >> 20} MB; {hint}", headers=((b"connection", b"close"),) if more else ())
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, f"a request may have at most {most >> 20} MB; the server's `understudy.serve.max_body_mb` sets it")

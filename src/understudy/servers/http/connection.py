@@ -17,6 +17,7 @@ from understudy.servers.http.room import make_room
 
 HEAD_SECONDS = 10.0  # from its first byte, or from the beginning of the connection
 HEAD_BYTES = 64 * 1024
+PARSED_AT_ONCE = 16 * 1024  # bytes: what belongs to a head that has not ended is known to within so many
 BODY_SECONDS = 20.0  # for the whole body, however it drips; and more for what has come:
 SLOWEST_BYTES = 64 * 1024  # a second, of a large one
 LONGEST_BODY_SECONDS = 600.0
@@ -195,6 +196,16 @@ class Connection(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def _parse(self, data: bytes) -> None:
+        """A client may send many requests at once, of which each has a head."""
+        if len(data) <= PARSED_AT_ONCE:
+            self._parse_piece(data)
+            return
+        for begin in range(0, len(data), PARSED_AT_ONCE):
+            if self.transport.is_closing():
+                return
+            self._parse_piece(data[begin : begin + PARSED_AT_ONCE])
+
+    def _parse_piece(self, data: bytes) -> None:
         super().data_received(data)
         if self._between:  # it may have been only an empty line, of which the parser says nothing
             self._keep_alive_no_longer()

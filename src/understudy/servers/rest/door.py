@@ -8,6 +8,7 @@ from understudy.engine.engine import Engine
 from understudy.servers.http import sse
 from understudy.servers.http.answers import Headers, Refusal, Send
 from understudy.servers.http.asked import Asked, ClientLeft
+from understudy.servers.http.body_room import BodyRoom, HeldBody
 from understudy.servers.http.guards import is_json
 from understudy.servers.http.principals import Principals
 from understudy.servers.http.stream_sink import StreamSink
@@ -36,7 +37,8 @@ GUARDING: Headers = (
 
 
 class RestDoor:
-    def __init__(self, engine: Engine, most_bytes: int) -> None:
+    def __init__(self, engine: Engine, most_bytes: int, bodies: BodyRoom) -> None:
+        self._bodies = bodies
         self._engine = engine
         self._most = most_bytes
         self._routes = Routes()
@@ -64,7 +66,7 @@ class RestDoor:
             raise Refusal(404, "nothing is here; /openapi.json says what there is")
         route, named = found
         try:
-            given = await self._read(asked, route)
+            given = await self._read(asked, route, visitor)
             answer = await route.handler(Visit(self._engine, self._changes, visitor, asked, named), *given)
         except (ClientLeft, Refusal):
             raise
@@ -81,14 +83,14 @@ class RestDoor:
             whole = answer if isinstance(answer, RestAnswer) else RestAnswer(answer, route.status)
             await _send(send, whole)
 
-    async def _read(self, asked: Asked, route: Route) -> list[object]:
+    async def _read(self, asked: Asked, route: Route, visitor: Visitor) -> list[object]:
         given: list[object] = []
         if route.query is not None:
             given.append(read_query(asked.query, route.query))
         elif asked.query:
             raise Refusal(400, "nothing is asked for by the query of this address")
         if route.method != "GET":
-            body = await asked.body(self._most)
+            body = await asked.body(self._most, HeldBody(self._bodies, visitor.principal.name))
             if route.body is not None:
                 if not is_json(asked.header(b"content-type")):
                     raise Refusal(415, "the content type should be application/json")
