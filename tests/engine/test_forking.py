@@ -1,5 +1,6 @@
 """What a fork copies: everything up to the end of a turn, with its numbers, and nothing that belongs to the other one alone."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.store.records import new_id, open_log
 from understudy.engine.fold import State
 from understudy.engine.forking import RUNS_THERE, WAITS_THERE, fork, forked
+from understudy.engine.pace import Pace
 from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
@@ -106,7 +108,7 @@ async def test_what_was_deleted_meanwhile_is_not_there_to_be_forked(tmp_path: Pa
     log = open_log(tmp_path)
     try:
         with pytest.raises(UnknownConversation):
-            await fork(new_id(), log, log, None, None, owner="local")
+            await fork(new_id(), log, log, None, None, owner="local", pace=Pace(asyncio.get_running_loop()))
         assert (await log.list(1)).rows == ()
     finally:
         log.close()

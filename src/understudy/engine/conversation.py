@@ -23,7 +23,7 @@ from understudy.engine.letters import Letters
 from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
 from understudy.engine.our_claim import OurClaim
-from understudy.engine.pace import Pace
+from understudy.engine.pace import PAGE_BYTES, PAGE_RECORDS, Pace
 from understudy.engine.running import Running
 from understudy.engine.sending import begin_what_waits, send
 from understudy.engine.tail import Tail, Told
@@ -153,13 +153,25 @@ class Conversation:
         position = (await self._log.positions([self.id])).get(self.id)
         if position is None:
             raise UnknownConversation(f"no conversation {self.id}")
-        self.tail.load(State.read(await self._log.read(self.id)), position.epoch)
+        from understudy.engine.whole_log import folded, read_whole  # a new conversation has nothing to read
+
+        entries = await read_whole(self._log, self.id, self.pace, position.last_seq)
+        self.tail.load(await folded(entries), position.epoch)
         self.tail.broadcast.published = self.state.last_seq
         self.loaded = True
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
-        """Entries that viewers may be shown, from the store."""
-        return await _read_published(self._log, self.tail, after, limit)
+        """Entries that viewers may be shown, from the store: a page in a step of the event loop."""
+        found: list[Entry] = []
+        while limit is None or len(found) < limit:
+            wanted = PAGE_RECORDS if limit is None else min(PAGE_RECORDS, limit - len(found))
+            await self.pace.take(wanted)
+            page = await _read_published(self._log, self.tail, after, wanted, PAGE_BYTES)
+            found += page
+            if not page or page[-1].seq >= self.tail.broadcast.published:
+                break
+            after = page[-1].seq
+        return found
 
     @property
     def pages(self) -> "SharedPages":

@@ -181,7 +181,7 @@ class Engine:
         self._check_room()
         known = self._logs.of(kept=self._logs.is_kept(source))
         target = known if kept is None else self._logs.of(kept=kept)
-        new_id = await fork(source, known, target, message_id, turn, owner=caller.name, thread_source=thread_source)
+        new_id = await fork(source, known, target, message_id, turn, owner=caller.name, pace=self.pace, thread_source=thread_source)
         if handle.facts.owner == caller.name:  # what one caller gave for a conversation is not for another's
             self._preparing.copy_secrets(source, new_id)
         return await self.find(caller, new_id)

@@ -6,12 +6,15 @@ their numbers stay what they are, and whatever refers to one by its number (a co
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from understudy.engine.fold import State
 from understudy.engine.log_path import path_to
+from understudy.engine.pace import Pace
 from understudy.engine.until_durable import until_durable
+from understudy.engine.whole_log import beside, read_whole
 from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import ApprovalDecided, CommandEnded, Entry, Noticed, Opened, Record, TurnDropped, TurnEnded
@@ -57,13 +60,15 @@ async def fork(
     turn: str | None,
     *,
     owner: str,
+    pace: Pace,
     thread_source: str | None = None,
 ) -> ConversationId:
     """The id of the new conversation, which is in the target by now. Raises `AgentError` with nothing recorded."""
-    entries, new_id = await source.read(source_id), ConversationId(new_uuid())
+    entries, new_id = await read_whole(source, source_id, pace), ConversationId(new_uuid())
     if not entries:
         raise UnknownConversation(f"no conversation {source_id}")  # deleted meanwhile
-    batch = forked(entries, source_id, new_id, message_id, turn, owner=owner, thread_source=thread_source)
+    copy = partial(forked, entries, source_id, new_id, message_id, turn, owner=owner, thread_source=thread_source)
+    batch = await beside(copy, entries)
     await until_durable(lambda told: target.append(batch, told))
     return batch.conversation_id
 

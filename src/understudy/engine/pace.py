@@ -7,6 +7,8 @@ at once, the others wait in line, and between two steps the loop looks at its in
 import asyncio
 from collections import deque
 
+PAGE_RECORDS = 128  # of a log that are read in a step, and no more than so many bytes of JSON:
+PAGE_BYTES = 512 * 1024
 SHARES = 256  # of a step; a record that is read, folded or encoded is about one
 
 

@@ -8,11 +8,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from understudy.engine.broadcast import LiveEntry
-from understudy.engine.pace import Pace
+from understudy.engine.pace import PAGE_BYTES, PAGE_RECORDS, Pace
 from understudy.protocol.records import Entry
 
-PAGE_RECORDS = 128  # and no more than so many bytes of JSON:
-PAGE_BYTES = 512 * 1024
 MOST_PAGES = 8  # of one conversation
 KEPT_SECONDS = 2.0
 SHOWN_FOR_A_SHARE = 4  # records that are encoded already

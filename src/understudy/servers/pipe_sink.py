@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from understudy.protocol.jsonrpc import RequestId
 
-CONGESTED_BYTES = 16 * 1024 * 1024  # more than a client that reads all the time lets wait, however fast the model
-DRAINED_BYTES = 512 * 1024
+CONGESTED_BYTES = 1024 * 1024  # what waits for an answer behind it: what comes then is merged until the client has caught up
+DRAINED_BYTES = 256 * 1024
 OVERFULL_BYTES = 64 * 1024 * 1024
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
-from understudy.engine.shared_pages import PAGE_RECORDS
+from understudy.engine.pace import PAGE_RECORDS
 from understudy.errors import AgentError
 from understudy.protocol.records import Question, TurnEnded, TurnStarted
 from understudy.servers.http.stream_sink import StreamSink
