@@ -20,6 +20,7 @@ from understudy.cli.ending import INTERRUPTED
 from understudy.cli.exec_options import ACTIONS, OPTIONS, Option, is_exec, options_of
 from understudy.cli.naming import program_name, version_text
 from understudy.cli.parsing import Parser
+from understudy.cli.root_options import EXEC_WORDS, command_at, place_behind
 from understudy.cli.streams import prepare_streams, silence
 from understudy.config.pages import page_path
 from understudy.errors import AgentError
@@ -57,6 +58,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _serves(words: Sequence[str]) -> bool:
+    words = words[command_at(words) :]
     if list(words[:1]) == ["mcp"]:
         return not any(word in MCP_ACTIONS for word in words[1:])
     return list(words[:1]) in (["mcp-server"], ["app-server"], ["proto"], ["acp"])
@@ -65,12 +67,14 @@ def _serves(words: Sequence[str]) -> bool:
 def _carry_out(words: list[str]) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
+    if words[command_at(words) :][:1] and words[command_at(words)] in EXEC_WORDS:
+        words = place_behind(words, lambda _: True)
     if is_exec(words):
         from understudy.cli.exec import run as run_exec
 
         return run_exec(words)
-    ours, theirs = _split(with_settings_behind(words))
     parser = build_parser()
+    ours, theirs = _split(place_behind(words, lambda name: "--config" in parser.options_of(name)))
     parser.refuse_misspelt_options(ours)
     options = parser.read(ours)
     if not words:
@@ -87,14 +91,6 @@ def _carry_out(words: list[str]) -> int:
         return options.act(options)
     except AgentError as error:
         return _complain(str(error))
-
-
-def with_settings_behind(words: list[str]) -> list[str]:
-    """`-c KEY=VALUE` may stand before the command, as programs write it that start codex."""
-    at = 0
-    while at < len(words) and words[at].startswith(("-c", "--config")):
-        at += 2 if words[at] in ("-c", "--config") else 1
-    return words if at == 0 or at >= len(words) else [words[at], *words[:at], *words[at + 1 :]]
 
 
 def _complain(text: str) -> int:

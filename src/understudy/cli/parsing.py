@@ -100,6 +100,10 @@ class Parser(argparse.ArgumentParser):
     def options(self) -> list[str]:
         return [option for action in self.arguments() for option in action.option_strings if option.startswith("--")]
 
+    def options_of(self, command: str) -> list[str]:
+        below = self.commands().get(command)
+        return [] if below is None else below.options()
+
     def commands(self) -> "Mapping[str, Parser]":
         """What may follow, aliases too."""
         for action in self.arguments():
