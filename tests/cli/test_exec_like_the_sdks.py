@@ -149,12 +149,23 @@ async def test_every_option_of_a_thread_is_taken(tmp_path: Path, words: list[str
 
 
 async def test_keys_that_nobody_knows_do_not_end_the_run(tmp_path: Path) -> None:
-    unknown = {"retry_budget": 3, "tool_rules.allow": ["git status", "git diff"], "default_permissions": "sdk_test"}
-    permission = 'permissions.sdk_test.filesystem={":root"="read","/tmp/codex-sdk-config.env"="write"}'
+    unknown = {"retry_budget": 3, "tool_rules.allow": ["git status", "git diff"]}
     async with ScriptedModel([answer()]) as model:
-        run = await Sdk(model, tmp_path).run("go", "--config", permission, config=unknown)
+        run = await Sdk(model, tmp_path).run("go", config=unknown)
     assert run.code == 0, run.err
     assert (run.types[-1], run.items[-1]["text"]) == ("turn.completed", "Hi!")
+
+
+@pytest.mark.slow
+async def test_keys_of_codex_that_do_nothing_here_are_no_events(tmp_path: Path) -> None:
+    """What a user counts on is named on standard error."""
+    permission = 'permissions.sdk_test.filesystem={":root"="read","/tmp/codex-sdk-config.env"="write"}'
+    idle = {"sandbox_workspace_write.exclude_slash_tmp": True, "service_tier": "fast", "default_permissions": "sdk_test"}
+    async with ScriptedModel([answer()]) as model:
+        run = await Sdk(model, tmp_path).run("go", "--config", permission, config=idle)
+    assert (run.code, run.events) == (0, expected(run.thread, "Hi!")), run.err
+    assert "`permissions` in `-c` has no effect: use `sandbox_mode`" in run.err
+    assert "exclude_slash_tmp" not in run.err
 
 
 async def test_an_answer_without_the_form_stands_where_the_provider_gives_no_other(tmp_path: Path) -> None:

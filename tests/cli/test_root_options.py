@@ -43,6 +43,9 @@ OPTIONS: list[tuple[str, str | None, str | None]] = [
 ]
 
 
+Given = tuple[list[str], str | None]  # words, and the setting that they become
+
+
 def spellings(name: str, value: str | None) -> list[list[str]]:
     if value is None:
         return [[name]]
@@ -51,8 +54,9 @@ def spellings(name: str, value: str | None) -> list[list[str]]:
 
 
 def test_each_option_in_each_spelling_alone_and_in_pairs_leads_to_the_command() -> None:
-    every = [(words, setting) for name, value, setting in OPTIONS for words in spellings(name, value)]
-    for (first, one), (second, two) in itertools.product([([], None), *every], every):
+    every: list[Given] = [(words, setting) for name, value, setting in OPTIONS for words in spellings(name, value)]
+    nothing: Given = ([], None)
+    for (first, one), (second, two) in itertools.product([nothing, *every], every):
         settings = [setting for setting in (one, two) if setting is not None]
         written = [setting for setting in settings if setting in ("a.b=1", 'model="x y"')]
         wanted = [*written, *(setting for setting in settings if setting not in written)]

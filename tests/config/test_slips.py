@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.config import load_config
-from understudy.config.keys import GUARDING, KNOWN_KEYS, TOP_KEYS, WITHOUT_EFFECT, guards
+from understudy.config.keys import COUNTED_ON, GUARDING, KNOWN_KEYS, TOP_KEYS, WITHOUT_EFFECT, guards
 from understudy.config.slips import find_slips
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
@@ -151,3 +151,67 @@ def test_what_guards_is_a_key_that_is_known() -> None:
             assert part in at
             at = at[part]
         assert guards(key)
+
+
+# Every key at the top of codex's own schema, and what may stand in the tables that we use as well.
+OF_CODEX = {
+    "": """
+        agents allow_login_shell analytics approval_policy approvals_reviewer apps apps_mcp_product_sku audio auto_review
+        background_terminal_max_timeout browser_use chatgpt_base_url check_for_update_on_startup cli_auth_credentials_store
+        compact_prompt computer_use default_permissions desktop developer_instructions disable_paste_burst
+        experimental_compact_prompt_file experimental_realtime_start_instructions experimental_realtime_webrtc_call_base_url
+        experimental_realtime_ws_backend_prompt experimental_realtime_ws_base_url experimental_realtime_ws_model
+        experimental_realtime_ws_startup_context experimental_thread_store experimental_use_unified_exec_tool features feedback
+        file_opener forced_chatgpt_workspace_id forced_login_method ghost_snapshot goals hide_agent_reasoning history hooks
+        include_apps_instructions include_collaboration_mode_instructions include_environment_context
+        include_permissions_instructions instructions log_dir marketplaces mcp_oauth_callback_port mcp_oauth_callback_url
+        mcp_oauth_credentials_store mcp_servers memories model model_auto_compact_token_limit
+        model_auto_compact_token_limit_scope model_catalog_json model_context_window model_instructions_file model_provider
+        model_providers model_reasoning_effort model_reasoning_summary model_verbosity notice notify openai_base_url
+        orchestrator oss_provider otel permissions personality plan_mode_reasoning_effort plugins profile profiles
+        project_doc_fallback_filenames project_doc_max_bytes project_root_markers projects realtime responses_api_metadata
+        review_model sandbox_mode sandbox_workspace_write service_tier shell_environment_policy show_raw_agent_reasoning skills
+        sqlite_home suppress_unstable_features_warning tool_output_token_limit tool_suggest tools tui web_search windows
+    """,
+    "model_providers.mine.": """
+        auth aws base_url env_http_headers env_key env_key_instructions experimental_bearer_token http_headers name query_params
+        request_max_retries requires_openai_auth stream_idle_timeout_ms stream_max_retries supports_standalone_web_search
+        supports_websockets websocket_connect_timeout_ms wire_api
+    """,
+    "mcp_servers.mine.": """
+        args auth bearer_token_env_var command cwd default_tools_approval_mode disabled_tools enabled enabled_tools env
+        env_http_headers env_vars environment_id http_headers http_headers_helper name oauth oauth_resource omit_tools_from
+        required scopes startup_timeout_ms startup_timeout_sec supports_parallel_tool_calls tool_timeout_sec tools url
+    """,
+    "sandbox_workspace_write.": "exclude_slash_tmp exclude_tmpdir_env_var network_access writable_roots",
+    "shell_environment_policy.": "exclude experimental_use_profile filters ignore_default_excludes include_only inherit set",
+    "history.": "max_bytes persistence",
+    "tools.": "experimental_request_user_input update_plan web_search",
+}
+EVERY_KEY = [f"{table}{name}" for table, names in OF_CODEX.items() for name in names.split()]
+
+
+@pytest.mark.parametrize("below", ["", "profiles.p."])
+def test_no_key_of_codex_is_taken_for_a_slip(below: str) -> None:
+    for key in EVERY_KEY:
+        if below and key in ("profile", "profiles"):
+            continue
+        tree: dict[str, Any] = {}
+        at = tree
+        *tables, name = f"{below}{key}".split(".")
+        for table in tables:
+            at = at.setdefault(table, {})
+        at[name] = {} if key in ("profiles", "projects", "model_providers", "mcp_servers") else "x"
+        found = list(find_slips(tree))
+        assert [slip for slip in found if not slip.idle] == [], key
+        assert any(slip.told for slip in found) == (key.replace("mine", "*") in COUNTED_ON), key
+
+
+def test_a_key_of_codex_that_does_nothing_here_is_no_warning_and_one_that_is_counted_on_a_notice(home: Path) -> None:
+    (home / "config.toml").write_text(
+        'instructions = "be kind"\nservice_tier = "fast"\nplan_mode_reasoning_effort = "high"\n'
+        "[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true\n"
+    )
+    config = load_config(home, Overrides(model="m"), server_cwd=home.parent, env={})
+    assert config.warnings == ()
+    assert [notice.partition(" ")[0] for notice in config.notices] == ["`instructions`"]

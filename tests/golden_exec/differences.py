@@ -98,11 +98,6 @@ def fails_with(*words: str) -> Change:
     return change
 
 
-def warns(*words: str) -> Change:
-    """An item before the turn begins."""
-    return adds(1, completed("error", message=Mentions(*words)))
-
-
 def output_of(*words: str) -> Change:
     """Of the first command."""
 
@@ -214,7 +209,6 @@ COMMON = [
 
 ITEM = "what is refused, or does not work, is an item all the same"
 CAUSE = "a failure says the status and the model's own message, and what can be done"
-PRIVATE_TMP = "a key without effect is said to have none"
 UNKNOWN = "what cannot be resumed is an error, and no new thread"
 RETRY = "what is tried again is an item: a top-level error ends some clients"
 CHECKED = "the answer is held against its schema: one more try, then a failure"
@@ -232,7 +226,6 @@ TABLE: dict[str, list[Difference]] = {
     ],
     "review": [differs("what the review used is counted", at(0, usage(1)), at(0, asks_anything))],
     "add_dir": [
-        differs(PRIVATE_TMP, at(0, warns("exclude_slash_tmp", "no effect"))),
         differs("/tmp is private, so what lies there and was not named is not there", at(0, output_of("No such file"))),
     ],
     "approval_policy_given": [
@@ -261,7 +254,6 @@ TABLE: dict[str, list[Difference]] = {
     ],
     "context_length": [differs(CAUSE, at(0, fails_with("exceeds the context window")))],
     "denied_outside": [
-        differs(PRIVATE_TMP, at(0, warns("exclude_slash_tmp", "no effect"))),
         differs("/tmp is private, so what lies there and was not named is not there", at(0, output_of("No such file"))),
     ],
     "env_sdk": [

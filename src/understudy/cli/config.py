@@ -134,7 +134,7 @@ def _complaint(key: str, value: Any) -> str:
     for name in reversed(split_key(key)):
         tree = {name: tree}
     for slip in find_slips(cast(dict[str, Any], tree)):
-        if not slip.word.startswith("has no effect"):
+        if not slip.idle:
             return slip.word
     return "is not a key that understudy or codex knows" if unknown_keys(cast(dict[str, Any], tree)) else ""
 

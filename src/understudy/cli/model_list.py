@@ -50,7 +50,7 @@ class Row(msgspec.Struct, frozen=True):
 def run(options: Namespace) -> int:
     config = _read(options)
     listed, problem = _listed(config, offline=options.offline)
-    current = None if config.model == ANY_MODEL or config.notices else config.model  # with a notice, nobody has chosen it
+    current = None if config.model == ANY_MODEL or config.assumes_model else config.model
     prices = own_prices(config.prices)
     shown = [entry for entry in listed if options.all or not any(part in entry.id.lower() for part in NOT_FOR_TALKING)]
     if current is not None and all(entry.id != current for entry in shown):

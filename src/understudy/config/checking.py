@@ -59,7 +59,7 @@ def problems_in(path: Path, text: str, cwd: Path, env: Mapping[str, str], use: U
 
 def _slips(tree: Tree) -> Iterator[ConfigProblem]:
     for slip in find_slips(tree):
-        yield ConfigProblem(f"`{slip.key}` {slip.word}", slip.key, wrong=not slip.word.startswith("has no effect"))
+        yield ConfigProblem(f"`{slip.key}` {slip.word}", slip.key, wrong=not slip.idle)
     for key in unknown_keys(tree):
         yield ConfigProblem(f"`{key}` has no effect: neither understudy nor codex knows such a key", key, wrong=False)
 

@@ -36,6 +36,17 @@ PASSED_OVER = _names("""
     disable_paste_burst features permissions default_permissions web_search approvals_reviewer review_model
     include_plan_tool include_apply_patch_tool project_doc_fallback_filenames project_root_markers
     sandbox_permissions
+    agents allow_login_shell analytics apps apps_mcp_product_sku audio auto_review background_terminal_max_timeout browser_use
+    check_for_update_on_startup computer_use desktop experimental_compact_prompt_file experimental_realtime_start_instructions
+    experimental_realtime_webrtc_call_base_url experimental_realtime_ws_backend_prompt experimental_realtime_ws_base_url
+    experimental_realtime_ws_model experimental_realtime_ws_startup_context experimental_thread_store
+    experimental_use_freeform_apply_patch experimental_use_unified_exec_tool experimental_use_rmcp_client feedback
+    forced_chatgpt_workspace_id forced_login_method ghost_snapshot goals hooks include_apps_instructions
+    include_collaboration_mode_instructions include_environment_context include_permissions_instructions include_view_image_tool
+    log_dir marketplaces mcp_oauth_callback_port mcp_oauth_callback_url mcp_oauth_credentials_store memories
+    model_auto_compact_token_limit_scope model_reasoning_summary_format notice orchestrator oss_provider otel personality
+    plan_mode_reasoning_effort plugins realtime responses_api_metadata service_tier skills sqlite_home
+    suppress_unstable_features_warning tool_suggest windows
 """)
 _BUDGET = _names("tokens cost_usd seconds requests")
 _TABLES: Tree = {
@@ -74,9 +85,23 @@ _TABLES: Tree = {
     },
 }
 TOP_KEYS: Tree = {**_USED, **PASSED_OVER, **_TABLES}
-KNOWN_KEYS: Tree = {**TOP_KEYS, "profiles": {"*": TOP_KEYS}}
+# What codex has in tables that we use, too.
+_PASSED_OVER_WITHIN: Tree = {
+    "model_providers": {"*": _names("auth aws supports_standalone_web_search websocket_connect_timeout_ms")},
+    "mcp_servers": {"*": _names("auth environment_id http_headers_helper name oauth oauth_resource omit_tools_from scopes")},
+    "shell_environment_policy": _names("filters"),
+    "tools": _names("experimental_request_user_input"),
+}
 
-# Keys that a user may count on and that do nothing here, with the reason. Whoever sets one is warned.
+
+def _joined(tree: Tree, more: Tree) -> Tree:
+    return {**tree, **{name: _joined(tree[name], beneath) if tree.get(name) else beneath for name, beneath in more.items()}}
+
+
+_OF_BOTH = _joined(TOP_KEYS, _PASSED_OVER_WITHIN)
+KNOWN_KEYS: Tree = {**_OF_BOTH, "profiles": {"*": _OF_BOTH}}
+
+# Keys that do nothing here, with the reason, as `config check` tells it. Whoever uses codex's own file may well have some.
 WITHOUT_EFFECT = {
     "model_max_output_tokens": "the provider's own limit holds",
     "model_instructions_file": "use `experimental_instructions_file`",
@@ -89,8 +114,20 @@ WITHOUT_EFFECT = {
     "sandbox_workspace_write.exclude_tmpdir_env_var": "commands have a private temporary folder in any case",
     "sandbox_workspace_write.exclude_slash_tmp": "commands have a private `/tmp` in any case",
     "sandbox_workspace_write.include_default_writable_roots": "the working directory is always writable in that mode",
+    "shell_environment_policy.filters": "use `exclude`, `set` and `include_only`",
     "history.max_bytes": "nothing is deleted automatically",
 }
+
+# Those among them that a user counts on: one that is set is named whenever something runs.
+COUNTED_ON = frozenset({
+    "model_instructions_file",
+    "instructions",
+    "permissions",
+    "default_permissions",
+    "sandbox_permissions",
+    "model_providers.*.experimental_bearer_token",
+    "shell_environment_policy.filters",
+})  # fmt: skip
 
 # Where a slip would leave something open that the user meant to close.
 GUARDING = (

@@ -83,14 +83,15 @@ def load_config(
     settings = [*assignments(cli, "`-c`"), *assignments((overrides.config or {}).items(), given_by)]
     laid_over = apply(file.tree, settings)
     profile = choose_profile(overrides, laid_over, file)
-    warnings = _judge_keys(settings, profile, file)
+    warnings, idle = _judge_keys(settings, profile, file)
     cwd = _find_cwd(overrides.cwd, server_cwd, env)
     project: ProjectLayer | None = None
     try:
         project = read_project_layer(cwd, home, check_projects(TreeReader(laid_over)))
         tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
         tree = with_project_servers(tree, project.servers)
-        return build_config(home, TreeReader(tree), overrides, cwd, env, (*warnings, *project.warnings))
+        config = build_config(home, TreeReader(tree), overrides, cwd, env, (*warnings, *project.warnings))
+        return config if not idle else msgspec.structs.replace(config, notices=(*config.notices, *idle))
     except Mismatch as slip:
         origin = _find_origin(slip.key, settings, profile, file, project)
         text = f"{slip.complaint}\nin `{slip.key}`\nThat value is set by {origin}; `{slip.key}` should be {slip.wanted}."
@@ -183,8 +184,11 @@ def _holds(tree: Tree, key: str) -> bool:
         return False
 
 
-def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFile) -> tuple[str, ...]:
-    """What the user should know about keys that do not count. Raises `ConfigError` where one of them guards something."""
+def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFile) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Warnings of slips, and notices of keys of codex that the user counts on and that do nothing here.
+
+    Raises `ConfigError` for a slip in a key that guards something.
+    """
     found = [(slip, str(file.path)) for slip in file.slips]
     found += [(slip, str(profile.file)) for slip in profile.slips]
     for setting in settings:
@@ -194,7 +198,8 @@ def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFi
             raise ConfigError(
                 f"`{slip.key}` in {where} {slip.word}\nIt guards what the agent may do, so nothing runs until this is corrected."
             )
-    return tuple(f"`{slip.key}` in {where} {slip.word}" for slip, where in found)
+    said = [(slip.idle, f"`{slip.key}` in {where} {slip.word}") for slip, where in found if slip.told]
+    return tuple(text for idle, text in said if not idle), tuple(text for idle, text in said if idle)
 
 
 def build_config(
@@ -271,6 +276,7 @@ def build_config(
         call_budget=read_budget(read, "understudy.budget.call"),
         skills=_first(read.flag("understudy.skills"), True),
         warnings=warnings,
+        assumes_model=bool(notices),
         notices=notices,
     )
 

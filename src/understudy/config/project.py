@@ -144,7 +144,8 @@ def _laid_over(layer: ProjectLayer, path: str, content: bytes) -> ProjectLayer:
     has_servers = isinstance(tables, Mapping)
     known = PROJECT_KEYS | {"mcp_servers"} if has_servers else PROJECT_KEYS
     ignored = [key for key in _leaves(tree, "") if key not in known and key not in slips]
-    warnings = [f"`{key}` in {path} {word}" for key, word in slips.items()]
+    silent = {slip.key for slip in find_slips(tree) if not slip.told}
+    warnings = [f"`{key}` in {path} {word}" for key, word in slips.items() if key not in silent]
     warnings += [f"`{key}` in {path} does not count: a project cannot set it, only your own configuration can" for key in ignored]
     laid = ProjectLayer(merge(layer.tree, own), (*layer.origins, (path, own)), (*layer.warnings, *warnings), layer.servers)
     return _with_servers(laid, path, cast(Mapping[object, object], tables)) if has_servers else laid

@@ -9,7 +9,7 @@ from typing import cast
 
 import msgspec
 
-from understudy.config.keys import GUARDING, KNOWN_KEYS, TOP_KEYS, WITHOUT_EFFECT, guards
+from understudy.config.keys import COUNTED_ON, GUARDING, KNOWN_KEYS, TOP_KEYS, WITHOUT_EFFECT, guards
 from understudy.config.schema import Tree
 
 # What people write who have another name in mind; too far from the right one to be found by likeness.
@@ -36,6 +36,8 @@ class Slip(msgspec.Struct, frozen=True):
     key: str  # dotted, as written
     word: str  # what is wrong with it, as the end of a sentence that begins with the key and its place
     severe: bool  # it would leave something open
+    idle: bool = False  # a key of codex as it should be, which does nothing here
+    told: bool = True  # whenever something runs
 
 
 def find_slips(tree: Tree) -> Iterator[Slip]:
@@ -61,7 +63,7 @@ def _known(value: object, beneath: object, written: str, place: str) -> Iterator
     if place.startswith("profiles.*"):
         place = place.removeprefix("profiles.*").removeprefix(".")
     if (reason := WITHOUT_EFFECT.get(place)) is not None:
-        yield Slip(written, f"has no effect: {reason}", severe=False)
+        yield Slip(written, f"has no effect: {reason}", severe=False, idle=True, told=place in COUNTED_ON)
     elif isinstance(beneath, Mapping) and isinstance(value, Mapping):
         yield from _find(cast(Tree, value), cast(Tree, beneath), f"{written}.", f"{place}." if place else "")
     elif isinstance(value, Mapping) and "." not in place:  # somebody else's table: a key of ours below its header is a slip
