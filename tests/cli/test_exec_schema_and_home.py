@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.exec_runs import place
+from understudy import __version__
 from understudy.testing import ScriptedModel, call, say
 
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"], "additionalProperties": False}
@@ -69,6 +70,26 @@ async def test_key_and_address_of_the_sdks_are_used(tmp_path: Path) -> None:
         headers = [received.headers for received in model.received]
     assert [each["authorization"] for each in headers] == ["Bearer key-of-codex", "Bearer key-of-openai", "Bearer key-of-codex"]
     assert headers[0]["originator"] == "codex_sdk_ts"
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("codex_sdk_ts", "codex_sdk_ts"),
+        ("my own/2", "my own/2"),
+        ("", "understudy"),
+        ("a\nX-Evil: 1", "understudy"),
+        (" ", "understudy"),
+    ],
+)
+async def test_the_program_that_starts_it_is_named_in_both_headers(tmp_path: Path, named: str, told: str) -> None:
+    async with ScriptedModel([say("one")]) as model:
+        run = await place(model, tmp_path).json("go", env={"CODEX_INTERNAL_ORIGINATOR_OVERRIDE": named})
+        headers = model.received[0].headers
+    assert run.code == 0, run.err
+    assert (headers["originator"], headers["user-agent"]) == (told, f"{told}/{__version__}")
+    assert "x-evil" not in headers
 
 
 @pytest.mark.slow

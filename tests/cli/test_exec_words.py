@@ -14,6 +14,7 @@ from tests.cli.exec_runs import LONGEST, finish, place
 from tests.support.app_client import AppClient
 from understudy import __version__
 from understudy.cli.exec_options import OPTIONS, is_exec, parse
+from understudy.cli.parsing import nearest
 from understudy.testing import ScriptedModel, say
 
 ID = "0199c0de-0000-4000-8000-000000000001"
@@ -201,3 +202,26 @@ async def test_a_link_named_codex_answers_like_codex(tmp_path: Path) -> None:
         assert process.returncode == 0, out
         assert model.requests[0]["input"][-1]["content"][-1]["text"] == "grüß dich"
     assert os.path.isdir(tmp_path / "understudy")
+
+
+DANGEROUS = ("--yolo", "--full-auto", "--dangerously-bypass-approvals-and-sandbox")
+
+
+@pytest.mark.parametrize("known", [DANGEROUS, (*DANGEROUS, "--color", "--json")])
+def test_what_is_dangerous_is_suggested_only_to_who_nearly_wrote_it(known: tuple[str, ...]) -> None:
+    for word in (
+        "--foo",
+        "--bolo",
+        "--polo",
+        "--solo",
+        "--auto",
+        "--full",
+        "--bypass",
+        "--sandbox",
+        "--approvals",
+        "--yes",
+        "--follow",
+    ):
+        assert nearest(word, known) not in DANGEROUS, word
+    assert nearest("--yolo-", known) == "--yolo"
+    assert nearest("--dangerously-bypass-approval-and-sandbox", known) == DANGEROUS[2]

@@ -18,6 +18,7 @@ _OTHER_WORDS = {
     "threads": "conversations",
 }
 _LIKENESS = 0.65
+_SURE = 0.85  # for an option that is dangerous
 _USAGE = 2  # the exit code of a call that makes no sense
 
 
@@ -116,5 +117,13 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
     plain = word.lower().replace("_", "-")
     if _OTHER_WORDS.get(plain) in known:
         return _OTHER_WORDS[plain]
-    near = difflib.get_close_matches(plain, known, n=1, cutoff=_LIKENESS)
-    return near[0] if near else None
+    bare = {name.lstrip("-"): name for name in known}  # dashes are alike in all options, and say nothing
+    near = difflib.get_close_matches(plain.lstrip("-"), bare, n=1, cutoff=_LIKENESS)
+    if not near or (is_dangerous(near[0]) and difflib.SequenceMatcher(None, plain.lstrip("-"), near[0]).ratio() < _SURE):
+        return None
+    return bare[near[0]]
+
+
+def is_dangerous(option: str) -> bool:
+    """Whether it takes away what protects the machine: not to be offered to somebody who may have meant anything else."""
+    return option.lstrip("-").startswith(("yolo", "full-auto", "dangerously"))

@@ -22,7 +22,7 @@ from understudy.models.families import Family, family_of
 from understudy.models.http import HttpClient
 from understudy.models.http_model import model_asked, open_model
 from understudy.models.prompt import ModelSettings, ToolSpec
-from understudy.models.providers import UNADDRESSED, Provider, find_provider
+from understudy.models.providers import UNADDRESSED, Provider, find_provider, is_header
 from understudy.places.masks import Masks
 from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model
@@ -201,7 +201,7 @@ def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
         supports_reasoning_summaries=config.model_supports_reasoning_summaries,
         verbosity=config.model_verbosity,
         store=not config.disable_response_storage,
-        originator=env.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "understudy",
+        originator=_originator(env),
         show_raw=config.show_raw_agent_reasoning,
         script=config.scripted_model,
         record=config.record,
@@ -209,6 +209,12 @@ def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
         places=_places_of(config, env) if config.record or config.replay else {},
         roots=places_of(config).roots if config.record else (),
     )
+
+
+def _originator(env: Mapping[str, str]) -> str:
+    """Who asks, as the provider is told: the program that started us may give its own name, if it can go into a header."""
+    named = env.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE", "")
+    return named if named and named == named.strip() and is_header("originator", named) else "understudy"
 
 
 def _places_of(config: Config, env: Mapping[str, str]) -> dict[str, str]:

@@ -61,17 +61,17 @@ def _open(provider: Provider, settings: ModelSettings, credentials: Credentials,
             from understudy.models.chat import ChatWire
 
             url = request_url(provider, ChatWire.path)
-            return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http, settings.model)
+            return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http, settings)
         case "responses":
             from understudy.models.responses import ResponsesWire
 
             url = request_url(provider, ResponsesWire.path)
-            return HttpModel(provider, ResponsesWire(settings, str(url)), url, credentials, http, settings.model)
+            return HttpModel(provider, ResponsesWire(settings, str(url)), url, credentials, http, settings)
         case "anthropic":
             from understudy.models.anthropic import AnthropicWire
 
             url = request_url(provider, AnthropicWire.path)
-            return HttpModel(provider, AnthropicWire(settings), url, credentials, http, settings.model)
+            return HttpModel(provider, AnthropicWire(settings), url, credentials, http, settings)
 
 
 def model_asked(settings: ModelSettings) -> str:
@@ -118,8 +118,10 @@ def request_url(provider: Provider, path: str) -> Url:
 
 
 class HttpModel:
-    def __init__(self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: Transport, model: str) -> None:
-        self.hints = FailureHints(provider, url, model, credentials)
+    def __init__(
+        self, provider: Provider, wire: Wire, url: Url, credentials: Credentials, http: Transport, settings: ModelSettings
+    ) -> None:
+        self.hints = FailureHints(provider, url, settings.model, credentials)
         self._provider = provider
         self._wire = wire
         self._url = url
@@ -128,6 +130,7 @@ class HttpModel:
         self._secrets: list[Secret] = []  # those sent last
         self._written_secrets = secrets_of(provider)
         self._fixed_headers = _by_name(provider.http_headers.items())
+        self._our_headers = {**_OUR_HEADERS, **_by_name((("User-Agent", f"{settings.originator}/{__version__}"),))}
         self._has_answered = False
 
     def stream(self, prompt: Prompt) -> Answer:
@@ -186,7 +189,7 @@ class HttpModel:
         return self._provider.stream_idle_timeout_ms / 1000
 
     def _headers(self, prompt: Prompt, key: Secret | None, from_env: dict[str, Secret]) -> list[tuple[str, str]]:
-        headers = {**_OUR_HEADERS, **_by_name(self._wire.headers(prompt)), **self._fixed_headers}  # the last one given counts
+        headers = {**self._our_headers, **_by_name(self._wire.headers(prompt)), **self._fixed_headers}  # the last one given counts
         if from_env:
             headers.update(_by_name((name, value.reveal()) for name, value in from_env.items()))
         if key is not None:
@@ -220,9 +223,7 @@ def _by_name(headers: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return {name.lower(): (name, value) for name, value in headers}
 
 
-_OUR_HEADERS = _by_name(
-    (("Content-Type", "application/json"), ("Accept", "text/event-stream"), ("User-Agent", f"understudy/{__version__}"))
-)
+_OUR_HEADERS = _by_name((("Content-Type", "application/json"), ("Accept", "text/event-stream")))
 
 
 def _refusal(code: int, status: str, fault: Fault, body: str) -> str:
