@@ -1,5 +1,6 @@
 """A thread that a client has loaded: it is told what happens there and asked what is asked there."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable
@@ -23,6 +24,11 @@ logger = logging.getLogger(__name__)
 
 MOST_WAITING = 64  # turns that wait for the running one
 
+# OpenAI's Python SDK reads answers and notifications in one thread and waits for its turn in another. A `turn/completed` that its
+# reader sees before the other has listened for the turn is dropped, and `thread.run` waits for ever.
+LISTEN_LATE = frozenset({"codex_python_sdk"})
+MOMENT = 0.5  # seconds after the answer to `turn/start` that such a client has
+
 
 class ThreadViewer:
     """`entry`, `delta` and so on are called by the following, in order."""
@@ -39,6 +45,7 @@ class ThreadViewer:
         self._sink = client.sink
         self._held: list[bytes] = []
         self._holding = 0
+        self._answered = -MOMENT  # when `turn/start` was, by the loop's clock
         self._asked = AskedQuestions(handle, read_answer, self._withdraw, self._resolved)
         self.promised: set[str] = set()  # ids of turns that the client was promised, and that have not begun
 
@@ -80,6 +87,17 @@ class ThreadViewer:
             lines, self._held = b"".join(self._held), []
             self._sink.send(lines, None)
 
+    def note_answer(self) -> None:
+        """The client learns of its turn now, and begins to listen for it."""
+        self._answered = asyncio.get_running_loop().time()
+
+    def _let_it_listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        rest = self._answered + MOMENT - loop.time()
+        if rest > 0 and self._client.name in LISTEN_LATE:
+            self.hold()
+            loop.call_later(rest, self.release)
+
     def tell_first(self, notices: Iterable[Notice]) -> None:
         """Before everything that is held."""
         self._held[:0] = [self._client.line(method, params) for method, params in notices]
@@ -100,6 +118,8 @@ class ThreadViewer:
 
     def entry(self, live: LiveEntry) -> None:
         record = live.entry.record
+        if isinstance(record, TurnEnded):
+            self._let_it_listen()
         self.tell(self.projection.entry(live.entry))
         match record:
             case TurnEnded():

@@ -58,6 +58,7 @@ async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     def then() -> None:
         if settled is not None:
             viewer.tell_first([settled])
+        viewer.note_answer()
         viewer.release()
 
     return LineAnswer({"turn": turn_object(turn_id, "inProgress")}, then)
