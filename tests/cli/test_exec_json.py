@@ -200,7 +200,7 @@ def _contents(request: dict[str, object]) -> list[dict[str, str]]:
 
 @pytest.mark.slow
 async def test_both_interrupting_signals_end_the_turn_the_command_and_the_items(tmp_path: Path) -> None:
-    for number, code in ((signal.SIGINT, 1), (signal.SIGTERM, -signal.SIGTERM)):
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)):
         sleeper = f"echo begun; exec sleep 6{number.value}"
         async with ScriptedModel([call("shell", command=[*BASH, sleeper]), say("again")]) as model:
             where = place(model, tmp_path)
@@ -224,7 +224,7 @@ async def test_a_silent_model_is_left_at_once(tmp_path: Path) -> None:
         await next_event(process, "turn.started")
         process.send_signal(signal.SIGINT)
         run = await finish(process)
-    assert (run.code, run.types) == (1, ["turn.failed"])
+    assert (run.code, run.types) == (130, ["turn.failed"])
 
 
 @pytest.mark.slow

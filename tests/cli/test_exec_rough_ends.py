@@ -75,7 +75,7 @@ def test_a_signal_ends_it_while_nobody_reads_what_it_tells(program: Program, num
             assert process.stdout.readline() == b"word " * 30_000 + b"\n"  # it is not kept back
         wait_until_full(process.stderr)
         process.send_signal(number)
-        assert process.wait(LONGEST) == (1 if number == signal.SIGINT and hangs else 0 if number == signal.SIGINT else -number)
+        assert process.wait(LONGEST) == (130 if number == signal.SIGINT and hangs else 0 if number == signal.SIGINT else -number)
     finally:
         process.kill()
         process.communicate(timeout=LONGEST)
@@ -123,7 +123,7 @@ sys.exit(main())
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25])
-def test_an_early_interrupt_gets_a_last_word_and_exit_code_1(program: Program, after: float) -> None:
+def test_an_early_interrupt_gets_a_last_word_and_exit_code_130(program: Program, after: float) -> None:
     """From when `main` has begun: what the interpreter does before that is not ours."""
     program.script([{"say": "Thinking", "unfinished": True}, {"hang": True}])
     heard, told = os.pipe()
@@ -146,7 +146,7 @@ def test_an_early_interrupt_gets_a_last_word_and_exit_code_1(program: Program, a
             break
     os.close(heard)
     out, err = process.communicate(timeout=LONGEST)
-    assert process.returncode == 1, err
+    assert process.returncode == 130, err
     last = json.loads(out.splitlines()[-1])
     assert (last["type"], last["error"]["message"]) == ("turn.failed", "interrupted")
     assert out.count(b'"turn.failed"') == 1

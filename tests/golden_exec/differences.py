@@ -463,9 +463,11 @@ TABLE: dict[str, list[Difference]] = {
         ),
     ],
     "sigint_command": [
-        differs("what was interrupted is completed, and the turn has an end", at(0, lambda step: interrupted(step, "started\n"))),
+        differs(
+            "what was interrupted is completed, and the turn has an end", at(0, lambda step: interrupted(step, "started\n", 130))
+        ),
     ],
-    "sigint_model": [differs("the turn has an end", at(0, lambda step: interrupted(step)))],
+    "sigint_model": [differs("the turn has an end, and 130 is Ctrl-C", at(0, lambda step: interrupted(step, None, 130)))],
     "sigterm_command": [
         differs("what was interrupted is completed, and the turn has an end", at(0, lambda step: interrupted(step, "started\n"))),
     ],
@@ -483,7 +485,9 @@ def failed_by(*words: str) -> list[Json]:
     return [{"type": "error", "message": Mentions(*words)}, {"type": "turn.failed", "error": {"message": Mentions(*words)}}]
 
 
-def interrupted(step: Json, output: str | None = None) -> None:
+def interrupted(step: Json, output: str | None = None, code: int | None = None) -> None:
+    if code is not None:
+        step.update(exit=code)
     if output is not None:
         begun = next(event["item"] for event in step["stdout"] if event["type"] == "item.started")
         step["stdout"].append(

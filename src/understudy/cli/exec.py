@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from understudy.places.places import Places
 
 FAILED = 1
+INTERRUPTED = 130  # as a shell tells Ctrl-C
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORD = '{"type":"error","message":"interrupted"}\n{"type":"turn.failed","error":{"message":"interrupted"}}\n'
 
 
 def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
-    """The exit code: 0, 1 for a failure, 2 for a call that makes no sense. SIGTERM and SIGHUP end the process by that signal.
+    """The exit code: 0, 1 for a failure, 2 for a call that makes no sense, 130 after Ctrl-C. SIGTERM and SIGHUP end the process by
+    that signal.
 
     `early`: interrupts, which main.py only notes: one that cut an import short would leave half a module behind.
     """
@@ -49,7 +51,7 @@ def _interrupted(request: ExecRequest) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if request.json:
         write_interrupted()
-    return FAILED
+    return INTERRUPTED
 
 
 def write_interrupted() -> None:
@@ -130,4 +132,4 @@ def _run(request: ExecRequest, early: Sequence[int]) -> int:
     if signals.first not in (None, signal.SIGINT):
         signal.signal(signals.first, signal.SIG_DFL)
         os.kill(os.getpid(), signals.first)  # so that whoever sent it sees that it did its work
-    return code
+    return INTERRUPTED if signals.first is not None and code == FAILED else code
