@@ -237,8 +237,8 @@ class Harm:
             stderr=asyncio.subprocess.STDOUT,
         )
         told, _ = await verify.communicate()
-        if self._plan.file == "audit.key":
-            return
+        if self._plan.file == "audit.key" and self._plan.how != "delete":
+            return  # what was sealed with the former key is called broken, and why
         assert verify.returncode == 0, told.decode()
 
 

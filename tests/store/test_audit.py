@@ -283,3 +283,22 @@ def test_whatever_is_done_at_whatever_record_is_found_there(seed: st.DataObject)
         found = broken(folder, name)
         assert found[0] == expected[0]
         assert expected[1] in (None, found[1])
+
+
+async def test_a_key_that_is_deleted_while_the_store_is_open_is_put_back_and_later_said_to_be_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    key = (tmp_path / "audit.key").read_bytes()
+    (tmp_path / "audit.key").unlink()
+    other = open_log(tmp_path)
+    assert (tmp_path / "audit.key").read_bytes() == key
+    other.close()
+    log.close()
+    (tmp_path / "audit.key").unlink()
+    caplog.clear()
+    open_log(tmp_path).close()
+    assert "audit.key is missing" in caplog.text
+    assert "verify --seal" in caplog.text

@@ -4,11 +4,13 @@ import json
 from argparse import Namespace
 
 from understudy.cli.all_findings import examine
+from understudy.cli.ending import ending_tidily
 from understudy.cli.finding import Finding
 
 
 def run(options: Namespace) -> int:
-    findings = examine(options)
+    with ending_tidily():  # what it tries is in a folder of its own
+        findings = examine(options)
     broken = any(finding.level == "broken" for finding in findings)
     if options.json:
         print(json.dumps({"ok": not broken, "findings": [finding.as_json() for finding in findings]}, indent=2))

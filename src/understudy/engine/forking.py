@@ -4,7 +4,6 @@ Records are copied, so that either can be deleted without the other. All of them
 their numbers stay what they are, and whatever refers to one by its number (a compaction, a parent) still means the same.
 """
 
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -13,6 +12,7 @@ import msgspec
 from understudy.engine.fold import State
 from understudy.engine.log_path import path_to
 from understudy.engine.pace import Pace
+from understudy.engine.record_clock import record_time
 from understudy.engine.until_durable import until_durable
 from understudy.engine.whole_log import beside, read_whole
 from understudy.errors import BadRequest, UnknownConversation
@@ -39,7 +39,7 @@ def forked(
     message, or of the turn with this id; by default the last one that is over. Raises `BadRequest` where there is no such end.
     """
     end = _end(entries, message_id, turn)
-    now = time.time()
+    now = record_time()
     copied = [_copy(entry, new_id, owner, thread_source, now) for entry in entries if entry.seq <= end]
     added: list[tuple[str, Record]] = [("0", Noticed(f"forked from conversation {source}"))]
     state = State.read(copied)

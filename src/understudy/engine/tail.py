@@ -4,7 +4,6 @@ What has been committed is shown by `Broadcast`.
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from understudy.engine.broadcast import Broadcast, LiveDelta
 from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.fold import State
+from understudy.engine.record_clock import record_time
 from understudy.engine.text_saver import TextSaver
 from understudy.engine.text_so_far import TextSoFar
 from understudy.errors import AgentError, StoreError
@@ -101,8 +101,8 @@ class Tail:
         """All of them, or none and `CannotBeRecorded`: then the log is as it was, and can be appended to."""
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
-        now = time.time()
         state, observer = self.state, self.observer
+        now = max(record_time(), state.last_at)  # never before that of the record it follows
         for record, data in [encode(record) for record in records]:
             entry = Entry(state.last_seq + 1, state.head, turn, now, record)
             state.apply(entry)

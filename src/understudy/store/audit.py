@@ -192,7 +192,10 @@ def _why_no_seal(seals: Seals, has_one: bool) -> str:
         return f"its end cannot be checked: {seals.problem}"
     if not has_one:
         return "its end has lost its seal"
-    return "the seal of its end was not made with this key: it was changed, or the store or the key comes from elsewhere"
+    return (
+        "the seal of its end was not made with this key: it was changed, or the store or the key comes from elsewhere, or the key "
+        "was deleted and made anew; put the former key back, or, if you trust what is there, use `understudy verify --seal`"
+    )
 
 
 def _span(first: int, last: int) -> str:

@@ -1,5 +1,6 @@
 """The files of a store, opened: a connection that writes and one that reads, which do no harm once the files are gone."""
 
+import logging
 import os
 import sqlite3
 import threading
@@ -12,6 +13,8 @@ from understudy.store.schema import migrate, refuse_newer
 from understudy.store.seals import Seals
 from understudy.store.second_names import SecondNames
 from understudy.store.still_there import StillThere
+
+logger = logging.getLogger(__name__)
 
 
 class OpenFiles:
@@ -34,6 +37,7 @@ class OpenFiles:
             writing.prepare(self.writer)
             self.reader = opened.enter_context(closing(self._connect()))
             self.reader.execute("PRAGMA query_only = 1")
+            self._prepare(seals)
             self._names.keep()
             self.there = StillThere(path, target)
             opened.pop_all()  # nothing can fail any more
@@ -60,6 +64,17 @@ class OpenFiles:
                     else:
                         each.close()
                 self._names.let_go(is_gone=gone)
+
+    def _prepare(self, seals: Seals) -> None:
+        """The key of the seals; said aloud where it is gone, since nothing that was sealed with it can be checked."""
+        if self.writer.execute("SELECT 1 FROM conversations WHERE length(seal) > 32 LIMIT 1").fetchone() is None:
+            seals.prepare()
+        elif not seals.is_there:
+            logger.warning(
+                "%s is missing: the next write makes a new one, and `understudy verify` then calls what was sealed with the former "
+                "one broken. Put that back from a backup, or, if you trust what is in the store, use `understudy verify --seal`",
+                seals.path,
+            )
 
     def _make(self) -> None:
         """Readable by its owner only, which SQLite would not see to. One that is there is not opened: see `StillThere`."""

@@ -31,6 +31,20 @@ class Seals:
         self._sign: Callable[[bytes], bytes] | None = None
         self.problem = ""  # why there is no key
 
+    @property
+    def path(self) -> Path:
+        """Of the key."""
+        return self._path
+
+    @property
+    def is_there(self) -> bool:
+        return self._path.exists()
+
+    def prepare(self) -> None:
+        """Make the key, where there is none yet."""
+        if self._sign is None:
+            self._find_key(may_make=True)
+
     def make(self, conversation_id: str, last_seq: int, digest: bytes) -> bytes:
         sign = self._sign or self._find_key(may_make=True)
         if sign is None:

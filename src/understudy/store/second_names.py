@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from understudy.store.locks import HAS_OWNERS, is_locked, lock_shared
+from understudy.store.seals import KEY_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,8 @@ class SecondNames:
             self._put_back(self._database)
         self._restore_wal()
         self._restore_shm()
+        if (self._kept / KEY_FILE).exists() and not (self._folder / KEY_FILE).exists():
+            self._put_back(KEY_FILE)
         with suppress(FileNotFoundError):
             (self._kept / MARK).unlink()
 
@@ -87,6 +90,8 @@ class SecondNames:
                     with suppress(FileNotFoundError):
                         (self._kept / name).unlink()
                     os.link(self._folder / name, self._kept / name)
+            if not (self._kept / KEY_FILE).exists():
+                os.link(self._folder / KEY_FILE, self._kept / KEY_FILE)
         except OSError as error:  # a file system without links, or a full one
             logger.info("the store in %s has no second names: %s", self._folder, error)
 
@@ -158,7 +163,7 @@ class SecondNames:
     def _drop(self) -> None:
         if not self._kept.is_dir():
             return
-        for name in (*self._names, MARK):
+        for name in (*self._names, KEY_FILE, MARK):
             with suppress(FileNotFoundError):
                 (self._kept / name).unlink()
         with suppress(OSError):
