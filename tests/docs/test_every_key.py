@@ -659,6 +659,13 @@ async def _(stage: Stage) -> None:
     assert "it was not ready within 0.5 seconds; `mcp_servers.srv.startup_timeout_sec` gives it longer" in failed.text
 
 
+@shows("mcp_servers.*.roots")
+async def _(stage: Stage) -> None:
+    for given, told in ((True, "file://"), (False, "error")):
+        seen = await stage.turn([call("mcp__srv__roots"), say("ok")], **a_server(roots=given))
+        assert told in seen.printed
+
+
 @shows("mcp_servers.*.tool_timeout_sec")
 async def _(stage: Stage) -> None:
     seen = await stage.turn([call("mcp__srv__hangs"), say("x")], **a_server(tool_timeout_sec=0.5))

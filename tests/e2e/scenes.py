@@ -27,11 +27,11 @@ def kinds(events: list[dict[str, Any]], *left_out: str) -> list[str]:
     return [event["type"] for event in events if event["type"] not in left_out]
 
 
-ANY_REPORT = AtLeast({"files": [], "commands": [], "tests": []})  # of a turn, whatever it did
+ANY_REPORT = AtLeast({"files": [], "commands": []})  # of a turn, whatever it did
 
 
 def answered(text: str, thread: str) -> dict[str, Any]:
-    note = f"threadId: {thread} (to continue this session, call codex-reply with it)"
+    note = f"\n\nthreadId: {thread} (to continue this session, call codex-reply with it)"
     content = [{"text": text, "type": "text"}, {"text": note, "type": "text"}]
     return {"content": content, "structuredContent": {"threadId": thread, "content": text, "report": ANY_REPORT}}
 

@@ -159,11 +159,26 @@ async def test_every_shape_of_yes_and_no_is_understood(tmp_path: Path) -> None:
                 assert "exec_command_begin" not in kinds(client.events(call_))
 
 
-@pytest.mark.parametrize("answer", [{"decision": "abort"}, pytest.param({"action": "cancel"}, marks=pytest.mark.slow)])
-async def test_an_abort_ends_the_turn_and_the_session_goes_on(tmp_path: Path, answer: dict[str, Any]) -> None:
+async def test_a_question_that_the_client_cancels_is_named_with_what_to_set(tmp_path: Path) -> None:
+    """Some clients cancel every question and show it to nobody."""
+    async with scene([TOUCH], tmp_path, config=ASKING) as (_, client):
+        call_ = client.call_tool("codex", prompt="go")
+        await client.respond(await client.next_request("elicitation/create"), {"action": "cancel"})
+        result = await call_
+        assert (result["isError"], text_of(result)) == (True, "Turn interrupted")
+        (refused,) = result["structuredContent"]["refused"]
+        assert (refused["call_id"], refused["what"]) == ("call1234", "touch 'made file'")
+        assert "the client cancelled the question" in refused["reason"]
+        assert "approval-policy never" in refused["reason"]
+        told = result["content"][1]["text"]
+        assert told.startswith(f"\n\nrefused: touch 'made file': {refused['reason']}")
+        assert thread_of(result) in told
+
+
+async def test_an_abort_ends_the_turn_and_the_session_goes_on(tmp_path: Path) -> None:
     async with scene([TOUCH, say("hello again")], tmp_path, config=ASKING) as (model, client):
         call_ = client.call_tool("codex", prompt="go")
-        await client.respond(await client.next_request("elicitation/create"), answer)
+        await client.respond(await client.next_request("elicitation/create"), {"decision": "abort"})
         result = await call_
         thread = thread_of(result)
         assert result == failed("Turn interrupted", thread)

@@ -68,6 +68,17 @@ async def test_no_server_takes_the_place_of_a_tool_of_ours(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+async def test_only_a_server_whose_entry_says_so_is_told_where_the_conversation_works(tmp_path: Path) -> None:
+    """Some take the roots that they are told instead of the folders that they were started with."""
+    script = [call("mcp__told__roots", call_id="told"), call("mcp__srv__roots", call_id="srv"), say("Done.")]
+    settings = {**server("srv"), **server("told"), "mcp_servers.told.roots": True}
+    async with scene(script, tmp_path, config=settings) as (model, client):
+        await client.codex("go")
+        assert told_to_model(model.requests[-1], "told") == json.dumps({"result": {"roots": [{"uri": f"file://{tmp_path}"}]}})
+        assert "-32601" in told_to_model(model.requests[-1], "srv")
+
+
+@pytest.mark.slow
 async def test_what_a_tool_gives_reaches_the_model_in_every_kind(tmp_path: Path) -> None:
     wanted = {
         "fails": "The tool says that it failed:\nit failed",
@@ -79,7 +90,7 @@ async def test_what_a_tool_gives_reaches_the_model_in_every_kind(tmp_path: Path)
         "image": "a dot",
         "samples": '{"error": {"code": -32601, "message": "understudy does not do this for servers"}}',
         "elicits": '{"result": {"action": "decline"}}',
-        "roots": json.dumps({"result": {"roots": [{"uri": f"file://{tmp_path}"}]}}),
+        "roots": '{"error": {"code": -32601, "message": "understudy does not do this for servers"}}',
         "progress": "token True",
     }
     script = [*(call(f"mcp__srv__{name}", call_id=name) for name in wanted), say("Done.")]

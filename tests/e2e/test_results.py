@@ -61,10 +61,10 @@ async def test_a_caller_that_cannot_be_asked_is_told_what_was_refused_and_why(tm
             "refused": refused,
             "report": ANY_REPORT,
         }
-        lines = result["content"][1]["text"].splitlines()
+        lines = result["content"][1]["text"].lstrip().splitlines()
         assert lines[:2] == [f"refused: {one['what']}: {REASON}" for one in refused]
         assert "approval-policy" in lines[2]
-        assert lines[3] == answered("", thread)["content"][1]["text"]
+        assert lines[3] == answered("", thread)["content"][1]["text"].lstrip()
         assert await client.call_tool("codex-reply", threadId=thread, prompt="again") == answered("nothing to do", thread)
         assert not (tmp_path / "made file").exists()
 

@@ -162,9 +162,9 @@ def _whole(result: Json, thread: str | None) -> Json:
     note = _note(thread)
     if refused := result.pop("refused", None):
         structured["refused"] = refused
-        note["text"] = Mentions(*(f"refused: {one['what']}: " for one in refused), note["text"])
+        note["text"] = Mentions(*(f"refused: {one['what']}: " for one in refused), note["text"].lstrip())
     return result | {"content": [*result["content"], note], "structuredContent": structured}
 
 
 def _note(thread: str | None) -> Json:
-    return {"text": f"threadId: {thread} (to continue this session, call codex-reply with it)", "type": "text"}
+    return {"text": f"\n\nthreadId: {thread} (to continue this session, call codex-reply with it)", "type": "text"}

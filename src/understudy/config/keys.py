@@ -19,7 +19,7 @@ _PROVIDER = _names("""
 _MCP_SERVER = _names("""
     command args env env_vars cwd url bearer_token_env_var http_headers env_http_headers enabled required
     startup_timeout_sec startup_timeout_ms tool_timeout_sec enabled_tools disabled_tools
-    default_tools_approval_mode supports_parallel_tool_calls
+    default_tools_approval_mode supports_parallel_tool_calls roots
 """) | {"tools": {"*": _names("approval_mode")}}
 _USED = _names("""
     model model_provider model_context_window model_auto_compact_token_limit tool_output_token_limit

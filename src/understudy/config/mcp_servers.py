@@ -40,6 +40,7 @@ class McpServer(msgspec.Struct, frozen=True):
     approval_mode: ApprovalMode = "auto"
     tool_modes: Mapping[str, ApprovalMode] = {}
     sandboxed: bool = False
+    roots: bool = False  # it is told in which folder the conversation works
     problem: str | None = None  # why it cannot be started
 
     def mode_of(self, tool: str) -> ApprovalMode:
@@ -88,6 +89,7 @@ def _read(name: str, read: TreeReader, sandboxed: tuple[str, ...]) -> McpServer:
         approval_mode=_mode(read, "default_tools_approval_mode"),
         tool_modes=_tool_modes(read),
         sandboxed=_EVERY in sandboxed or name in sandboxed,
+        roots=read.flag("roots") or False,
         problem=_problem_with(name),
     )
 

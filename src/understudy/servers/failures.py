@@ -93,10 +93,12 @@ def failed_result(text: str, thread_id: str | None = None, notes: Sequence[str] 
 
 
 def answer_result(text: str, thread_id: str, notes: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """Programs read the first block or `structuredContent`; `notes` are for models that are given nothing but text."""
+    """Programs read the first block or `structuredContent`; `notes` are for models that are given nothing but text. A blank line
+    begins them, because some programs join all blocks to one text.
+    """
     content = [{"text": text, "type": "text"}]
     if notes:
-        content.append({"text": "\n".join(notes), "type": "text"})
+        content.append({"text": "\n\n" + "\n".join(notes), "type": "text"})
     return {"content": content, "structuredContent": {"threadId": thread_id, "content": text, **more}}
 
 

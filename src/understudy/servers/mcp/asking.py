@@ -40,6 +40,11 @@ CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not d
 CLIENT_GONE = "the client has left and nobody else can be asked for approval"
 MAY_NOT_APPROVE = "the caller does not have the right to approve, and nobody who has it watches"
 
+CANCELLED = (
+    "the client cancelled the question, which ends the turn. A client that asks nobody (`claude -p` is one) needs approval-policy "
+    "never and a sandbox that is enough, a rule that allows this, or somebody who answers from another client"
+)
+
 _LONGEST_WORD = 10_000  # characters of what comes with a no
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -207,7 +212,7 @@ def read_answer(response: Response) -> tuple[Decision, str]:
         case {"action": "accept"}:
             return "approved", CLIENT
         case {"action": "cancel"}:
-            return "abort", CLIENT
+            return "abort", CANCELLED
         case _:
             return "denied", CLIENT
 

@@ -56,7 +56,7 @@ class CallViewer:
         self._output_schema: dict[str, Any] | None = None  # the form that the caller wants
         self.only_waits = False  # for the answer to somebody's message; it has none of its own
         self._questions: dict[str, Question] = {}  # of its turn, not decided yet
-        self._refused: list[dict[str, str]] = []
+        self.refused: list[dict[str, str]] = []
         self._progress = progress
         call.result_at_end = lambda: failed_result(SERVER_ENDED, handle.id)
         self.following = handle.follow(
@@ -175,14 +175,14 @@ class CallViewer:
     def notes(self) -> list[str]:
         if self._form() is not None:  # whoever asked for a form reads nothing else
             return []
-        notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self._refused]
+        notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self.refused]
         if notes:
             notes.append(WHAT_TO_DO)
         return [*notes, thread_note(self.handle.id)] if self.presentation.thread_in_text else notes
 
     def details(self) -> dict[str, Any]:
         """What a result says beside the answer."""
-        details: dict[str, Any] = {"refused": self._refused} if self._refused else {}
+        details: dict[str, Any] = {"refused": self.refused} if self.refused else {}
         if commands := self.handle.commands_going_on():  # the call's turn is over; another one is not the caller's to wait for
             details["running"] = {"commands": [command.shown() for command in commands]}
         work = self.handle.work_of(self.following.turn or "")
@@ -191,8 +191,8 @@ class CallViewer:
     def _note_refusal(self, decided: ApprovalDecided) -> None:
         """What was refused though nobody decided so: the caller cannot know it otherwise."""
         question = self._questions.pop(decided.call_id, None)
-        if question is None or decided.decision != "denied" or decided.source == CLIENT:
+        if question is None or decided.decision not in ("denied", "abort") or decided.source == CLIENT:
             return
         from understudy.servers.mcp.progress import describe_question  # most turns ask nothing
 
-        self._refused.append({"call_id": decided.call_id, "what": describe_question(question), "reason": decided.source})
+        self.refused.append({"call_id": decided.call_id, "what": describe_question(question), "reason": decided.source})

@@ -39,8 +39,8 @@ LONGEST = 200
 class Progress:
     """Counts up with every step of one call; says so too when nothing has happened for a while.
 
-    The first message names the conversation: most clients show nothing else of a call before its result, and one that never gets
-    the result can come back with it.
+    The first message names the conversation, and so does each that comes of silence: most clients show nothing else of a call
+    before its result, and one that gives up and never gets the result can come back with it.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Progress:
 
     def _beat(self) -> None:
         seconds = round(self._loop.time() - self._began)
-        self._send(f"{self._last} ({seconds} s)")
+        self._send(f"{self._last} ({seconds} s)", names_conversation=True)
 
-    def _send(self, message: str) -> None:
+    def _send(self, message: str, *, names_conversation: bool = False) -> None:
         self.count += 1
-        if self.count == 1:
+        if self.count == 1 or names_conversation:
             message = f"{message} (thread {self._conversation})"
         params: dict[str, Any] = {"progressToken": self._token, "progress": self.count, "message": message}
         self._sink.send(notification_line("notifications/progress", params), self._related_to)

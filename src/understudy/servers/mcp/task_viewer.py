@@ -147,7 +147,9 @@ class TaskViewer(CallViewer):
 
     def ended(self, ended: TurnEnded) -> None:
         if ended.reason == "interrupted" and (ended.asked_for or self._stopped):
-            self._end({"status": "cancelled"}, failed_result(ended.message or "", self.handle.id, self.notes(), **self.details()))
+            why = {"statusMessage": self.refused[-1]["reason"]} if self.refused else {}
+            result = failed_result(ended.message or "", self.handle.id, self.notes(), **self.details())
+            self._end({"status": "cancelled", **why}, result)
         else:
             super().ended(ended)
 

@@ -71,8 +71,15 @@ _IMAGES: dict[str, Any] = {
 
 _ACTS: dict[str, Any] = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
+
+def _found_by(words: str) -> dict[str, Any]:
+    """For clients that keep tools behind a search until they are asked for (Claude Code): these two are what the server is for."""
+    return {"anthropic/alwaysLoad": True, "anthropic/searchHint": words}
+
+
 CODEX: dict[str, Any] = {
     "name": "codex",
+    "_meta": _found_by("give a coding task to another agent: run commands, edit files, review, in a sandbox"),
     "title": "Codex",
     "description": (
         "Start a session with a coding agent and give it a task. It reads the project, runs commands in a sandbox, edits files, "
@@ -117,6 +124,7 @@ CODEX: dict[str, Any] = {
 
 CODEX_REPLY: dict[str, Any] = {
     "name": "codex-reply",
+    "_meta": _found_by("continue a codex session by its threadId, or wait for its answer"),
     "title": "Codex Reply",
     "description": (
         "Go on with a session that codex began: another message to the same agent, with all that was said and done before. A "

@@ -139,7 +139,6 @@ def _server(
     if settings.url is not None:
         url = settings.url
         make_way = lambda: Address(url, _headers(settings, env))  # noqa: E731
-        roots: tuple[str, ...] = ()  # where we work is no business of another machine
     else:
         command = Command(
             (settings.command or "", *settings.args),
@@ -149,7 +148,7 @@ def _server(
             containment if settings.sandboxed else None,
         )
         make_way = lambda: Program(sandbox, command)  # noqa: E731
-        roots = (f"file://{quote(cwd)}",)
+    roots = (f"file://{quote(cwd)}",) if settings.roots else ()  # some servers take them instead of the folders they are given
     return Server(settings, make_way, roots, without_secrets)
 
 

@@ -80,7 +80,7 @@ class OtherServerSession:
     async def _shake_hands(self) -> None:
         params = {
             "protocolVersion": PROTOCOL_VERSION,
-            "capabilities": {"roots": {"listChanged": False}, "elicitation": {}},
+            "capabilities": {"elicitation": {}, **({"roots": {"listChanged": False}} if self._roots else {})},
             "clientInfo": {"name": "understudy", "version": __version__},
         }
         answer = await self.request("initialize", params, None)
@@ -174,7 +174,7 @@ class OtherServerSession:
         match method:
             case "ping":
                 return {}
-            case "roots/list":
+            case "roots/list" if self._roots:
                 return {"roots": [{"uri": uri} for uri in self._roots]}
             case "elicitation/create":
                 self._tell(method, params)
