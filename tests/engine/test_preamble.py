@@ -19,6 +19,7 @@ def repo(tmp_path: Path) -> Path:
     (root / "a" / "b").mkdir(parents=True)
     (root / "c").mkdir()
     (root / ".git").mkdir()
+    (root / ".git" / "HEAD").touch()
     (root.parent / "AGENTS.md").write_text("Not ours.\n")
     (root / "AGENTS.md").write_text("Root words.\n")
     (root / "a" / "AGENTS.md").write_text("Middle words.\n")
@@ -71,6 +72,7 @@ def test_blank_files_are_passed_over(home: Path, repo: Path) -> None:
 
 
 def test_without_a_repository_only_cwd_counts(home: Path, repo: Path) -> None:
+    (repo / ".git" / "HEAD").unlink()
     (repo / ".git").rmdir()
     if project_folders(str(repo)) != [str(repo)]:
         pytest.skip("the folder for temporary files lies in a repository")

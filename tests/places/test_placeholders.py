@@ -1,7 +1,7 @@
 """The sandbox's placeholders mean nothing to anybody else: with one named `.git`, a folder is no repository."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -44,12 +44,26 @@ def test_a_placeholder_begins_no_repository(placed: Path) -> None:
     assert project_folders(work) == [work, str(placed / "inner"), str(placed)]
 
 
-def test_a_repository_of_any_kind_is_one(tmp_path: Path) -> None:
-    for name, kind in (("folder", Path.mkdir), ("file", Path.touch)):
+def test_a_repository_of_any_kind_is_one_and_an_empty_folder_is_none(tmp_path: Path) -> None:
+    kinds: dict[str, Callable[[Path], object]] = {
+        "folder": lambda path: (path.mkdir(), (path / "HEAD").touch()),
+        "file": Path.touch,
+        "link that leads nowhere": lambda path: path.symlink_to("elsewhere"),
+        "bare neighbour": lambda path: (
+            path.with_name("real").mkdir(),
+            (path.with_name("real") / "HEAD").touch(),
+            path.symlink_to("real"),
+        ),
+    }
+    for name, make in kinds.items():
         (tmp_path / name).mkdir()
         assert not begins_repository(str(tmp_path / name))
-        kind(tmp_path / name / ".git")
-        assert begins_repository(str(tmp_path / name))
+        make(tmp_path / name / ".git")
+        assert begins_repository(str(tmp_path / name)), name
+    (tmp_path / "stray" / ".git").mkdir(parents=True)
+    (tmp_path / "stray" / "file").touch()
+    assert not begins_repository(str(tmp_path / "stray"))
+    assert not begins_repository(str(tmp_path / "stray" / "file"))
 
 
 def test_files_are_named_in_a_diff_as_if_no_command_ran(placed: Path) -> None:

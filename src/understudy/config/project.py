@@ -37,7 +37,7 @@ NOTHING = ProjectLayer({}, (), ())
 
 
 def project_folders(cwd: str) -> list[str]:
-    """From cwd up to the nearest folder with a `.git` of any kind (in a worktree it is a file); only cwd where there is none.
+    """From cwd up to the nearest folder that begins a repository; only cwd where there is none.
 
     In plain text: this is done for every conversation.
     """

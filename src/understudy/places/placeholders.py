@@ -32,6 +32,12 @@ def is_placeholder(name: "bytes | str", folder: int | None = None) -> bool:
 
 
 def begins_repository(folder: str) -> bool:
-    """Whether there is a `.git` of any kind in it (in a worktree it is a file)."""
+    """Whether there is a `.git` of any kind in it (in a worktree it is a file). An empty folder is none, for git neither: some
+    programs leave one behind where they ran, and then all that lies below would be one project.
+    """
     path = os.path.join(folder, ".git")
-    return os.path.lexists(path) and not is_placeholder(path)
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is not None
+    except OSError:  # a file, or nothing that may be read
+        return os.path.lexists(path)

@@ -65,6 +65,7 @@ def test_added_deleted_and_updated_files_outside_a_repository(tmp_path: Path) ->
 
 def test_an_empty_file_that_came_or_went_has_no_lines_with_names_as_git_has_none(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").touch()
     write_files(tmp_path, {"gone.txt": ""})
     diff = TurnDiff()
     patched(diff, tmp_path, "*** Add File: added.txt", "*** Delete File: gone.txt")
@@ -77,6 +78,7 @@ def test_an_empty_file_that_came_or_went_has_no_lines_with_names_as_git_has_none
 
 def test_paths_are_relative_to_the_repository_and_sorted_by_where_files_are_now(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").touch()
     write_files(tmp_path, {"sub/a.txt": "one\n", "sub/z.txt": "z\n"})
     diff = TurnDiff()
     patched(
