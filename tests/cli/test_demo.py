@@ -65,7 +65,7 @@ def test_the_demo_shows_an_approval_a_patch_a_second_client_and_a_question_that_
     assert not list(program.home.iterdir()), "the user's own state is not touched"
 
 
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by the landlock rung")
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by the landlock rung: run the tests as root for it")
 
 
 @pytest.mark.slow

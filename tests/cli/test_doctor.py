@@ -185,7 +185,7 @@ def test_a_real_command_is_run_in_the_sandbox(program: Program) -> None:
     assert found["text"].startswith(f"`sh` has run in the sandbox, in {program.cwd}, in ")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by the landlock rung")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by the landlock rung: run the tests as root for it")
 def test_a_rung_on_which_root_can_run_nothing_is_broken(program: Program) -> None:
     program.script({"say": "Hello."})
     (found,) = _found(program, env={"UNDERSTUDY_SANDBOX_RUNG": "landlock"}, code=1)["Sandbox/command"]

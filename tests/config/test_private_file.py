@@ -47,7 +47,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> N
     assert str(refused.value) == f"{file.path} could have been written by others. Expected a file of your own with mode 0600"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away: run the tests as root for it")
 def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     file = made(tmp_path / "list.json")
     os.chown(file.path, 12345, 12345)

@@ -19,7 +19,7 @@ class Authority:
 
 def make_authority(folder: Path) -> Authority:
     if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl program")
+        pytest.skip("openssl is not installed (apt-get install openssl)")
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=WAIT_SECONDS)

@@ -145,7 +145,7 @@ async def test_the_command_of_the_unit_serves(tmp_path: Path) -> None:
 def test_the_unit_is_one_that_systemd_understands_and_finds_closed(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
-        pytest.skip("systemd is not installed, so the unit cannot be checked by it")
+        pytest.skip("systemd is not installed, so the unit cannot be checked by it (apt-get install systemd)")
     copy = tmp_path / "understudy.service"
     copy.write_text(UNIT.read_text().replace("/opt/understudy/bin/understudy", "/bin/true"))  # which has to be there to be checked
     done = subprocess.run([analyze, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)

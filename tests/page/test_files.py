@@ -79,7 +79,7 @@ def test_the_icons_of_the_manifest_are_there_in_their_sizes() -> None:
             assert path.is_file()
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed (apt-get install nodejs)")
 def test_every_module_is_valid_javascript() -> None:
     parse = "const { readFileSync } = require('fs'); const { SourceTextModule } = require('vm');"
     each = "for (const name of process.argv.slice(1)) new SourceTextModule(readFileSync(name, 'utf8'), { identifier: name });"

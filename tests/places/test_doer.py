@@ -12,7 +12,7 @@ from understudy.places.doer import Doer, doer_in, has_powers
 from understudy.places.places import Places
 from understudy.places.resolving import resolve_places
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up: run the tests as root for it")
 
 USER = Doer(12345, 23456)
 ROOT_WITHOUT_POWERS = Doer(0, 0, with_groups=True)

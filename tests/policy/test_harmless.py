@@ -283,7 +283,7 @@ def _assert_that_nothing_happens(tmp_path: Path, seed: int, count: int, part: in
 
 
 _SEARCH_PATH = os.environ.get("CANARY_PATH", "/usr/bin:/bin")  # where `rg` is, if it is elsewhere
-needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed (apt-get install strace)")
 
 
 @needs_strace

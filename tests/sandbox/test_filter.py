@@ -71,7 +71,7 @@ def machine(request: pytest.FixtureRequest) -> str:
 def test_the_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
     path = next((Path(name) for name in HEADERS[machine] if Path(name).exists()), None)
     if path is None:
-        pytest.skip(f"no kernel headers for {machine} here")
+        pytest.skip(f"no kernel headers for {machine} here (apt-get install linux-libc-dev)")
     pattern = re.compile(r"#define __NR(?:3264)?_(\w+)\s+(\d+)")
     theirs = {name: int(number) for name, number in pattern.findall(path.read_text())}
     ours = numbers_for(machine)

@@ -79,7 +79,9 @@ except OSError:
     ("rung", "server"),
     [
         pytest.param("full", PLAIN),
-        pytest.param("full", 0, marks=pytest.mark.skipif(not ROOT, reason="shows what a server of root does")),
+        pytest.param(
+            "full", 0, marks=pytest.mark.skipif(not ROOT, reason="shows what a server of root does: run the tests as root for it")
+        ),
         pytest.param("landlock", PLAIN, marks=pytest.mark.slow),
         pytest.param("bubblewrap", PLAIN, marks=[pytest.mark.slow, needs_bubblewrap]),
     ],

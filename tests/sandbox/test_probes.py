@@ -52,8 +52,10 @@ BUBBLEWRAP_OPEN = {
 }
 NETWORK_ITSELF = {"tcp4", "tcp6", "tcp_bind_lan", "udp", "tcp_fastopen_sendto", "mptcp", "bash_dev_tcp"}
 
-needs_root = pytest.mark.skipif(not ROOT, reason="shows what a server of root does")
-needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+needs_root = pytest.mark.skipif(not ROOT, reason="shows what a server of root does: run the tests as root for it")
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed (apt-get install bubblewrap)"
+)
 
 
 def outcomes(

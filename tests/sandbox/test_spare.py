@@ -30,7 +30,7 @@ from tests.support.interpreter import PLAIN_PYTHON
 from understudy.protocol.choices import NetworkMode, SandboxMode
 from understudy.sandbox import Command, CommandResult, Containment, Limits, Sandbox
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may: run the tests as root for it")
 MODES: tuple[NetworkMode, ...] = ("on", "off", "loopback")
 MOST_PRIVATE_KB = 8 * 1024
 MOST_SPARES = 2

@@ -115,7 +115,7 @@ class TestRoots:
     ) -> None:
         if group is not None:
             if os.geteuid() != 0:
-                pytest.skip("only root can give a folder to a group of others")
+                pytest.skip("only root can give a folder to a group of others: run the tests as root for it")
             os.chown(workspace, -1, group)
         workspace.chmod(0o555)
         code, text = await shell(sandbox, contained, "chmod 755 . && touch made; mkdir .codex && echo escaped; chmod 555 .")

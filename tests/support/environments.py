@@ -51,7 +51,7 @@ def _uv() -> str | None:
 def node_with(*packages: str) -> Path:
     """A folder in which Node finds these packages. Skips the test where there is no Node, or no way to the packages."""
     if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip("Node and npm are not installed, so the JavaScript clients cannot be run")
+        pytest.skip("Node and npm are not installed, so the JavaScript clients cannot be run (apt-get install nodejs npm)")
 
     def install(folder: Path) -> None:
         folder.mkdir()

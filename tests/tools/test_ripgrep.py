@@ -48,7 +48,7 @@ def ripgrep() -> str:
     if found := shutil.which("rg"):
         return found
     if sys.platform != "linux" or os.uname().machine != "x86_64":
-        pytest.skip("ripgrep is not installed")
+        pytest.skip("ripgrep is not installed (apt-get install ripgrep)")
     return str(node_with("@vscode/ripgrep-linux-x64@1.18.0") / "node_modules/@vscode/ripgrep-linux-x64/bin/rg")
 
 

@@ -209,7 +209,7 @@ def test_attributes_of_the_user_stay(tmp_path: Path) -> None:
     assert os.getxattr(tmp_path / "f", "user.note") == b"kept"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away: run the tests as root for it")
 def test_the_owner_stays(tmp_path: Path) -> None:
     write_files(tmp_path, {"f": "1\n"})
     os.chown(tmp_path / "f", 12345, 23456)

@@ -140,7 +140,7 @@ def test_a_directory_that_may_be_entered_but_not_listed_is_passed_through(as_nob
         (as_nobody / "dark").chmod(0o755)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away: run the tests as root for it")
 def test_another_users_file_keeps_its_mode_but_never_its_special_bits_under_our_name(as_nobody: Path) -> None:
     write_files(as_nobody, {"f": "one\n"})
     os.seteuid(0)

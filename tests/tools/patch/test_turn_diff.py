@@ -163,7 +163,7 @@ def test_a_file_added_where_another_was_moved_away_shows_both(tmp_path: Path) ->
     assert [line for line in diff.current().splitlines() if line[0] in "-+" and line[1] not in "-+"] == ["-1", "+new", "+1"]
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed (apt-get install git)")
 def test_git_applies_it_and_knows_its_object_ids(tmp_path: Path) -> None:
     before = {"one": "1\n2\n3\n", "two": "a\r\nb", "gone": "g\n", "sub/moved": "x\ny\n", "sh": "#!/bin/sh\n"}
     for name in ("ours", "git"):

@@ -63,7 +63,7 @@ def _longest_common(old: list[str], new: list[str]) -> int:
     return row[-1]
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="needs the `patch` program")
+@pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed (apt-get install patch)")
 @pytest.mark.parametrize("scale", [10, 400, 3000])
 def test_another_program_applies_our_diffs(tmp_path: Path, scale: int) -> None:
     old = "".join(f"line {number % 97} of {number}\n" for number in range(scale))
