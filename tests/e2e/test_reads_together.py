@@ -39,7 +39,7 @@ def searchers(client: McpProcess) -> list[int]:
     pid = client.process.pid
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
     return [int(child) for child in children if "look_worker" in command_line(child)]
 

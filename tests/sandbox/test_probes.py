@@ -19,13 +19,14 @@ NEED_SOCKETS = {"ok_loopback_inside", "ok_unix_server_inside"}
 # Stopped by file permissions, by the kernel's configuration or by Python, for a plain user and with no sandbox at all.
 # What "refused" says about these is told by the runs as root only, or by nothing.
 NOT_DISCRIMINATING = {
-    *("write_etc", "proc_1_root_escape", "chown_outside", "raw_icmp", "af_packet", "af_alg_create", "mount_tmpfs", "remount_rw"),
+    *("write_etc", "chown_outside", "raw_icmp", "af_packet", "af_alg_create", "mount_tmpfs", "remount_rw"),
     *("open_by_handle", "bpf", "perf_event", "write_sysctl", "write_cgroup", "x32_syscall", "kmsg_read", "raw_disk_read"),
     *("inherited_fds", "ld_preload_env", "at_job", "real_root", "helper_proc_mem", "helper_descriptors"),
 }
 # Only where the kernel or the machine has it.
 DEPENDS_ON_MACHINE = {
     "setuid_bin",
+    "proc_1_root_escape",  # where the first process is one's own, as in many containers
     "io_uring",
     "userns_unshare",
     "userns_clone",

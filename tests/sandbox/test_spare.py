@@ -56,7 +56,7 @@ async def script(sandbox: Sandbox, containment: Containment, text: str, *, cwd: 
 def is_running(pid: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may go between being opened and being read
         return False
 
 
@@ -64,7 +64,7 @@ class TestUse:
     async def test_the_next_command_is_run_by_it(self, ready: Sandbox, contained: Containment, workspace: Path) -> None:
         spare = await spare_of(ready)
         task, _ = await start(ready, contained, "sh", "-c", f"echo up; sleep {mark('71001')}", cwd=workspace)
-        assert children_of_helper(ready) == [spare]
+        await until(lambda: children_of_helper(ready) == [spare])  # the one before is gone once it has been waited for
         task.cancel()
         await asyncio.wait([task], timeout=BOUND)
         assert processes_with(mark("71001")) == []
