@@ -285,3 +285,22 @@ async def test_a_record_of_an_earlier_version_cannot_be_taken_back_and_says_so(p
     assert ended.code == 1
     assert "earlier version" in ended.out
     assert (work / "a.txt").read_text() == "two\nmore\n"
+
+
+@pytest.mark.slow
+async def test_a_command_that_is_kept_from_a_file_is_ended_before_the_file_is_taken_back(program: Program, work: Path) -> None:
+    hostile = "echo here; while :; do echo HOSTILE > .envrc; done 2>/dev/null"
+    start = call("exec_command", cmd=hostile, yield_time_ms=1000, call_id="call2")
+    script = [call("apply_patch", input=patch_text("*** Add File: .envrc", "+x")), start, say("Done."), say("I see.")]
+    before = tree_of(work)
+    async with server(program, script) as (model, client):
+        going = client.call_tool("codex", prompt="go", cwd=str(work), config=ASKING)
+        question = await client.next_request("elicitation/create")
+        await client.respond(question, {"decision": "approved"})
+        thread = (await going)["structuredContent"]["threadId"]
+        assert "session ID" in told_to_model(model.requests[2], "call2")
+        ended = await program.run_aside("undo", thread)
+        assert ended.code == 0, ended
+        await client.call_tool("codex-reply", threadId=thread, prompt="and?")
+        assert "does not run any more: changes were taken back at a path that it was kept from." in str(model.requests[-1])
+    assert tree_of(work) == before

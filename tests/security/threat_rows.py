@@ -305,7 +305,7 @@ SANDBOX_ROWS: dict[str, Row] = {
     ),
     "X21": row(
         "a masked path that is replaced or appears while a command runs, or whose parents are renamed",
-        "stays out of reach outside the roots; inside one the command is ended and its output withheld",
+        "stays out of reach outside the roots; inside one the command is ended at once and its output withheld",
         "sandbox/test_masks.py: a mask outside the roots holds when the path is replaced or appears",
         "sandbox/test_masks.py: a mask inside a root holds when the file would appear",
         f"{PLACES}: a masked file that is replaced under a running command is not passed on",
@@ -329,6 +329,15 @@ SANDBOX_ROWS: dict[str, Row] = {
         "security/test_masks.py: our own files are out of reach where the whole home is writable",
         "security/test_masks.py: our own files are out of reach where a link leads to them in a root",
         "security/test_masks.py: a mask that is named through a link stays where it was",
+    ),
+    "X25": row(
+        "a protected name, its placeholder or a folder on the way to it that another program, another conversation or an approved"
+        " patch replaces, moves or removes while a command runs",
+        "the command is ended at once, or before our own patch or undo, and is told why",
+        "security/test_replacing.py: what is kept from a command stays so whoever replaces it",
+        "security/test_replacing.py: every way to replace or change it",
+        "security/test_opened_by_us.py: a yes ends the command that the question names before the patch",
+        "security/test_opened_by_us.py: a silent session ends when an editor saves and the model is told why",
     ),
 }
 
