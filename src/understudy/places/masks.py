@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from understudy.places.placeholders import is_marked, is_placeholder
 from understudy.places.resolving import is_within
-from understudy.places.walking import real_paths
+from understudy.places.walking import ANYTHING, real_paths
 
 Identity = tuple[int, int]  # device and inode
 _MOST_SEARCHED = 100_000  # entries of masked folders that are looked through for a second name of a file
@@ -97,15 +97,31 @@ class MaskWatch:
     """Masked paths inside writable roots, while a command runs.
 
     A mount hides them, and falls off when somebody outside replaces the file. No kernel gives a mount that does not; so
-    nothing that such a command prints is passed on.
+    nothing that such a command prints is passed on. To be closed.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._before = {path: _seen(path) for path in paths}
+        # An inode that is open is not given to another file, which would then look like it.
+        self._held = [held for held in map(_hold, self._before) if held is not None]
+
+    def close(self) -> None:
+        while self._held:
+            os.close(self._held.pop())
+
+    def has(self, path: str) -> bool:
+        return path in self._before
 
     def moved(self) -> str | None:
         """A path at which something else stands than in the beginning."""
         return next((path for path, before in self._before.items() if (now := _seen(path)) is not None and now != before), None)
+
+
+def _hold(path: str) -> int | None:
+    try:
+        return os.open(path, ANYTHING)
+    except OSError:
+        return None
 
 
 def _seen(path: str) -> Identity | None:

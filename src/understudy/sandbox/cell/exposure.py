@@ -7,6 +7,7 @@ mount; when it is renamed, the mount goes along. Either way the name is free for
 import os
 
 from understudy.places.placeholders import is_marked, is_placeholder
+from understudy.places.walking import ANYTHING
 
 from . import kernel
 from .orders import CHANGED, READABLE, Orders
@@ -78,10 +79,19 @@ class NameWatch:
             events = kernel.IN_MOVED_FROM | kernel.IN_MOVED_TO | kernel.IN_CREATE | kernel.IN_DELETE
             self.hints.watch(sorted({os.path.dirname(path) for path in paths}), events)
         self._before = {path: _identity(path) for path in paths}
+        self._held = [each for each in map(_hold, paths) if each is not None]
 
     def exposed(self) -> "bytes | None":
         """A path at which something else stands now."""
         return next((path for path, before in self._before.items() if _identity(path) != before), None)
+
+
+def _hold(path: bytes) -> "int | None":
+    """An inode that somebody has open is not given to another file, which would then look like it."""
+    try:
+        return os.open(path, ANYTHING)
+    except OSError:
+        return None
 
 
 def _identity(path: bytes) -> "tuple[int, int] | None":

@@ -25,9 +25,15 @@ class Capture:
         self._host = host
         self._live = 0
 
-    def check(self) -> None:
-        """Raises `SandboxError` where the command may have seen what is masked."""
-        if self._watch is not None and (path := self._watch.moved()) is not None:
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+
+    def check(self, exposed: str | None = None) -> None:
+        """`exposed`: see `CommandResult`. Raises `SandboxError` where the command may have seen what is masked."""
+        if self._watch is None:
+            return
+        if (path := exposed if exposed is not None and self._watch.has(exposed) else self._watch.moved()) is not None:
             raise SandboxError(f"{path} is masked and was replaced while the command ran: what it printed since is withheld")
 
     def feed(self, stream: OutputStream, chunk: bytes) -> None:

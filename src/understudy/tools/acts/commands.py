@@ -258,7 +258,7 @@ class Execution:
         started = asyncio.get_running_loop().time()
         try:
             result = await host.sandbox.run(command, capture.feed)
-            capture.check()
+            capture.check(result.exposed)
         except asyncio.CancelledError:
             seconds = asyncio.get_running_loop().time() - started
             self._record_cut(capture, seconds)
@@ -266,6 +266,8 @@ class Execution:
         except (SandboxError, ToolError) as error:
             host.record(self._ending(CommandEnded(self._call_id, "", str(error), -1, 0.0)))
             raise
+        finally:
+            capture.close()
         may_ask = host.settings.approval_policy == "on-request"  # the only policy under which the model can ask to leave
         finished = Finished(result, capture, self._seconds, containment, may_ask=may_ask)
         host.record(self._ending(finished.record(self._call_id)))
