@@ -258,7 +258,7 @@ def git(*words: str) -> str:
 def write_in_place(path: Path, aside: Path) -> None:
     if is_folder(path):
         (path / "key").write_text(FRESH)
-    elif path.exists():
+    elif path.is_file():
         with path.open("r+") as file:
             file.write(FRESH)
 
