@@ -3,6 +3,7 @@
 It reads in one thread and parses only what it must, so that it measures the server and not itself.
 """
 
+import base64
 import json
 import os
 import select
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from benchmarks.model import script
 from benchmarks.model.process import Model
 from benchmarks.servers import ServerSpec
 
@@ -33,6 +35,11 @@ class LostAnswer(BenchError):
     """A turn went without an answer."""
 
 
+_DOT = base64.b64decode(  # one pixel
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
 class Answer(NamedTuple):
     at: int  # nanoseconds, on the clock of `time.monotonic_ns`
     line: bytes
@@ -47,6 +54,7 @@ class Client:
         self.spec = spec
         self.home, self.work = folder / "home", folder / "work"
         self.work.mkdir(parents=True, exist_ok=True)
+        _fill(self.work)
         spec.write_config(self.home, model)
         self.watch: Lines | None = None  # sees every line, where a row needs more than answers
         self.sessions: dict[int, str] = {}  # by the request that began them
@@ -246,6 +254,13 @@ class Client:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _fill(work: Path) -> None:
+    """Something for tools to read."""
+    (work / script.FILE).write_text("hay\nneedle\nhay\n")
+    (work / script.EDITED).write_text("first\n")
+    (work / script.IMAGE).write_bytes(_DOT)
 
 
 def pump(clients: Sequence[Client], until: Callable[[], bool], seconds: float) -> bool:

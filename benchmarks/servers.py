@@ -19,6 +19,7 @@ class ServerSpec:
     config: str = ""  # more lines of config.toml, before its tables
     provider: str = ""  # more lines of the provider's table
     ours: bool = False
+    tools: tuple[str, ...] = ("shell",)  # those of its tools that are measured; the first runs commands where any will do
     answers_cancelled: bool = True  # a cancelled call gets a result; else only the event tells
     env: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -32,8 +33,11 @@ class ServerSpec:
         )
 
 
+OUR_TOOLS = ("shell", "exec_command", "write_stdin", "read_file", "search", "list_files", "edit_file", "view_image", "update_plan")
+
+
 def ours(command: tuple[str, ...] | None = None, name: str = "understudy") -> ServerSpec:
-    return ServerSpec(name, command or _our_command(), ours=True)
+    return ServerSpec(name, command or _our_command(), ours=True, tools=OUR_TOOLS)
 
 
 def _our_command() -> tuple[str, ...]:
@@ -49,7 +53,9 @@ def seed(binary: Path) -> ServerSpec:
 
 def newest(binary: Path) -> ServerSpec:
     """For `exec` only."""
-    return ServerSpec("codex 0.166.0", (str(binary),), dialect="modern", provider="supports_websockets = false")
+    return ServerSpec(
+        "codex 0.166.0", (str(binary),), dialect="modern", tools=("exec_command",), provider="supports_websockets = false"
+    )
 
 
 def last(binary: Path) -> ServerSpec:
@@ -57,6 +63,7 @@ def last(binary: Path) -> ServerSpec:
         "codex 0.153.4",
         (str(binary), "mcp-server"),
         dialect="modern",
+        tools=("exec_command",),
         provider="supports_websockets = false",
         answers_cancelled=False,
     )

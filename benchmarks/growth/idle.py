@@ -47,11 +47,11 @@ def slow_disk(bench: Bench) -> list[Curve]:
         with slow.fresh() as client:
             client.initialize()
             session = client.begin_session()
-            timed_reply(client, session, "run:true")
+            timed_reply(client, session, "run:shell:true")
             count = bench.times(30)
             turn.add("new session, one turn", delay, median([timed_open(client) for _ in range(count)]))
             turn.add("reply", delay, median([timed_reply(client, session, "say") for _ in range(count)]))
-            turn.add("turn with a command", delay, median([timed_reply(client, session, "run:true") for _ in range(count)]))
+            turn.add("turn with a command", delay, median([timed_reply(client, session, "run:shell:true") for _ in range(count)]))
             latencies = delta_latencies(client, client.begin_session(), bench.times(500))
             turn.add("delta latency p95", delay, quantile(latencies, 0.95))
             sessions = open_sessions(client, 50, at_once=25)[0]

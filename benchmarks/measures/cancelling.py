@@ -15,7 +15,7 @@ def cancelling(bench: Bench) -> Samples:
     return {
         "cancel_model": [_cancelled(client, session, "hang", b"_delta", b"_delta") for _ in range(bench.times(15))],
         "cancel_shell": [
-            _cancelled(client, session, "run:sleep", b"exec_command_begin", b"exec_command_output_delta")
+            _cancelled(client, session, f"run:{bench.spec.tools[0]}:sleep", b"exec_command_begin", b"exec_command_output_delta")
             for _ in range(bench.times(15))
         ],
     }

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from itertools import count
 
 from benchmarks.bench import Bench, Samples
 from benchmarks.client import Client, LostAnswer
@@ -10,6 +11,7 @@ from benchmarks.figures import median
 
 PATIENCE_SECONDS = 5.0  # a short turn that takes longer is lost
 ATTEMPTS = 5
+FIRST_COMMAND = 1001  # the number that a conversation's first command with a number gets
 
 
 def timed_reply(client: Client, session: str, directive: str, expect: bytes = b"done") -> float:
@@ -31,9 +33,9 @@ class _Replies:
         self._client = client
         self._session = client.begin_session()
 
-    def take(self, count: int, directive: Callable[[], str]) -> list[float]:
+    def take(self, times: int, directive: Callable[[], str]) -> list[float]:
         taken: list[float] = []
-        while len(taken) < count:
+        while len(taken) < times:
             try:
                 taken.append(timed_reply(self._client, self._session, directive()))
             except LostAnswer:
@@ -49,14 +51,32 @@ def _patch() -> str:
     return f"patch:{time.monotonic_ns()}"
 
 
+def _with(tool: str) -> Callable[[], str]:
+    if tool in ("shell", "exec_command"):
+        return lambda: f"run:{tool}:true"
+    numbers = count()
+    return lambda: f"use:{tool}:{next(numbers)}"
+
+
+def _typing(client: Client, times: int) -> list[float]:
+    """A line typed at a program that ends of it. The turn that begins the program is not counted."""
+    session = client.begin_session()
+    taken: list[float] = []
+    for number in range(FIRST_COMMAND, FIRST_COMMAND + times):
+        timed_reply(client, session, "use:type_at:0")
+        taken.append(timed_reply(client, session, f"use:write_stdin:{number}"))
+    return taken
+
+
 def turns(bench: Bench) -> Samples:
     client = bench.warm()
     replies = _Replies(client)
-    replies.take(1, lambda: "run:true")  # the helper that runs commands is up from here on
+    replies.take(1, lambda: f"run:{bench.spec.tools[0]}:true")  # the helper that runs commands is up from here on
     return {
         "new_session": [timed_open(client) for _ in range(bench.times(10))],
         "reply": replies.take(bench.times(30), lambda: "say"),
-        "command": replies.take(bench.times(10), lambda: "run:true"),
+        **{tool: replies.take(bench.times(10), _with(tool)) for tool in bench.spec.tools if tool != "write_stdin"},
+        **({"write_stdin": _typing(client, bench.times(5))} if "write_stdin" in bench.spec.tools else {}),
         "patch": replies.take(bench.times(10), _patch),
         "lost_single": [replies.lost],
     }

@@ -1,15 +1,15 @@
-"""What the model says. Prompts name their answer: `bench:say;`, `bench:stream:20000:4;`, `bench:run:true;`.
+"""What the model says. Prompts name their answer: `bench:say;`, `bench:stream:20000:4;`, `bench:run:shell:true;`.
 
-Answers are encoded once. Both wires say the same; tool calls are spelled for the server that asks, by its dialect.
+Answers are encoded once. Both wires say the same. A directive names the tool to be called, whatever the request offers: a row that
+is called `shell` must not come to measure another one that a server offers too. Only patches are spelled by the server's dialect.
 """
 
 import json
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 Wire = Literal["responses", "chat"]
-Dialect = Literal["seed", "modern"]  # tools called `shell {command}`, or `exec_command {cmd}`
+Dialect = Literal["seed", "modern"]  # patches go through `shell {command}`, or through `exec_command {cmd}`
 
 DONE = "done"
 READY = "ready"  # printed by a command that then waits to be cancelled
@@ -22,7 +22,11 @@ COMMANDS: dict[str, str] = {
     "true": "/bin/true",
     "sleep": f"echo {READY}; exec sleep 60",
     "flood": f"yes 0123456789abcdef0123456789abcdef | head -c {FLOOD_BYTES}",
+    "flood10": "yes 0123456789abcdef0123456789abcdef | head -c 10000000",
+    "read": "read answer",  # ends when a line is typed
 }
+FILE, EDITED, IMAGE = "notes.txt", "edited.txt", "dot.png"  # in the folder where a server works (benchmarks/client.py)
+_STEPS = [{"step": "look", "status": "completed"}, {"step": "mend", "status": "in_progress"}]
 
 
 class Asked(NamedTuple):
@@ -134,7 +138,7 @@ def stream(wire: Wire, count: int, size: int) -> Stream:
 
 
 @lru_cache
-def call(wire: Wire, dialect: Dialect, name: str, arguments: str) -> bytes:
+def call(wire: Wire, name: str, arguments: str) -> bytes:
     if wire == "responses":
         item = {"type": "function_call", "id": "fc_1", "call_id": f"call_{name}", "name": name, "arguments": arguments}
         done = _event(wire, {"type": "response.output_item.done", "output_index": 0, "item": item})
@@ -144,20 +148,37 @@ def call(wire: Wire, dialect: Dialect, name: str, arguments: str) -> bytes:
     return whole(_event(wire, asked) + _event(wire, _chunk({}, "tool_calls")) + _completed(wire))
 
 
-def run(wire: Wire, dialect: Dialect, which: str) -> bytes:
+def run(wire: Wire, tool: str, which: str) -> bytes:
+    """A command, by the tool that is named."""
     command = COMMANDS[which]
-    if dialect == "modern":
-        return call(wire, dialect, "exec_command", json.dumps({"cmd": command, "yield_time_ms": 30000}))
-    argv = [command] if which == "true" else ["bash", "-c", command]
-    return call(wire, dialect, "shell", json.dumps({"command": argv, "timeout": 120_000}))
+    match tool:
+        case "exec_command":
+            return call(wire, tool, json.dumps({"cmd": command, "yield_time_ms": 30_000}))
+        case "shell":
+            argv = [command] if which == "true" else ["bash", "-c", command]
+            return call(wire, tool, json.dumps({"command": argv, "timeout": 120_000}))
+        case _:
+            raise ValueError(f"no tool for commands is called {tool}")
+
+
+def use(wire: Wire, tool: str, number: str) -> bytes:
+    """Any other tool. `number`: which time it is, or, of `write_stdin`, the number of the session."""
+    count = int(number)
+    arguments: dict[str, dict[str, Any]] = {
+        "read_file": {"path": FILE},
+        "search": {"pattern": "needle"},
+        "list_files": {"path": "."},
+        "edit_file": {"path": EDITED, "old_text": "first\n", "new_text": f"first\n{count}\n"},
+        "view_image": {"path": IMAGE},
+        "update_plan": {"plan": _STEPS},
+        "write_stdin": {"session_id": count, "chars": "go\n", "yield_time_ms": 30_000},
+        "type_at": {"cmd": COMMANDS["read"], "tty": True, "yield_time_ms": 250},
+    }
+    return call(wire, "exec_command" if tool == "type_at" else tool, json.dumps(arguments[tool]))
 
 
 def patch(wire: Wire, dialect: Dialect, number: str) -> bytes:
     text = f"*** Begin Patch\n*** Add File: made-{number}.txt\n+one\n+two\n*** End Patch"
     if dialect == "modern":
-        return call(wire, dialect, "exec_command", json.dumps({"cmd": f"apply_patch <<'EOF'\n{text}\nEOF\n"}))
-    return call(wire, dialect, "shell", json.dumps({"command": ["apply_patch", text]}))
-
-
-Encoder = Callable[[Wire, Dialect, str], bytes]
-TOOL_ANSWERS: dict[str, Encoder] = {"run": run, "patch": patch}
+        return call(wire, "exec_command", json.dumps({"cmd": f"apply_patch <<'EOF'\n{text}\nEOF\n"}))
+    return call(wire, "shell", json.dumps({"command": ["apply_patch", text]}))

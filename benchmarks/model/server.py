@@ -132,8 +132,12 @@ def answer(wire: Wire, dialect: Dialect, body: bytes) -> Steps:
     if after_tool:
         return (script.say(wire),)
     match words:
-        case ("run" | "patch" as kind, which):
-            return (script.TOOL_ANSWERS[kind](wire, dialect, which),)
+        case ("run", tool, which):
+            return (script.run(wire, tool, which),)
+        case ("use", tool, number):
+            return (script.use(wire, tool, number),)
+        case ("patch", number):
+            return (script.patch(wire, dialect, number),)
         case ("burst", count, size):
             return (script.burst(wire, int(count), int(size)),)
         case ("stream", count, size):

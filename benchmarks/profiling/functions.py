@@ -40,7 +40,7 @@ def replies(client: Client, bench: Bench) -> int:
 
 def commands(client: Client, bench: Bench) -> int:
     session = client.begin_session()
-    return len(reply_in_turn(client, [session], bench.times(200), 30.0, "run:true").latencies)
+    return len(reply_in_turn(client, [session], bench.times(200), 30.0, "run:shell:true").latencies)
 
 
 WORK: dict[str, tuple[str, str, Work]] = {
