@@ -10,10 +10,10 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare soak real-model agent-suite mutants pictures page-pictures release clean set-up
+.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak real-model agent-suite mutants pictures page-pictures release clean set-up
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## the whole thing with no key and no network
 	@$(RUN) -m understudy demo
@@ -39,6 +39,15 @@ bench: $(READY) ## the benchmarks
 
 bench-compare: $(READY) ## the benchmarks side by side with another server
 	@$(RUN) -m benchmarks compare $(ARGS)
+
+budget: $(READY) ## what things cost by count (calls, system calls, frames …), against benchmarks/budget.json
+	@$(RUN) -m benchmarks.counting check $(ARGS)
+
+budget-nightly: $(READY) ## machine instructions against benchmarks/budget.json, by valgrind (minutes)
+	@$(RUN) -m benchmarks.counting check --instructions $(ARGS)
+
+budget-update: $(READY) ## write benchmarks/budget.json anew from what is counted now; raising a line needs a trailer in the commit message
+	@$(RUN) -m benchmarks.counting update $(ARGS)
 
 soak: $(READY) ## long runs: random schedules, kill -9 at random moments (also python -m tests.soak.http_kills)
 	@$(RUN) -m tests.soak $(ARGS)

@@ -63,6 +63,7 @@ class Client:
         self._unsent = b""
         self._next = 1
         self.lines_read = 0
+        self.bytes_read = 0
         self._last: deque[bytes] = deque(maxlen=4)
         self._stderr = (folder / "stderr").open("ab")
         self.spawned_at = time.monotonic_ns()
@@ -188,6 +189,7 @@ class Client:
         at = time.monotonic_ns()
         if not data:
             raise self._failure("the server has ended")
+        self.bytes_read += len(data)
         lines = data.split(b"\n")
         lines[0] = self._tail + lines[0]
         self._tail = lines.pop()
@@ -209,7 +211,7 @@ class Client:
         elif line.startswith(b'{"id":'):
             text = line[6:24].partition(b",")[0]
         else:
-            text = str(json.loads(line).get("id")).encode() if line else b""
+            text = str(json.loads(line).get("id")).encode() if line.startswith(b"{") else b""  # `serve` says words
         if text.isdigit():
             self._answers[int(text)] = Answer(at, line)
 

@@ -32,6 +32,16 @@ class Model:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def received(self) -> tuple[int, int]:
+        """The requests so far, and the bytes of their bodies."""
+        with socket.create_connection(("127.0.0.1", self.port), 10) as sock:
+            sock.sendall(b"GET /received HTTP/1.1\r\nHost: model\r\n\r\n")
+            answer = b""
+            while not answer.rpartition(b"\r\n\r\n")[2]:
+                answer += sock.recv(4096)
+        requests, received = map(int, answer.rpartition(b"\r\n\r\n")[2].split())
+        return requests, received
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()

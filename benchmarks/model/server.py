@@ -62,9 +62,14 @@ class Connection:
     def _answer(self, line: bytes, body: bytes) -> None:
         method, path, *_ = line.split(b" ")
         wire: Wire | None = "responses" if path.endswith(b"/responses") else "chat" if path.endswith(b"/chat/completions") else None
-        if method != b"POST" or wire is None:
-            steps: Steps = (NOT_FOUND,)
+        if method == b"GET" and path == b"/received":
+            told = f"{self._server.requests} {self._server.received}".encode()
+            steps: Steps = (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(told), told),)
+        elif method != b"POST" or wire is None:
+            steps = (NOT_FOUND,)
         else:
+            self._server.requests += 1
+            self._server.received += len(body)
             dialect: Dialect = "modern" if path.startswith(b"/modern/") else "seed"
             steps = answer(wire, dialect, body)
         self._steps = iter(steps)
@@ -185,6 +190,8 @@ class ModelServer:
         self._timers: list[tuple[float, int, Connection]] = []
         self._timer_count = 0
         self._ready: list[Connection] = []
+        self.requests = 0
+        self.received = 0  # bytes of their bodies
 
     def serve(self) -> None:
         while True:
