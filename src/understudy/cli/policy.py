@@ -42,7 +42,7 @@ def _check(options: Namespace) -> int:
         )
     )
     lines = [*describe(verdict), ("approval policy", settings.approval_policy), ("sandbox mode", settings.sandbox_mode)]
-    lines.append(("means", explain(verdict, _situation(settings))))
+    lines.append(("means", explain(verdict, _situation(settings), tuple(options.argv))))
     if options.json:
         told: dict[str, Any] = {name.replace(" ", "_"): value for name, value in lines}
         print(json.dumps({**told, "contained": verdict.contained}))

@@ -11,7 +11,7 @@ from understudy.policy.readable import is_inside, resolve
 from understudy.policy.rules import Rules
 from understudy.policy.tables import Table, as_table, read_choice, read_flag, read_text, read_texts, refuse_unknown
 from understudy.policy.verdicts import Verdict
-from understudy.policy.words import Words
+from understudy.policy.words import Words, names, simple_commands
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
 
 _CASE_KEYS = (
@@ -101,7 +101,7 @@ def _how_it_runs(verdict: Verdict) -> str:
     return "in the sandbox, without a question" if verdict.contained else "outside the sandbox, without a question"
 
 
-def explain(verdict: Verdict, situation: Situation) -> str:
+def explain(verdict: Verdict, situation: Situation, argv: Words = ()) -> str:
     """What the verdict means for whoever expected another: what holds the command, and what would be decided otherwise."""
     mode, policy = situation.sandbox_mode, situation.approval_policy
     if verdict.action == "deny":
@@ -129,7 +129,36 @@ def explain(verdict: Verdict, situation: Situation) -> str:
         if policy == "never"
         else "If the sandbox refuses it something, you are asked whether it may run outside."
     )
-    return f"{held} {reach} {outside}"
+    return " ".join(filter(None, (held, reach, _refused_by_protection(argv, situation), outside)))
+
+
+_WRITES_GIT = names(
+    "add am cherry-pick commit fetch gc init merge mv pull rebase reset restore revert rm stash switch checkout tag worktree"
+    " update-index update-ref"
+)
+
+
+def _refused_by_protection(argv: Words, situation: Situation) -> str:
+    """Of commands that everybody knows to write to what is protected."""
+    if situation.sandbox_mode != "workspace-write" or ".git" not in situation.protected:
+        return ""
+    verb = next((_verb(words) for words in simple_commands(argv) or () if words[0] == "git" and _verb(words) in _WRITES_GIT), None)
+    if verb is None:
+        return ""
+    return (
+        f"But `.git` is protected, so what `git {verb}` writes there is refused with 'Read-only file system';"
+        ' `protect = ["!.git"]` under [understudy.sandbox] opens it.'
+    )
+
+
+def _verb(words: Words) -> str:
+    rest = iter(words[1:])
+    for word in rest:
+        if word in ("-C", "-c"):
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def run_cases(document: Table, situation: Situation, *, source: str) -> tuple[CaseOutcome, ...]:

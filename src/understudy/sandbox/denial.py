@@ -1,5 +1,6 @@
 """Did the sandbox refuse something? And what can be said to the model about it."""
 
+import re
 import signal
 
 from understudy.sandbox.spec import CommandResult, Containment, LimitName
@@ -66,12 +67,25 @@ def hint(result: CommandResult, output: str, containment: Containment | None, *,
     lines = ["The sandbox probably refused something this command tried.", f"- Writing: {_writing(containment)}"]
     if containment.protected and containment.mode == "workspace-write":
         lines.append(f"- Protected in there, not to be changed or created: {', '.join(containment.protected)}")
+        lines += _opening(output, containment.protected)
     lines.append(f"- Network: {_network(containment)}")
     if result.signal == signal.SIGSYS or _mentions(output, ("operation not permitted",)):
         lines.append("- Also refused: tracing or inspecting other processes, mounting, new namespaces, kernel settings")
     otherwise = ", or ask for this one command to be run outside the sandbox and say why it is needed." if may_ask else "."
     lines.append(f"Work within these limits{otherwise}")
     return "\n".join(lines)
+
+
+def _opening(output: str, protected: tuple[str, ...]) -> list[str]:
+    """A name that was met, and how it is opened: what git says, for one, sounds like a broken disk."""
+    if not _mentions(output, ("read-only file system",)):
+        return []
+    names = [name for name in protected if not name.startswith("/")]
+    met = next((name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", output)), None)
+    if met is None:
+        return []
+    entry = f'protect = ["!{met}"]'
+    return [f"- `{met}` is one of these. Only the user can open it, by {entry} under [understudy.sandbox] of the configuration"]
 
 
 _NETWORK_SAYING = {

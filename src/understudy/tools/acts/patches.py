@@ -71,7 +71,7 @@ async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[
     places = classify_targets(plan, host.settings.places)
     verdict = decide_patch(_facts(plan, places, host))
     if verdict.action == "deny":
-        return ToolOutput(f"patch rejected: {verdict.reason}", success=False)
+        return ToolOutput(f"patch rejected: {verdict.reason}{_opening(places, verdict)}", success=False)
     asked = verdict.action == "ask"
     if asked:
         answer = await host.ask(_question(call_id, plan, places, _reason(verdict, plan, host)))
@@ -83,6 +83,16 @@ async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[
         await host.committed()
         await host.sandbox.end_covering(plan.targets, APPROVED if asked else PATCHED)
         return await _apply(call_id, plan, host, large)
+
+
+def _opening(places: tuple[Placement, ...], verdict: Verdict) -> str:
+    """How the user lets such files be written without being asked."""
+    if verdict.reason != PROTECTED_REASON:
+        return ""
+    why = next((place.reason for place in places if place.place == "protected"), "")
+    return (
+        f": {why}. Only the user can open it, in the list `protect` under [understudy.sandbox] of the configuration" if why else ""
+    )
 
 
 def _facts(plan: PatchPlan, places: tuple[Placement, ...], host: ToolHost) -> PatchFacts:
