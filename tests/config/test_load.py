@@ -12,7 +12,7 @@ from understudy.config.keys import KNOWN_KEYS
 from understudy.config.load import KEPT, Configs
 from understudy.config.providers import BUILT_IN
 from understudy.errors import ConfigError
-from understudy.places.defaults import START_UP
+from understudy.places.defaults import INSTRUCTIONS, START_UP
 from understudy.protocol.records import Overrides
 
 Load = Callable[..., Config]
@@ -147,8 +147,8 @@ def test_without_any_setting_the_defaults_hold(load: Load, home: Path, work: Pat
         *(user / name for name in (".ssh", ".aws", ".gnupg", ".netrc", ".git-credentials", ".config/gh", ".kube")),
         user / ".docker/config.json",
     )
-    names = (".git", ".codex", ".agents", ".mcp.json", ".gitmodules", ".vscode", ".idea", ".envrc")
-    assert config.sandbox.protect == (*names, *START_UP, str(config.state_dir), str(home))
+    names = (".git", ".codex", ".agents", ".claude", ".mcp.json", ".gitmodules", ".vscode", ".idea", ".envrc")
+    assert config.sandbox.protect == (*names, *INSTRUCTIONS, *START_UP, str(config.state_dir), str(home))
     in_home = load(cwd=str(user)).sandbox.protect
     assert {str(user / name) for name in START_UP} <= set(in_home)  # where shells look for them, they cannot even be made
     assert config.base_instructions is None
@@ -538,3 +538,12 @@ def test_many_configurations_are_not_all_kept(home: Path, tmp_path: Path) -> Non
     again = kept.load(home, Overrides(model="m"))
     assert again is not first
     assert again == first
+
+
+def test_a_relative_mask_holds_in_the_whole_project_wherever_a_conversation_begins(load: Load, work: Path) -> None:
+    (work / ".git").mkdir()
+    (work / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (work / "deep/down").mkdir(parents=True)
+    masked = load(cwd=str(work / "deep/down"), cli=(("understudy.sandbox.mask", ["secrets"]),)).sandbox.mask
+    assert {work / "secrets", work / "deep/secrets", work / "deep/down/secrets"} <= set(masked)
+    assert work.parent / "secrets" not in masked

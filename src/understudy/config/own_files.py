@@ -5,6 +5,7 @@ No link is followed, on the way to the folder or below it; a link counts as the 
 
 import hashlib
 import os
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,9 @@ import msgspec
 
 from understudy.errors import ConfigError
 
-OWN_FILES = (".mcp.json", ".codex", ".agents/skills")
+OWN_FILES = (".mcp.json", ".codex", ".agents", ".claude")
+INSTRUCTIONS = re.compile(r"(agents|claude)[^/]*\.md", re.IGNORECASE)  # files at the top of the folder that tell agents what to do
+_OTHERS = (".claude/worktrees",)  # whole checkouts, which nobody is told of as this folder's own
 _MAX_FILES = 2_000
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_DEPTH = 32
@@ -30,8 +33,8 @@ def read_own_files(folder: Path) -> OwnFiles:
     """`folder` is a real path. Raises `ConfigError` where it holds too much to check, or cannot be read."""
     reading = _Reading(folder)
     with _opened(folder) as root:
-        for name in OWN_FILES:
-            reading.own(root, name)
+        for name in (*OWN_FILES, *_instructions(root)):
+            reading.entry(root, name, name, depth=0)
     digest = hashlib.sha256()
     for path, (kind, content) in sorted(reading.found.items()):
         for part in (os.fsencode(path), kind, content):
@@ -39,6 +42,11 @@ def read_own_files(folder: Path) -> OwnFiles:
             digest.update(part)
     plain = {path: content for path, (kind, content) in reading.found.items() if kind == b"file"}
     return OwnFiles(digest.hexdigest(), plain)
+
+
+def _instructions(root: int) -> list[str]:
+    with os.scandir(root) as entries:
+        return [entry.name for entry in entries if INSTRUCTIONS.fullmatch(entry.name)]
 
 
 @contextmanager
@@ -69,24 +77,9 @@ class _Reading:
         self._folder = folder
         self._left = _MAX_BYTES
 
-    def own(self, root: int, path: str) -> None:
-        """One of `OWN_FILES`, which may stand one folder down."""
-        above, _, name = path.rpartition("/")
-        if not above:
-            self.entry(root, name, path, depth=0)
-            return
-        try:
-            descriptor = os.open(above, _FOLDER | os.O_RDONLY, dir_fd=root)
-        except (FileNotFoundError, NotADirectoryError):  # nothing, or a link
-            return
-        except OSError as error:
-            raise ConfigError(f"cannot read {self._folder / above}: {error.strerror}") from None
-        try:
-            self.entry(descriptor, name, path, depth=1)
-        finally:
-            os.close(descriptor)
-
     def entry(self, above: int, name: str, path: str, depth: int) -> None:
+        if path in _OTHERS:
+            return
         try:
             mode = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
             if S_ISLNK(mode):

@@ -7,6 +7,7 @@ from typing import cast
 
 from understudy.config.home import expand, state_dir, user_home
 from understudy.config.model import Config, Limits, SandboxSettings
+from understudy.config.project import project_folders
 from understudy.config.schema import TreeReader
 from understudy.places import defaults
 from understudy.places.own_code import load_nothing_from, own_code
@@ -58,7 +59,7 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
         exclude_slash_tmp=read.flag("sandbox_workspace_write.exclude_slash_tmp") or False,
         # our own things stay hidden and unwritten, whatever the lists say: the log, the credentials, and a configuration that may
         # hold some too
-        mask=_distinct((state, home / "auth.json", home / "config.toml", *keys, *_masked(mask, cwd, env))),
+        mask=_distinct((state, home / "auth.json", home / "config.toml", *keys, *_masked(mask, cwd, roots, env))),
         protect=tuple(dict.fromkeys(guarded)),
         limits=_read_limits(read),
     )
@@ -147,8 +148,19 @@ def _read_protect(read: TreeReader) -> tuple[str, ...] | None:
     return entries
 
 
-def _masked(entries: tuple[str, ...], cwd: Path, env: Mapping[str, str]) -> list[Path]:
-    return [expand(entry, base=cwd, env=env) for entry in entries if entry]
+def _masked(entries: tuple[str, ...], cwd: Path, roots: tuple[str, ...], env: Mapping[str, str]) -> list[Path]:
+    """A relative entry holds in every writable folder, like a protected name, and in the project that the working directory is in:
+    a conversation further down sees no more of it.
+    """
+    masked: list[Path] = []
+    folders: list[Path] = []
+    for entry in filter(None, entries):
+        if entry.startswith(("~", "/")):
+            masked.append(expand(entry, base=cwd, env=env))
+            continue
+        folders = folders or [Path(folder) for folder in dict.fromkeys((*roots, *project_folders(str(cwd))))]
+        masked += [folder / entry for folder in folders]
+    return masked
 
 
 def _protected(entries: tuple[str, ...], env: Mapping[str, str]) -> list[str]:

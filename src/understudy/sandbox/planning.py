@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from understudy.errors import SandboxError
-from understudy.places.defaults import START_UP
+from understudy.places.defaults import INSTRUCTIONS, START_UP
 from understudy.places.doer import owner_of
 from understudy.places.resolving import Place, is_within, resolve_places
 from understudy.places.walking import real_paths
@@ -19,7 +19,7 @@ from understudy.sandbox.spec import Command, Containment
 
 _FALLBACK = "/tmp/understudy-"
 _TEMPORARY = ("TMPDIR", "TMP", "TEMP")
-_START_UP = frozenset(map(os.fsencode, START_UP))
+_KEPT = frozenset(map(os.fsencode, (*INSTRUCTIONS, *START_UP)))
 
 
 def is_contained(command: Command) -> bool:
@@ -122,8 +122,8 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         pins={os.fsencode(place.path): (place.device, place.inode) for place in places.values()},
         private_tmp=os.fsencode(private_tmp or ""),
         masked=_encode_once(containment.masked),
-        protected=[name for name in _encode_once(containment.protected) if name not in _START_UP],
-        kept=[name for name in _encode_once(containment.protected) if name in _START_UP],
+        protected=[name for name in _encode_once(containment.protected) if name not in _KEPT],
+        kept=[name for name in _encode_once(containment.protected) if name in _KEPT],
         watched=_encode(tuple(_missing_masked(containment, places))) if shape == LANDLOCK else [],
         network=network,
         unix_sockets=containment.unix_sockets,

@@ -1,0 +1,43 @@
+"""What a folder tells agents is protected for commands and patches alike, and who meets a protected name is told how to open it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scenes import scene, told_to_model
+from tests.tools.patch.tree import patch_text
+from understudy.testing import call, say
+
+CONFIG = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
+
+
+async def test_instructions_that_are_there_are_changed_by_neither(tmp_path: Path) -> None:
+    names = ("AGENTS.md", "CLAUDE.md", ".claude/settings.json")
+    (tmp_path / ".claude").mkdir()
+    for name in names:
+        (tmp_path / name).write_text("kept\n")
+    line = "; ".join(f"echo x >> {name}" for name in names)
+    script = [
+        call("shell", command=["sh", "-c", f"{line}; rm -f {' '.join(names)}"]),
+        *(call("apply_patch", call_id=name, input=patch_text(f"*** Update File: {name}", "@@", "-kept", "+x")) for name in names),
+        say("done"),
+    ]
+    async with scene(script, tmp_path, config=CONFIG) as (model, client):
+        await client.codex("Change them.")
+        told = [told_to_model(model.requests[at + 2], name) for at, name in enumerate(names)]
+    assert [(tmp_path / name).read_text() for name in names] == ["kept\n"] * 3
+    assert all("protected path" in text and "`protect` under [understudy.sandbox]" in text for text in told)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "f").write_text("x")
+    return tmp_path
+
+
+async def test_a_commit_that_is_refused_says_what_opens_it(repository: Path) -> None:
+    async with scene([call("shell", command=["git", "add", "f"]), say("done")], repository, config=CONFIG) as (model, client):
+        await client.codex("Commit.")
+        assert 'protect = [\\"!.git\\"]' in told_to_model(model.requests[1])
