@@ -109,7 +109,6 @@ async def test_a_conversation_that_leaves_memory_while_the_log_is_asked_about_it
             await handle.durable()
             following = handle.follow(QuietViewer())
             following.go_live()
-            handle.watch()
             log.asked.clear()
             log.stall()
             while "positions" not in log.asked:

@@ -89,7 +89,6 @@ class Playbook:
             self.handle = await self.engine.find(LOCAL, self._beside.handle.id)
         self.following = self.handle.follow(self)
         self.following.go_live()
-        self.handle.watch()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -140,7 +140,6 @@ async def put_to_person(engine: Engine, asked: OpenQuestion) -> bool:
     watcher = _Closing(asked)
     following = handle.follow(watcher)
     following.go_live()
-    handle.watch()
     try:
         decision = await _decision(console, watcher)
     finally:

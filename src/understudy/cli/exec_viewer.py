@@ -37,7 +37,6 @@ class ExecViewer(WatchedEnd):
         await self.following.go_live_from_cursor()
         self.following.wait()
         await self.handle.submit(self.handle.message(message, overrides, terms=terms), self.following)
-        self.handle.watch()  # the turn may be another process's
 
     # -- ending before its time
 

@@ -47,7 +47,6 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
         else:
             chosen = Overrides(model=options.model, config=flags or None) if options.model or flags else None
             await handle.submit(handle.message(Message("user", (InputText(prompt),)), chosen), viewer.following)
-        handle.watch()  # the turn may be another process's
         return await viewer.exit_code
     finally:
         await engine.close()

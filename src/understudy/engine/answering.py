@@ -22,7 +22,6 @@ Outcome = Literal["counts", "closed", "requested"]
 async def answer_question(
     conversation: Conversation,
     submit: Callable[[Decide], Awaitable[Accepted]],
-    watch: Callable[[], None],
     op: Decide,
     seconds: float,
 ) -> Outcome:
@@ -37,7 +36,6 @@ async def answer_question(
         if not accepted.posted:
             return "counts" if accepted.effective else "closed"
         conversation.when_durable(lambda error: None if error is None else fate.failed(error))
-        watch()
         fate.expect(accepted.turn or "")
         await asyncio.wait([fate.known], timeout=seconds)
         return fate.known.result() if fate.known.done() else "requested"

@@ -238,10 +238,6 @@ class Engine:
         fixed = self._preparing.fix_choices(conversation.id, conversation.state, message, message.overrides)
         return msgspec.structs.replace(op, message=fixed)
 
-    def watch(self, conversation: Conversation) -> None:
-        """A viewer has come."""
-        self._watch.wake(conversation)
-
     def _check_room(self) -> None:
         if self.takes_no_new is not None:
             raise StoreError(f"conversation store: {self.takes_no_new}")

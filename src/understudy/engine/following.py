@@ -93,6 +93,7 @@ class Following:
             return  # it was stopped while something was read for it
         self.live = True
         self._conversation.tail.broadcast.followers.append(self)
+        self._conversation.on_watch_needed(self._conversation)  # what other processes do is to be seen here
         if not self.caught_up:
             self._behind = True
             self._catch_up()

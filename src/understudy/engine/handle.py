@@ -155,7 +155,7 @@ class Handle:
         from understudy.engine.answering import answer_question
 
         submit = partial(self.submit, durable=durable)
-        return await answer_question(self._conversation, submit, self.watch, op, seconds)
+        return await answer_question(self._conversation, submit, op, seconds)
 
     async def compact(self) -> "Compacting":
         """Have the model sum up what was before. Raises `AgentError` where it is not taken."""
@@ -263,10 +263,6 @@ class Handle:
         if beginning.unsaved is None:
             beginning.unsaved = UnsavedTexts()
         return beginning.unsaved
-
-    def watch(self) -> None:
-        """What other processes do to the conversation is to be seen here."""
-        self._engine.watch(self._conversation)
 
     @property
     def facts(self) -> Facts:

@@ -181,7 +181,6 @@ class Actions:
 
     async def _compact(self, called: Called) -> None:
         await self._chat.handle.compact()
-        self._chat.handle.watch()
 
     async def _undo(self, called: Called) -> None:
         """What came of it is a record, and is told as one."""

@@ -81,7 +81,6 @@ class Chat:
             with suppress(ConversationBusy):  # it is watched from here, and answers go there
                 await handle.submit(Resume())
             following.put_open_questions()
-        handle.watch()
 
     def _restore_queue(self, handle: Handle) -> None:
         config = handle.setup().config
@@ -169,7 +168,6 @@ class Chat:
         except AgentError:
             self.chosen = chosen
             raise
-        self.handle.watch()
 
     def choose(self, overrides: Overrides) -> None:
         """From the next message on."""

@@ -70,7 +70,6 @@ class EditorSession:
             self.delta(live)
         self.following.go_live()
         self.following.put_open_questions()
-        self.handle.watch()
         if self._client.gives_texts:
             self._texts = EditorTexts(self._client, self.handle.id, self._send)
             self._take_back = self.handle.unsaved_texts().lend(self._texts)

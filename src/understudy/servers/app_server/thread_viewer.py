@@ -63,7 +63,6 @@ class ThreadViewer:
             self.delta(live)
         self.following.go_live()
         self.following.put_open_questions()
-        self.handle.watch()
 
     def stop(self) -> None:
         self.over = True

@@ -210,7 +210,6 @@ class HttpSession:
                 client.peer, self.standalone, handle, stream.request_id, stream.call, presentation, stream.after, seen
             )
             client.streams[handle.id] = viewer
-            handle.watch()
             viewers.append(viewer)
         sink = self.listen()
         for viewer in viewers:

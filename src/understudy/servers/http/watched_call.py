@@ -80,7 +80,6 @@ class WatchedCall(CallViewer):
 
     async def _take_up(self) -> None:
         """The turn ran in a process that may be gone: it goes on here if it waits for an answer, and is closed otherwise."""
-        self.handle.watch()
         with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
             await self.handle.submit(Resume())
         self.following.put_open_questions()

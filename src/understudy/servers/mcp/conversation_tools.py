@@ -105,7 +105,6 @@ async def stream(call: Call) -> Later:
     if client.snapshots is None:
         client.snapshots = Snapshots(client.sink, client.engine.tasks)
     client.snapshots.add(viewer)
-    handle.watch()
     return LATER
 
 

@@ -140,7 +140,6 @@ class Rounds:
         if call.answered:
             return LATER
         if not handle.facts.runs_here:
-            handle.watch()
             with suppress(ConversationBusy, NotAllowed):
                 await handle.submit(Resume())
         viewer.following.put_open_questions()

@@ -186,7 +186,6 @@ async def _take_up(handle: Handle) -> None:
     """The turn ran in a process that may be gone: it goes on here if it waits for an answer, and is closed otherwise."""
     if handle.facts.turn is None:
         return
-    handle.watch()
     with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
         await handle.submit(Resume())
         with suppress(AgentError):

@@ -52,7 +52,6 @@ async def wait_on(call: Call, handle: Handle, viewer: CallViewer, seconds: float
         answer_after(viewer, seconds)
     call.when_cancelled(lambda: viewer.answer_failure("the call was cancelled; the turn goes on"))
     if not handle.facts.runs_here:
-        handle.watch()
         try:
             await handle.submit(Resume())
         except ConversationBusy:

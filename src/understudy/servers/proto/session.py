@@ -191,7 +191,6 @@ class _Viewer(QuietViewer):
 
     def go_live(self) -> None:
         self.following.go_live()
-        self.handle.watch()
 
     def stop(self) -> None:
         self.following.stop()

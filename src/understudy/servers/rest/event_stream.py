@@ -55,7 +55,6 @@ class EventStream:
             self._events += 1
             self._send(line)
         self.following.rejoin(position.given)
-        self.handle.watch()
 
     def stop(self) -> None:
         self.following.stop()
