@@ -14,6 +14,7 @@ from .orders import CHANGED, READABLE, Orders
 
 _INTERVAL = 0.25  # seconds; for what the kernel does not tell
 _IDLE = 3600.0
+_CLOSED = (-1, -1)  # where we may not look: the command may have seen to that
 _EVENTS = 1 << 14  # bytes of them that are read at once: they only say that it is time to look
 
 
@@ -24,12 +25,15 @@ class Hints:
         self._told_by: dict[int, int] = {}
         self._complete = True
 
-    def open(self, path: bytes) -> None:
-        """A file of /proc that tells of changes."""
+    def open(self, path: bytes) -> int:
+        """A file of /proc that tells of changes; -1 where it cannot be opened."""
         try:
-            self._told_by[os.open(path, os.O_RDONLY | os.O_CLOEXEC)] = CHANGED
+            opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._complete = False
+            return -1
+        self._told_by[opened] = CHANGED
+        return opened
 
     def watch(self, folders: "list[bytes]", events: int) -> None:
         """There may be too many watchers on the machine, and a folder may be closed to us."""
@@ -97,6 +101,8 @@ def _hold(path: bytes) -> "int | None":
 def _identity(path: bytes) -> "tuple[int, int] | None":
     try:
         entry = os.lstat(path)
+    except PermissionError:
+        return _CLOSED
     except OSError:
         return None
     return None if is_marked(entry) and is_placeholder(path) else (entry.st_dev, entry.st_ino)
@@ -112,19 +118,40 @@ class MountWatch:
     def __init__(self, mounted: "list[tuple[bytes, int, bytes]]") -> None:
         """Each by its path, the open folder that it is in, and its name there."""
         self._mounted = mounted
+        self._table = -1
         self.hints = Hints()
         if mounted:
-            self.hints.open(b"/proc/self/mountinfo")
+            self._table = self.hints.open(b"/proc/self/mountinfo")
             folders = dict.fromkeys(folder for _, folder, _ in mounted)
             self.hints.watch([b"/proc/self/fd/%d" % folder for folder in folders], kernel.IN_MOVED_FROM)
         self.interval = _IDLE if self.hints.complete else _INTERVAL
 
     def exposed(self) -> "bytes | None":
         """A path on which nothing is mounted any more."""
+        places: set[bytes] | None = None
         for path, folder, name in self._mounted:
             try:
-                if not kernel.is_mounted_on(folder, name):
-                    return path
-            except PermissionError:
-                continue  # then it is closed to the command as well, until its owner opens it and the next look comes
+                if kernel.is_mounted_on(folder, name):
+                    continue
+            except PermissionError:  # the command may have closed the folder, and can open it again when it likes
+                if places is None:
+                    places = self._mount_points()
+                if path in places:
+                    continue
+            return path
         return None
+
+    def _mount_points(self) -> "set[bytes]":
+        """By the table of mounts, which nobody can close. Where there is no such table, everything counts as exposed."""
+        if self._table < 0:
+            return set()
+        table = b""
+        while block := os.pread(self._table, _EVENTS, len(table)):
+            table += block
+        return {_unescaped(line.split(b" ", 5)[4]) for line in table.splitlines()}
+
+
+def _unescaped(path: bytes) -> bytes:
+    """Blanks, line ends and backslashes are written in octal there."""
+    first, *others = path.split(b"\\")
+    return first + b"".join([bytes((int(other[:3], 8),)) + other[3:] for other in others])

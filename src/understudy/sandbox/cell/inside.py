@@ -282,10 +282,10 @@ class Cell:
     def _may_begin(self) -> bool:
         """Wait for leave, if we are to; False if the command is not to begin after all."""
         held, orders = self._plan.held, self._orders()
+        self._check_names()  # nobody tells what happened before there was a watch
         order = orders.wait(None if held else 0)
         while order is None and self._names.hints.given(orders.ready):
-            if (path := self._names.exposed()) is not None:
-                raise OSError(_ESTALE, "another program replaced it just now", path)
+            self._check_names()
             order = orders.wait(None if held else 0)
         if order == (BEGIN if held else None):
             return True
@@ -293,6 +293,10 @@ class Cell:
             self._view.release()
         report(self.status, b"signal %d" % supervise.KILL)
         return False
+
+    def _check_names(self) -> None:
+        if (path := self._names.exposed()) is not None:
+            raise OSError(_ESTALE, "another program replaced it just now", path)
 
     def _change_folder(self) -> bool:
         try:
