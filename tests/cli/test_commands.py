@@ -98,6 +98,43 @@ def test_the_policy_says_what_it_decides_and_why(program: Program) -> None:
     assert program.call("policy", "check").code == 2
 
 
+NETWORK_RULE = """
+[[policy.rules]]
+name = "dependencies"
+prefix = ["printenv", "CODEX_SANDBOX_NETWORK_DISABLED"]
+decision = "allow"
+network = "on"
+"""
+
+
+def test_a_rules_network_is_given_by_sandbox_as_by_the_agent_and_named_by_policy_check(program: Program) -> None:
+    command = ("--", "printenv", "CODEX_SANDBOX_NETWORK_DISABLED")
+    assert program.run("sandbox", *command).out == "1\n"
+    program.configure(NETWORK_RULE)
+    assert (program.run("sandbox", *command).code, program.run("sandbox", *command).out) == (1, "")  # a network, so no marker
+    assert program.run("sandbox", "--network", "off", *command).out == "1\n"
+    for policy in ("on-request", "untrusted", "never"):
+        told = json.loads(program.call("policy", "check", "--json", "-c", f"approval_policy={policy}", *command).out)
+        assert (told["network"], told["network_from"]) == ("on", "the rule dependencies")
+    told = json.loads(program.call("policy", "check", "--json", "--", "make").out)
+    assert (told["network"], told["network_from"]) == ("off", "the configuration")
+
+
+def test_sandbox_says_that_there_is_no_network_before_a_command_waits_for_it_or_when_one_has_failed_without(
+    program: Program,
+) -> None:
+    stub = program.cwd / "npm"
+    stub.write_text("#!/bin/sh\necho begun >&2\n")
+    stub.chmod(0o755)
+    ended = program.run("sandbox", "--", "./npm", "install")
+    notice, rest = ended.err.split("\n", 1)
+    assert rest == "begun\n"
+    assert notice.startswith("understudy: `npm install` has no network")
+    ended = program.run("sandbox", "--", "sh", "-c", "echo getaddrinfo EAI_AGAIN x >&2; exit 1")
+    assert ended.err.splitlines()[1].startswith("understudy: This command has no network")
+    assert program.run("sandbox", "--network", "on", "--", "./npm", "install").err == "begun\n"
+
+
 def test_a_users_tests_for_the_rules_hold_or_fail(program: Program) -> None:
     program.configure(RULES)
     cases = program.cwd / "cases.toml"

@@ -146,8 +146,17 @@ def test_a_providers_key_never_reaches_a_command_by_any_name() -> None:
 
 def test_the_markers_tell_how_the_command_really_runs() -> None:
     marker = {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
-    assert with_markers({"A": "b"}, contained=True, network="off") == {"A": "b", **marker}
-    assert with_markers({}, contained=True, network="loopback") == marker
+    once = with_markers({}, contained=True, network="off")
+    assert with_markers({"A": "b"}, contained=True, network="off") == {**once, "A": "b"}
+    assert with_markers({}, contained=True, network="loopback") == once
+    assert once["CODEX_SANDBOX_NETWORK_DISABLED"] == "1"
     assert with_markers({}, contained=True, network="on") == {}
     assert with_markers(marker, contained=False, network="off") == {}  # also where we run in such a sandbox ourselves
     assert with_markers({"CODEX_SANDBOX": "x"}, contained=True, network="on", seatbelt=True) == {"CODEX_SANDBOX": "seatbelt"}
+
+
+def test_package_managers_do_not_ask_again_where_there_is_no_network_unless_the_user_says_so() -> None:
+    without = with_markers({}, contained=True, network="off")
+    assert {without[name] for name in ("npm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES", "CARGO_NET_RETRY")} == {"0"}
+    assert with_markers({"PIP_RETRIES": "3"}, contained=True, network="off")["PIP_RETRIES"] == "3"
+    assert with_markers({}, contained=False, network="off") == {}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from understudy.sandbox import Command, CommandResult, Containment, bubblewrap, seatbelt
-from understudy.sandbox.denial import hint, likely_denied, remark
+from understudy.sandbox.denial import hint, likely_denied, network_hint, remark
 
 WRITING = Containment("workspace-write", ("/work",), protected=(".git", ".codex"))
 READING = Containment("read-only")
@@ -41,6 +41,30 @@ class TestDenial:
     def test_other_endings_are_not(self, result: CommandResult, output: str, containment: Containment | None) -> None:
         assert not likely_denied(result, output, containment)
         assert hint(result, output, containment) is None
+
+    def test_the_network_is_named_where_a_command_failed_for_it_or_waited_for_it(self) -> None:
+        failed, late, well = CommandResult(1, 0.1), CommandResult(124, 60.0, timed_out=True), CommandResult(0, 0.1)
+        said = "npm error code EAI_AGAIN"
+        for result, output, user in (
+            (failed, said, None),
+            (failed, "", "npm install"),
+            (late, "", "npm install"),
+            (late, said, None),
+        ):
+            text = network_hint(result, output, WRITING, user=user)
+            assert text is not None
+            assert "no network" in text
+            assert "[understudy.sandbox]" in text
+            assert "[[policy.rules]]" in text
+        loopback = network_hint(failed, said, Containment("workspace-write", network="loopback"), user=None)
+        assert loopback is not None
+        assert "only servers that it starts itself" in loopback
+        for result, output, user in ((well, said, "npm install"), (failed, "1 failed", None), (late, "", None)):
+            assert network_hint(result, output, WRITING, user=user) is None
+        online = Containment("workspace-write", network="on")
+        assert network_hint(failed, said, online, user="npm install") is None
+        assert not likely_denied(failed, said, online)  # the sandbox refused nothing
+        assert network_hint(failed, said, None, user="npm install") is None
 
     def test_death_by_the_filter_is_one_without_a_word(self) -> None:
         assert likely_denied(CommandResult(159, 0.1, signal=31), "", WRITING)

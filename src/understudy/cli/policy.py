@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from understudy.cli.containing import can_contain
+from understudy.cli.judged_command import judge
 from understudy.cli.parsing import wrong_usage
 from understudy.cli.surroundings import configured, tool_settings
 from understudy.cli.terminal import Flow, one_line, open_console
 from understudy.errors import ConfigError
 from understudy.policy.check import Situation, describe, explain, run_cases
-from understudy.policy.decide import CommandFacts, decide_command
-from understudy.policy.search_path import planted_programs
-from understudy.policy.steering import steering_variable
 from understudy.tools.host import ToolSettings
 
 
@@ -26,22 +24,9 @@ def _check(options: Namespace) -> int:
     if not options.argv:
         wrong_usage("there is no command: understudy policy check [options] -- CMD …")
     settings = _settings(options)
-    verdict = decide_command(
-        CommandFacts(
-            argv=tuple(options.argv),
-            cwd=settings.cwd,
-            project=settings.roots,
-            approval_policy=settings.approval_policy,
-            sandbox_mode=settings.sandbox_mode,
-            sandbox_available=can_contain(),
-            escalated=options.escalated,
-            rules=settings.rules,
-            planted=planted_programs(settings.environment.get("PATH"), settings.cwd, settings.roots, options.argv[:1]),
-            steered_by=steering_variable(settings.environment, settings.cwd, settings.roots),
-            home=settings.home,
-        )
-    )
-    lines = [*describe(verdict), ("approval policy", settings.approval_policy), ("sandbox mode", settings.sandbox_mode)]
+    verdict = judge(options.argv, settings, sandbox_available=can_contain(), escalated=options.escalated)
+    network = settings.containment.network if settings.containment is not None else "on"
+    lines = [*describe(verdict, network), ("approval policy", settings.approval_policy), ("sandbox mode", settings.sandbox_mode)]
     lines.append(("means", explain(verdict, _situation(settings), tuple(options.argv))))
     if options.json:
         told: dict[str, Any] = {name.replace(" ", "_"): value for name, value in lines}

@@ -6,21 +6,27 @@ import signal
 import sys
 import uuid
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from understudy.cli.ending import INTERRUPTED
+from understudy.cli.judged_command import judge
 from understudy.cli.parsing import wrong_usage
 from understudy.cli.surroundings import configured, tool_settings
 from understudy.config.model import Config
 from understudy.policy.environment import with_markers
+from understudy.policy.network_use import network_user
 from understudy.policy.visible import TerminalText, make_visible
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import trees
-from understudy.sandbox.denial import remark
+from understudy.sandbox.denial import network_hint, no_network, remark
 from understudy.sandbox.runner import Sandbox
 from understudy.sandbox.spec import Command, CommandResult
 from understudy.store.place import prepare_folder
+from understudy.tools.output import HeadTail
+
+_SEARCHED_BYTES = 48 * 1024  # of what it printed, for what speaks of a network that is not there
 
 
 def run(options: Namespace) -> int:
@@ -30,8 +36,11 @@ def run(options: Namespace) -> int:
     prepare_folder(config.state_dir)
     private_tmp = config.state_dir / "tmp" / f"sandbox-{uuid.uuid4()}"  # where a conversation has its own, too
     private_tmp.mkdir(mode=0o700, parents=True)
+    printed = HeadTail(_SEARCHED_BYTES)
     try:
-        result = asyncio.run(_run(_command(options, config, private_tmp)))
+        command = _command(options, config, private_tmp)
+        user = _tell_of_network(command)
+        result = asyncio.run(_run(command, printed))
     finally:
         trees.set_aside(str(private_tmp))
         trees.remove_set_aside(str(private_tmp.parent))
@@ -45,6 +54,8 @@ def run(options: Namespace) -> int:
         print(f"understudy: {told}", file=sys.stderr)
     elif result.timed_out:
         print(f"understudy: ended after {result.duration:.1f} s", file=sys.stderr)
+    if user is None and (hint := network_hint(result, printed.text(), command.containment, user=None)) is not None:
+        print(f"understudy: {hint}", file=sys.stderr)
     return result.exit_code
 
 
@@ -63,18 +74,30 @@ def _config(options: Namespace) -> Config:
 def _command(options: Namespace, config: Config, private_tmp: Path) -> Command:
     settings = tool_settings(config, private_tmp)
     contained = settings.containment
+    if contained is not None and options.network is None and (granted := judge(options.argv, settings).network) is not None:
+        contained = replace(contained, network=granted)
     environment = with_markers(
         settings.environment, contained=contained is not None, network=contained.network if contained else "on"
     )
     return Command(tuple(options.argv), settings.cwd, environment, options.timeout, contained)
 
 
-async def _run(command: Command) -> CommandResult | None:
+def _tell_of_network(command: Command) -> str | None:
+    """What of it needs a network that it does not have: it may wait long for that, so it is said before."""
+    contained = command.containment
+    if contained is None or contained.network == "on" or (user := network_user(command.argv)) is None:
+        return None
+    print(f"understudy: {no_network(user, contained)}", file=sys.stderr, flush=True)
+    return user
+
+
+async def _run(command: Command, printed: HeadTail) -> CommandResult | None:
     """None when the person at the terminal ended it."""
     sandbox = Sandbox()
     out, err = _Output(1), _Output(2)
 
     def on_output(stream: OutputStream, chunk: bytes) -> None:
+        printed.feed(chunk)
         (out if stream == "stdout" else err).write(chunk)
 
     running = asyncio.ensure_future(sandbox.run(command, on_output))

@@ -12,7 +12,7 @@ from understudy.policy.rules import Rules
 from understudy.policy.tables import Table, as_table, read_choice, read_flag, read_text, read_texts, refuse_unknown
 from understudy.policy.verdicts import Verdict
 from understudy.policy.words import Words, names, simple_commands
-from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
+from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, NetworkMode, SandboxMode
 
 _CASE_KEYS = (
     "name",
@@ -85,13 +85,14 @@ def check_files(paths: Sequence[str], situation: Situation) -> Verdict:
     )
 
 
-def describe(verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    """The verdict as lines of a name and a value, for printing."""
+def describe(verdict: Verdict, network: NetworkMode) -> tuple[tuple[str, str], ...]:
+    """The verdict as lines of a name and a value, for printing. `network`: what is configured for all commands."""
     lines = [("decision", verdict.action), ("rule", verdict.rule), ("reason", verdict.reason)]
     if verdict.action != "deny":
         lines.append(("runs", _how_it_runs(verdict)))
-    if verdict.network is not None:
-        lines.append(("network", verdict.network))
+    if verdict.action == "allow" and verdict.contained:
+        named = "the configuration" if verdict.network_rule is None else f"the rule {verdict.network_rule}"
+        lines += [("network", verdict.network or network), ("network from", named)]
     return tuple(lines)
 
 

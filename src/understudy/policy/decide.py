@@ -68,7 +68,8 @@ def _decide_by_policy(facts: CommandFacts) -> Verdict:
     if facts.approval_policy == "on-request" and facts.escalated:
         return Verdict("ask", False, "the model asks to run it outside the sandbox", "escalation", facts.justification)
     if can_contain:
-        return Verdict("allow", True, "runs in the sandbox", "sandbox", network=_granted_network(facts))
+        granted = _least(_allowing_rules(facts))
+        return Verdict("allow", True, "runs in the sandbox", "sandbox", network=granted[0], network_rule=granted[1])
     if facts.approval_policy == "never":
         return Verdict("deny", True, "no sandbox is available here, and the approval policy is never", "no-sandbox")
     return Verdict("ask", False, "no sandbox is available here", "no-sandbox")
@@ -84,18 +85,15 @@ def _spare(facts: CommandFacts) -> Verdict | None:
     allowed = _allowing_rules(facts)
     if not allowed:
         return None
-    rule = allowed[0]
-    return Verdict("allow", contained, rule.reason or f"allowed by the rule {rule.name}", rule.name, network=_least(allowed))
+    rule, (network, named) = allowed[0], _least(allowed)
+    reason = rule.reason or f"allowed by the rule {rule.name}"
+    return Verdict("allow", contained, reason, rule.name, network=network, network_rule=named)
 
 
 def _why_not_harmless(facts: CommandFacts) -> str:
     if facts.steered_by is not None:
         return f"no program is harmless while the variable {facts.steered_by} lets files of the project take part in it"
     return "not known to be harmless"
-
-
-def _granted_network(facts: CommandFacts) -> NetworkMode | None:
-    return _least(_allowing_rules(facts)) if facts.rules.allowing else None
 
 
 def _allowing_rules(facts: CommandFacts) -> list[Rule]:
@@ -117,10 +115,12 @@ def _allowing_rules(facts: CommandFacts) -> list[Rule]:
     return found
 
 
-def _least(rules: list[Rule]) -> NetworkMode | None:
-    """No command of a script gets more than its own rule says."""
-    granted = {rule.network for rule in rules}
-    return None if None in granted else next((mode for mode in _FROM_LEAST if mode in granted), None)
+def _least(rules: list[Rule]) -> tuple[NetworkMode, str] | tuple[None, None]:
+    """And the name of the rule that gives it. No command of a script gets more than its own rule says."""
+    granted: list[tuple[NetworkMode, str]] = [(rule.network, rule.name) for rule in rules if rule.network is not None]
+    if not granted or len(granted) < len(rules):
+        return None, None
+    return min(granted, key=lambda each: _FROM_LEAST.index(each[0]))
 
 
 def _ask_by_rule(rule: Rule, policy: ApprovalPolicy) -> Verdict:

@@ -152,13 +152,25 @@ def secret_values(source: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value.strip() for value in found if len(value.strip()) >= _SHORTEST_KEY))
 
 
+_ASK_ONCE = {
+    "BUNDLE_RETRY": "0",
+    "CARGO_NET_RETRY": "0",
+    "PIP_RETRIES": "0",
+    "UV_HTTP_RETRIES": "0",
+    "npm_config_fetch_retries": "0",
+}
+
+
 def with_markers(
     environment: Mapping[str, str], *, contained: bool, network: NetworkMode, seatbelt: bool = False
 ) -> dict[str, str]:  # fmt: skip
-    """Tell the command how it really runs: of a sandbox only where it is in one, and of no network only where there is none."""
+    """Tell the command how it really runs: of a sandbox only where it is in one, and of no network only where there is none.
+
+    Package managers are then told not to ask again for what cannot be reached: npm alone would go on for a minute.
+    """
     marked = {name: value for name, value in environment.items() if name not in (NETWORK_MARKER, SANDBOX_MARKER)}
     if contained and network != "on":
-        marked[NETWORK_MARKER] = "1"
+        marked = {**_ASK_ONCE, **marked, NETWORK_MARKER: "1"}
     if contained and seatbelt:
         marked[SANDBOX_MARKER] = "seatbelt"
     return marked

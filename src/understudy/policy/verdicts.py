@@ -22,3 +22,4 @@ class Verdict(msgspec.Struct, frozen=True):
     rule: str  # the name of the rule that said so
     justification: str | None = None  # the model's own words, to be shown as such
     network: NetworkMode | None = None  # what a rule lets the command reach inside the sandbox; None: what is configured
+    network_rule: str | None = None  # the name of that rule

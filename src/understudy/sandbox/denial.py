@@ -3,6 +3,7 @@
 import re
 import signal
 
+from understudy.policy.network_use import HOW_TO_ALLOW, says_no_network
 from understudy.sandbox.spec import CommandResult, Containment, LimitName
 
 _WORDS = (
@@ -10,9 +11,6 @@ _WORDS = (
     "permission denied",
     "read-only file system",
     "device or resource busy",
-    "network is unreachable",
-    "could not resolve host",
-    "temporary failure in name resolution",
     "seccomp",
     "sandbox",
     "landlock",
@@ -24,13 +22,32 @@ def likely_denied(result: CommandResult, output: str, containment: Containment |
     """A guess from the outcome of a contained command and the text it wrote."""
     if containment is None or containment.mode == "danger-full-access" or result.timed_out or result.exit_code == 0:
         return False
-    if any(
-        reason is not None for reason in (result.setup_error, result.lost, result.spawn_error, result.limit, result.ended_because)
-    ):
+    if not _ran(result):
         return False
     if result.signal == signal.SIGSYS:
         return True
-    return _mentions(output, _WORDS)
+    return _mentions(output, _WORDS) or (containment.network != "on" and says_no_network(output))
+
+
+def network_hint(result: CommandResult, output: str, containment: Containment | None, *, user: str | None) -> str | None:
+    """What to say where the sandbox's having no network is probably why a command failed. `user`: see `network_user`."""
+    if containment is None or containment.network == "on" or not _ran(result) or (result.exit_code == 0 and not result.timed_out):
+        return None
+    return no_network(user, containment) if user is not None or says_no_network(output) else None
+
+
+def no_network(user: str | None, containment: Containment) -> str:
+    """For people and the model, as one line. `user`: see `network_user`."""
+    command = f"`{user}`" if user is not None else "This command"
+    if containment.network == "off":
+        return f"{command} has no network: the sandbox gives it none. {HOW_TO_ALLOW}"
+    return f"{command} reaches only servers that it starts itself: the sandbox gives it no other network. {HOW_TO_ALLOW}"
+
+
+def _ran(result: CommandResult) -> bool:
+    """To an end of its own, or to its time limit."""
+    reasons = (result.setup_error, result.lost, result.spawn_error, result.limit, result.ended_because)
+    return all(reason is None for reason in reasons)
 
 
 def _mentions(output: str, words: tuple[str, ...]) -> bool:

@@ -4,7 +4,7 @@ from understudy.errors import SandboxError
 from understudy.places.masks import MaskWatch
 from understudy.protocol.choices import OutputStream
 from understudy.protocol.records import CommandEnded, OutputDelta
-from understudy.sandbox.denial import hint, likely_denied, remark
+from understudy.sandbox.denial import hint, likely_denied, network_hint, remark
 from understudy.sandbox.spec import CommandResult, Containment
 from understudy.tools.host import ToolHost
 from understudy.tools.output import DELTA_BYTES, EVENT_BYTES, LIVE_BYTES, ForModel, HeadTail, model_text
@@ -53,8 +53,16 @@ class Capture:
 
 class Finished:
     def __init__(
-        self, result: CommandResult, capture: Capture, seconds: float | None, containment: Containment | None, *, may_ask: bool
+        self,
+        result: CommandResult,
+        capture: Capture,
+        seconds: float | None,
+        containment: Containment | None,
+        *,
+        may_ask: bool,
+        network_user: str | None = None,
     ) -> None:
+        """`network_user`: what of it needs the network, by its words."""
         self._result = result
         self._may_ask = may_ask
         self._capture = capture
@@ -64,6 +72,7 @@ class Finished:
         self._printed = f"{capture.stdout.text()}{capture.stderr.text()}"
         self.exit_code = result.exit_code
         self.denied = likely_denied(result, self._printed, containment)
+        self.lacked_network = network_hint(result, self._printed, containment, user=network_user)
 
     def record(self, call_id: str) -> CommandEnded:
         result = self._result
@@ -113,7 +122,7 @@ class Finished:
         result = self._result
         late = f"command timed out after {round(self._limit * 1000)} milliseconds" if result.timed_out else None
         refused = hint(result, self._printed, self._containment, may_ask=self._may_ask)
-        return [line for line in (late, remark(result), refused) if line is not None]
+        return [line for line in (late, remark(result), self.lacked_network, refused) if line is not None]
 
 
 def with_line(text: str, line: str) -> str:

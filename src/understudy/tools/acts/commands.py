@@ -12,6 +12,7 @@ from understudy.places.masks import MaskWatch
 from understudy.policy.approvals import approval_key, dependencies_digest, environment_digest
 from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
 from understudy.policy.environment import with_markers
+from understudy.policy.network_use import network_user
 from understudy.policy.search_path import planted_programs
 from understudy.policy.steering import steering_variable
 from understudy.policy.verdicts import Verdict
@@ -20,6 +21,7 @@ from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.items import FunctionCallOutput
 from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, Noticed, ToolAnswered
 from understudy.sandbox.control import Control
+from understudy.sandbox.denial import no_network
 from understudy.sandbox.spec import Command, Containment
 from understudy.tools.acts.command_output import Capture, Finished, with_line
 from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity
@@ -245,6 +247,9 @@ class Execution:
         host = self._host
         if containment is not None and containment.private_tmp is not None:
             os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
+        user = None if containment is None or containment.network == "on" else network_user(self._argv)
+        if containment is not None and user is not None:  # it may wait long for an answer that cannot come
+            self._tell_early(no_network(user, containment))
         host.record(self._intent(contained=containment is not None))
         capture = self._open_capture(host.settings.places.watch_masks() if containment is not None else None)
         environment = with_markers(
@@ -269,7 +274,9 @@ class Execution:
         finally:
             capture.close()
         may_ask = host.settings.approval_policy == "on-request"  # the only policy under which the model can ask to leave
-        finished = Finished(result, capture, self._seconds, containment, may_ask=may_ask)
+        finished = Finished(result, capture, self._seconds, containment, may_ask=may_ask, network_user=user)
+        if user is None and finished.lacked_network is not None:
+            host.record(Noticed(finished.lacked_network))
         host.record(self._ending(finished.record(self._call_id)))
         return finished
 
@@ -277,6 +284,10 @@ class Execution:
 
     def _intent(self, *, contained: bool) -> CommandStarted:
         return CommandStarted(self._call_id, self._argv, self._cwd, contained)
+
+    def _tell_early(self, notice: str) -> None:
+        """Before it begins. The model is told with the output."""
+        self._host.record(Noticed(notice))
 
     def _open_capture(self, watch: MaskWatch | None) -> Capture:
         return Capture(self._call_id, self._host, watch)

@@ -91,6 +91,10 @@ class _SessionExecution(Execution):
         self._started = CommandStarted(self._call_id, self._argv, self._cwd, contained, number, self._request.tty)
         return self._started
 
+    def _tell_early(self, notice: str) -> None:
+        super()._tell_early(notice)
+        self._session.early_notice = notice
+
     def _open_capture(self, watch: MaskWatch | None) -> Capture:
         return _SessionCapture(self._call_id, self._host, watch, self._session)
 
@@ -134,7 +138,8 @@ class _Told:
             return
         late = [TOO_LATE] if too_late else []
         if not session.over:
-            state, remarks, success = f"Process running with session ID {session.number}", [], True
+            early, session.early_notice = session.early_notice, ""
+            state, remarks, success = f"Process running with session ID {session.number}", [early] if early else [], True
         elif finished is not None:
             state, remarks = f"Process exited with code {finished.exit_code}", finished.remarks()
             success = finished.exit_code == 0
