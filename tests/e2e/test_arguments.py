@@ -117,7 +117,6 @@ async def test_a_broken_configuration_fails_the_call_and_not_the_server(tmp_path
             ("model = [", "config.toml"),
             ("model = 5", "model"),
             ('approval_policy = "zz"\nmodel = "m"', "approval_policy"),
-            ('model_provider = "mine"\n[model_providers.mine]\nname = "Mine"\nbase_url = "http://127.0.0.1:9/v1"', "model"),
         ):
             (home / "config.toml").write_text(text)
             result = await client.call_tool("codex", prompt="hi")

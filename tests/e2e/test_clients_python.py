@@ -37,9 +37,9 @@ async def test_the_official_client_lists_tools_approves_a_command_and_replies(
         task = server_task(tmp_path, model.url)
         async with Client(StdioServerParameters(**task), mode=mode, elicitation_callback=approve) as client:
             tools = await client.list_tools()
-            first = await client.call_tool("codex", {"prompt": "make a file"}, progress_callback=on_progress)
+            first = await client.call_tool("codex", {"prompt": "make a file", "report": "full"}, progress_callback=on_progress)
             thread: str = (first.structured_content or {"threadId": ""})["threadId"]
-            second = await client.call_tool("codex-reply", {"threadId": thread, "prompt": "and now?"})
+            second = await client.call_tool("codex-reply", {"threadId": thread, "prompt": "and now?", "report": "full"})
     assert [tool.name for tool in tools.tools][:2] == TOOLS
     assert [question.splitlines()[0] for question in questions] == [question_in(task["cwd"])]
     results: list[dict[str, Any]] = [first.structured_content or {}, second.structured_content or {}]

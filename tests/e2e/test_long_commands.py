@@ -104,7 +104,7 @@ async def test_it_outlives_its_turn_and_is_listed_while_it_runs(tmp_path: Path) 
     wait = f"echo one; until test -e {gate}; do sleep 0.05; done; echo two"
     script = [start(wait), say("first"), write(yield_time_ms=300_000), say("second")]
     async with scene(script, tmp_path, config={"sandbox_mode": "workspace-write"}) as (model, client):
-        first = await client.call_tool("codex", prompt="1")
+        first = await client.call_tool("codex", prompt="1", report="full")
         thread = thread_of(first)
         [running] = first["structuredContent"]["running"]["commands"]
         assert running == {"session_id": FIRST, "command": wait}

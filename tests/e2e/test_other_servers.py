@@ -20,7 +20,7 @@ def told(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 async def test_a_tool_is_offered_called_and_told_on_both_sides(tmp_path: Path) -> None:
     script = [call("mcp__srv__ok", s="x"), say("Done.")]
     async with scene(script, tmp_path, config=server("srv")) as (model, client):
-        call_ = client.call_tool("codex", prompt="go")
+        call_ = client.call_tool("codex", prompt="go", report="full")
         result = await call_
         assert text_of(result) == "Done."
         assert "mcp__srv__ok" in names_offered(model.requests[0])

@@ -60,6 +60,7 @@ REST: dict[tuple[str, str], Op] = {
     ("GET", ONE): Op("read"),
     ("GET", ONE + "/events"): Op("read"),
     ("GET", ONE + "/diff"): Op("read"),
+    ("GET", ONE + "/report"): Op("read"),
     ("GET", ONE + "/export"): Op("read"),
     ("GET", ONE + "/images/{seq}/{number}"): Op("read"),
     ("POST", ONE + "/messages"): Op("run", {"text": "x"}, works=True),

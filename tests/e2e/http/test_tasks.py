@@ -31,7 +31,7 @@ async def stage(
 async def test_a_turn_is_a_task_that_says_how_far_it_is_and_ends_with_the_whole_result(tmp_path: Path) -> None:
     script = [say("let me see") + call("shell", command=["echo", "hi"]), deltas([HOLD, "hello"])]
     async with stage(tmp_path, script) as (model, _, client):
-        made = await client.call("codex", prompt="go")
+        made = await client.call("codex", prompt="go", report="full")
         task = made["taskId"]
         assert made["_meta"][f"{META}serverInfo"]["name"] == "understudy"
         assert {name: made[name] for name in ("resultType", "status", "ttlMs")} == {
