@@ -4,7 +4,7 @@ AgentError                     anything we raise on purpose; its text is written
 ├── BadRequest                 the caller's arguments are wrong
 │   ├── UnknownConversation
 │   ├── NotAllowed             the caller may not do that to this conversation
-│   │   └── LacksRight         one of `run`, `approve` and `read`, on their own conversations or on those of others
+│   │   └── LacksRight         one of `run`, `approve`, `read` and `budget`, on their own conversations or on those of others
 │   ├── TooManyTurns           the caller has as many turns at work as it may have
 │   └── InvalidArguments
 ├── ConfigError                config.toml, a profile or an override is wrong

@@ -131,7 +131,7 @@ EXPLAINED: dict[tuple[ApprovalPolicy, SandboxMode, str], str] = {
     ("on-failure", "workspace-write", "rm -rf x"): f"{HELD} {REACH} {RETRIED}",
     ("never", "workspace-write", "rm -rf x"): f"{HELD} {REACH} It cannot leave the sandbox under this policy.",
     ("untrusted", "read-only", "ls"): f"The question is spared; the sandbox is not. It can change nothing. {RETRIED}",
-    ("never", "danger-full-access", "rm x"): "Nothing holds it back: it runs with all that your own account may do.",
+    ("never", "danger-full-access", "rm x"): "Nothing holds it back: it runs with all rights of the account that runs understudy.",
     ("never", "workspace-write", "git push"): "It does not run, and nobody is asked.",
     ("untrusted", "workspace-write", "rm x"): (
         "Nothing runs before a person has said yes. That takes this one command out of the sandbox, and the question says so."

@@ -19,7 +19,7 @@ from understudy.policy.self_running_files import runs_later
 from understudy.policy.words import names
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 
-OUTSIDE = "If approved it runs outside the sandbox, with all that your own account may do."
+OUTSIDE = "If approved it runs outside the sandbox, with all rights of the account that runs understudy."
 
 
 def test_the_first_line_is_the_one_that_clients_know() -> None:
@@ -53,7 +53,9 @@ def test_a_second_run_says_that_it_is_one() -> None:
 
 def test_where_there_is_no_sandbox_none_is_said_to_be_left() -> None:
     details = command_details(CommandQuestion(("make",), "/p", full_access=True, justification="  "))
-    assert details == ("There is no sandbox in this mode: if approved it runs with all that your own account may do.",)
+    assert details == (
+        "There is no sandbox in this mode: if approved it runs with all rights of the account that runs understudy.",
+    )
 
 
 def test_a_long_command_is_not_cut_and_its_end_is_shown_again() -> None:

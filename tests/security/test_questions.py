@@ -7,8 +7,8 @@ import pytest
 from tests.security.house import Attack, House, attacks, besieged, house, patch, script, shell, told
 
 OLD, NEW = "2025-06-18", "2025-11-25"
-OUTSIDE = "If approved it runs outside the sandbox, with all that your own account may do."
-NO_SANDBOX = "There is no sandbox in this mode: if approved it runs with all that your own account may do."
+OUTSIDE = "If approved it runs outside the sandbox, with all rights of the account that runs understudy."
+NO_SANDBOX = "There is no sandbox in this mode: if approved it runs with all rights of the account that runs understudy."
 PATCH = "Allow Codex to apply proposed code changes?"
 BECAUSE = "Asked because: "
 BECAUSE_OUTSIDE = f"{BECAUSE}changes files outside the project"

@@ -14,6 +14,7 @@ from understudy.config.home import find_home, state_dir
 from understudy.config.private_file import PrivateFile
 from understudy.config.tokens import (
     DEFAULT_MODES,
+    DEFAULT_RIGHTS,
     MODES,
     NAME,
     RIGHTS,
@@ -29,6 +30,11 @@ from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL_NAME
 
 T = TypeVar("T", bound=str)
+
+APPROVALS_LEAVE = (
+    "Note: {name} may approve commands, and --root does not hold an approved command: it runs outside the sandbox, with all"
+    " rights of the account that runs the server. Without that right (--rights run,read) --root confines them."
+)
 
 
 def run(options: Namespace) -> int:
@@ -58,7 +64,7 @@ def _add(path: Path, tokens: tuple[NamedToken, ...], options: Namespace) -> int:
     added = NamedToken(
         name=name,
         hash=hash_of(token),
-        rights=_choices(options.rights, RIGHTS, RIGHTS, "--rights"),
+        rights=_choices(options.rights, RIGHTS, DEFAULT_RIGHTS, "--rights"),
         others=_choices(options.others, RIGHTS, (), "--others"),
         roots=roots,
         sandbox=_choices(options.sandbox, MODES, DEFAULT_MODES, "--sandbox"),
@@ -67,6 +73,8 @@ def _add(path: Path, tokens: tuple[NamedToken, ...], options: Namespace) -> int:
     write_tokens(path, (*tokens, added))
     print(f"The token of {name}, which is shown only now (a running server knows it within seconds):", file=sys.stderr)
     print(token)
+    if roots is not None and "approve" in (*added.rights, *added.others):
+        print(APPROVALS_LEAVE.format(name=name), file=sys.stderr)
     return 0
 
 

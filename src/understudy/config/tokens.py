@@ -24,6 +24,7 @@ from understudy.protocol.callers import LOCAL_NAME, Right
 from understudy.protocol.choices import SandboxMode
 
 RIGHTS: tuple[Right, ...] = get_args(Right)
+DEFAULT_RIGHTS: tuple[Right, ...] = ("run", "approve", "read")
 MODES: tuple[SandboxMode, ...] = get_args(SandboxMode)
 DEFAULT_MODES: tuple[SandboxMode, ...] = ("read-only", "workspace-write")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -35,7 +36,7 @@ _MEMBERS = ("name", "hash", "rights", "others", "roots", "sandbox", "expires")
 class NamedToken(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     hash: str
-    rights: tuple[Right, ...] = ("run", "approve", "read")  # on one's own conversations
+    rights: tuple[Right, ...] = DEFAULT_RIGHTS  # on one's own conversations
     others: tuple[Right, ...] = ()  # on everybody else's
     roots: tuple[str, ...] | None = None  # folders to work in; None: anywhere
     sandbox: tuple[SandboxMode, ...] = DEFAULT_MODES
@@ -135,7 +136,7 @@ def _read_entry(path: Path, entry: object) -> NamedToken:
     return NamedToken(
         name=name,
         hash=hashed,
-        rights=choices("rights", RIGHTS, RIGHTS),
+        rights=choices("rights", RIGHTS, DEFAULT_RIGHTS),
         others=choices("others", RIGHTS, ()),
         roots=None if roots is None else tuple(cast(list[str], roots)),
         sandbox=choices("sandbox", MODES, DEFAULT_MODES),

@@ -8,6 +8,7 @@ import msgspec
 
 from understudy.config.model import Config
 from understudy.engine.ledger import Allowance, Ledger, Tally, Work
+from understudy.engine.turn_budget import BUDGET_CALL
 from understudy.errors import BudgetReached, ConfigError
 from understudy.policy.budget_words import budget_state
 from understudy.protocol.choices import BUDGET_LIMITS, ApprovalPolicy, BudgetLimit
@@ -115,7 +116,7 @@ class BudgetKeeper:
         raised_to = allowed + step
         if raised_to <= used:  # one request took more than all of it: the next multiple that leaves something
             raised_to = allowed + step * (int((used - allowed) // step) + 1)
-        call_id = f"budget-{self._asks.turn_id}-{limit}-{raised_to:g}"
+        call_id = f"{BUDGET_CALL}{self._asks.turn_id}-{limit}-{raised_to:g}"
         return BudgetAsked(call_id, limit, used, allowed, raised_to, meter.message_id)
 
     def _allowed(self, meter: _Meter, limit: BudgetLimit) -> float:

@@ -63,6 +63,7 @@ class Following:
         only_its_turn: bool = False,
         hides_reasoning: bool = False,
         may_answer: bool = True,
+        may_raise: bool = True,
         name: str = "",
     ) -> None:
         """`after`: the record after which it begins; what has been shown so far is left out unless it is given."""
@@ -77,7 +78,8 @@ class Following:
         self._outlet = outlet
         self._only_its_turn = only_its_turn
         self._hides_reasoning = hides_reasoning
-        self._may_answer = may_answer
+        self._may_approve = may_answer
+        self._may_raise = may_raise  # and so may answer the question whether more may be used
         self._stands_in = False  # it joined a turn, and is asked because nobody else can be
         self._recorded = False  # the message is in the log
         self._read = False  # the model has been given it
@@ -175,6 +177,12 @@ class Following:
         if not self._conversation.asks_those_left:
             self._conversation.asks_those_left = True
             self._conversation.loop.call_soon(put_to_those_left, self._conversation)
+
+    @property
+    def _may_answer(self) -> bool:
+        if self._may_raise or not self._may_approve:
+            return self._may_approve
+        return not any(isinstance(question, BudgetAsked) for question in self._conversation.state.questions.values())
 
     @property
     def can_answer(self) -> bool:

@@ -16,6 +16,7 @@ from understudy.engine.durable import Durable
 from understudy.engine.following import Following
 from understudy.engine.ledger import Work
 from understudy.engine.title import read_title
+from understudy.engine.turn_budget import BUDGET_CALL
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.viewer import Outlet, Viewer
 from understudy.errors import AgentError, LacksRight, UnknownConversation, report_bug
@@ -25,6 +26,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, Message, Usage
 from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import (
+    BudgetAsked,
     CommandStarted,
     Entry,
     Overrides,
@@ -132,11 +134,34 @@ class Handle:
 
     def _checked(self, op: Op) -> Op:
         self.check_right(_NEEDS[type(op)])
-        if isinstance(op, Undo):
+        if isinstance(op, Send):
+            self._check_budget(op.message)
+        elif isinstance(op, Undo):
             op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._conversation.state.owner))
         elif isinstance(op, Decide):
+            if op.decision in ("approved", "approved_for_session") and self._asks_for_budget(op.call_id):
+                self.check_right("budget")
             op = msgspec.structs.replace(op, door=self.caller.door, address=self._engine.where_from())
         return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
+
+    def _check_budget(self, message: UserMessage) -> None:
+        """Raises `LacksRight` where it asks for more than is configured, without the right to, and `ConfigError`."""
+        owner = self._conversation.state.owner
+        if message.terms is None or message.terms.budget is None or self.caller.may("budget", owner):
+            return
+        from understudy.engine.raised_budget import check_budget  # few messages have one
+
+        chosen = self._conversation.state.overrides
+        if message.overrides is not None:
+            chosen = with_changes(chosen, message.overrides)
+        config = self._engine.configure(chosen)
+        check_budget(self.caller, owner, message.terms.budget, config)
+
+    def _asks_for_budget(self, call_id: str) -> bool:
+        question = self._conversation.state.questions.get(call_id)
+        if question is None:  # another process may have put it, which is not seen here yet
+            return call_id.startswith(BUDGET_CALL)
+        return isinstance(question, BudgetAsked)
 
     def check_right(self, right: Right) -> None:
         """Raises `LacksRight`."""
@@ -252,6 +277,7 @@ class Handle:
             only_its_turn=only_its_turn,
             hides_reasoning=hides_reasoning,
             may_answer=self.caller.may("approve", self._conversation.state.owner),
+            may_raise=self.caller.may("budget", self._conversation.state.owner),
             name=self.caller.name,
         )
 

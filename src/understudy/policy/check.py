@@ -112,7 +112,7 @@ def explain(verdict: Verdict, situation: Situation, argv: Words = ()) -> str:
             "Nothing runs before a person has said yes. That takes this one command out of the sandbox, and the question says so."
         )
     if not verdict.contained:
-        return "Nothing holds it back: it runs with all that your own account may do."
+        return "Nothing holds it back: it runs with all rights of the account that runs understudy."
     held = (
         "Allowed is not harmless: it may do what the sandbox lets any command do."
         if verdict.rule == "sandbox"

@@ -80,9 +80,9 @@ def what_yes_lifts(question: Question) -> str:
         case CommandApprovalAsked(typed_at=str(), full_access=full_access):
             return f"it is typed once, at a command that runs {'outside' if full_access else 'in'} the sandbox"
         case CommandApprovalAsked(full_access=True):
-            return "it runs once with all that your own account may do: this mode has no sandbox"
+            return "it runs once with all rights of the account that runs understudy: this mode has no sandbox"
         case CommandApprovalAsked():
-            return "it runs once outside the sandbox, with all that your own account may do"
+            return "it runs once outside the sandbox, with all rights of the account that runs understudy"
         case PatchApprovalAsked(changes=changes):
             return f"these changes are written, once ({len(changes)} file{'s' if len(changes) != 1 else ''})"
         case ToolApprovalAsked(contained=contained):

@@ -19,8 +19,9 @@ from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
 
 PATCH_QUESTION = "Allow Codex to apply proposed code changes?"
 
-_OUTSIDE = "If approved it runs outside the sandbox, with all that your own account may do."
-_NO_SANDBOX = "There is no sandbox in this mode: if approved it runs with all that your own account may do."
+_ALL_RIGHTS = "with all rights of the account that runs understudy"
+_OUTSIDE = f"If approved it runs outside the sandbox, {_ALL_RIGHTS}."
+_NO_SANDBOX = f"There is no sandbox in this mode: if approved it runs {_ALL_RIGHTS}."
 
 _DOUBLE_QUOTE = re.compile("[\"\u02ba\u02dd\u02ee\u201c-\u201f\u2033\u2036\u301d-\u301f\uff02]|''")  # and what looks like one
 _RIGHT_TO_LEFT = re.compile("(?=\\w)[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
@@ -62,7 +63,7 @@ def command_details(question: CommandQuestion) -> tuple[str, ...]:
     if question.retries:
         lines.append("It has run in the sandbox and was refused something there; this would run it a second time.")
     if question.typed_at is not None:
-        where = "outside the sandbox, with all that your own account may do" if question.full_access else "in the sandbox"
+        where = f"outside the sandbox, {_ALL_RIGHTS}" if question.full_access else "in the sandbox"
         lines.append(f"If approved it is typed at the terminal of {in_ticks(question.typed_at)}, which runs {where}.")
         lines.append("A yes for the session also answers for everything that is typed there later.")
     else:

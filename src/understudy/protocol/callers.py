@@ -1,15 +1,16 @@
 """Who speaks to the engine, and what they may do.
 
 `run`: send, interrupt, cancel, archive and delete. `approve`: answer questions. `read`: see a conversation at all.
+`budget`: raise what is configured, by asking for more or by answering whether more may be used; anyone may ask for less.
 """
 
 from typing import Literal
 
 import msgspec
 
-Right = Literal["run", "approve", "read"]
+Right = Literal["run", "approve", "read", "budget"]
 
-ALL_RIGHTS: frozenset[Right] = frozenset({"run", "approve", "read"})
+ALL_RIGHTS: frozenset[Right] = frozenset({"run", "approve", "read", "budget"})
 LOCAL_NAME = "local"
 
 

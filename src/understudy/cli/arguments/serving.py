@@ -44,11 +44,14 @@ def add_http(commands: CommandParsers) -> None:
     new.set_defaults(action="add")
     new.add_argument("name", metavar="NAME", help="who it is for: conversations and approvals bear this name")
     new.add_argument(
-        "--rights", metavar="LIST", help="what they may do with their own conversations: run, approve, read (default: all of them)"
+        "--rights", metavar="LIST", help="what they may do with their own conversations: run, approve, read (the default), budget"
     )
     new.add_argument("--others", metavar="LIST", help="what they may do with everybody else's (default: nothing)")
     new.add_argument(
-        "--root", action="append", metavar="DIR", help="work only in this folder; may be given again (default: anywhere)"
+        "--root",
+        action="append",
+        metavar="DIR",
+        help="work only in this folder; may be given again (default: anywhere); does not hold what they approve",
     )
     new.add_argument("--sandbox", metavar="LIST", help="sandbox modes they may choose (default: read-only,workspace-write)")
     new.add_argument("--expires", metavar="DATE", help="the last day on which it is valid (default: it does not expire)")

@@ -17,7 +17,7 @@ MODES: dict[str, tuple[str, str]] = {
     "on-failure": ("Ask on failure", "runs in the sandbox, and asks where the sandbox refused something"),
     "on-request": ("Ask on request", "runs in the sandbox, and asks where the model wants to leave it"),
     "never": ("Never ask", "runs in the sandbox; what would leave it is refused"),
-    FULL_ACCESS: ("Full access", "asks nothing and has no sandbox: all that your own account may do"),
+    FULL_ACCESS: ("Full access", "asks nothing and has no sandbox: all rights of the account that runs understudy"),
 }
 _USUAL_EFFORTS = ("low", "medium", "high")
 

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import msgspec
 from joserfc import jwt
@@ -16,6 +16,7 @@ from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import GuestProtocol, Key
 
 from understudy.config.issued import IssuedChoices
+from understudy.config.tokens import DEFAULT_RIGHTS, RIGHTS
 from understudy.models.http import HttpClient
 from understudy.protocol.callers import LOCAL_NAME, Caller, Right
 from understudy.servers.http.answers import Refusal, Send, encode, send_answer
@@ -32,11 +33,10 @@ warnings.filterwarnings("ignore", message="EdDSA", category=SecurityWarning)
 MOST_CHARACTERS = 16 * 1024
 MOST_REMEMBERED = 1000
 LEEWAY_SECONDS = 30
-RIGHTS: tuple[Right, ...] = get_args(Right)
 OWN = "understudy:"
 OTHERS = "understudy:others:"
-SCOPES = tuple(f"{OWN}{right}" for right in RIGHTS)
-ALL_SCOPES = (*SCOPES, *(f"{OTHERS}{right}" for right in RIGHTS))
+SCOPES = tuple(f"{OWN}{right}" for right in DEFAULT_RIGHTS)  # to be asked for where nothing says more
+ALL_SCOPES = (*(f"{OWN}{right}" for right in RIGHTS), *(f"{OTHERS}{right}" for right in RIGHTS))
 METADATA = "/.well-known/oauth-protected-resource"
 _KINDS = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 

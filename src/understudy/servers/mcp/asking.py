@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 CANNOT_BE_ASKED = "the client cannot be asked for approval, because it did not declare the elicitation capability"
 CLIENT_GONE = "the client has left and nobody else can be asked for approval"
 MAY_NOT_APPROVE = "the caller does not have the right to approve, and nobody who has it watches"
+MAY_NOT_RAISE = "the caller does not have the right `budget`, and nobody who has it watches"
 
 CANCELLED = (
     "the client cancelled the question, which ends the turn. A client that asks nobody (`claude -p` is one) needs approval-policy "
@@ -47,6 +48,11 @@ CANCELLED = (
 
 _LONGEST_WORD = 10_000  # characters of what comes with a no
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def why_unasked(handle: Handle) -> str:
+    """Which right is missing to a caller whose client could be asked."""
+    return MAY_NOT_RAISE if handle.caller.may("approve", handle.facts.owner) else MAY_NOT_APPROVE
 
 
 def _form(accepting: str = "Accepting without a choice approves this once.", **choices: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from understudy.servers.sink import Sink
 if TYPE_CHECKING:
     from understudy.engine.turn_setup import TurnSetup
     from understudy.protocol.ops import Send
-    from understudy.protocol.records import Overrides
+    from understudy.protocol.records import Overrides, Terms
     from understudy.servers.mcp.call_viewer import CallViewer
     from understudy.servers.mcp.caller_limits import CallerLimits
     from understudy.servers.mcp.progress import Progress
@@ -96,6 +96,20 @@ class CallerChecks:
         if self.limits is not None:
             self.limits.check_config(setup.config)
             self.limits.check_place(str(setup.config.cwd), setup.pins)
+
+    def check_setup_for(self, caller: Caller, terms: "Terms | None") -> "Callable[[TurnSetup], None]":
+        """Likewise, with the budget of the message that comes first."""
+        if terms is None or terms.budget is None:
+            return self.check_setup
+        budget = terms.budget
+
+        def check(setup: "TurnSetup") -> None:
+            from understudy.engine.raised_budget import check_budget  # few messages have one
+
+            self.check_setup(setup)
+            check_budget(caller, caller.name, budget, setup.config)
+
+        return check
 
     def check_message(self, handle: Handle) -> None:
         """Whether the caller may let this conversation work where it is. Raises `NotAllowed`."""

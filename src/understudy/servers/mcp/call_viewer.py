@@ -100,7 +100,7 @@ class CallViewer:
 
     def question(self, question: Question, turn: str) -> None:
         self._questions[question.call_id] = question
-        from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, MAY_NOT_APPROVE, ask_peer  # most turns ask nothing
+        from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, ask_peer, why_unasked  # most turns ask nothing
 
         if self.following.can_answer:
             ask_peer(self._peer, self._sink, self.call.id, self.handle, question, turn)
@@ -111,7 +111,7 @@ class CallViewer:
 
             answer_unfinished(self)
         else:
-            reason = MAY_NOT_APPROVE if self.can_answer else CLIENT_GONE if self._peer.can_be_asked else CANNOT_BE_ASKED
+            reason = why_unasked(self.handle) if self.can_answer else CLIENT_GONE if self._peer.can_be_asked else CANNOT_BE_ASKED
             self.handle.deny_unasked(question.call_id, reason, turn)
 
     def question_closed(self, call_id: str, turn: str) -> None:

@@ -37,7 +37,8 @@ async def codex(call: Call) -> Later:
         chosen = call.client.check_new(arguments.overrides_from(values))
     images = await _read_images(call, values, values.get("cwd", ""), chosen) if values.get("images") else ()
     with _starting():
-        handle = await call.client.engine.create(call.client.caller, chosen, call.client.check_setup, for_turn=True)
+        client = call.client
+        handle = await client.engine.create(client.caller, chosen, client.check_setup_for(client.caller, terms), for_turn=True)
     content = (*images, InputText(values["prompt"]))
     return await _begin(call, handle, content, terms, values, created=True)
 

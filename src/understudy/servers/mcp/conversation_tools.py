@@ -33,7 +33,8 @@ async def create(call: Call) -> OnceDurable:
     client = call.client
     try:
         chosen = client.check_new(overrides_from(values))
-        handle = await client.engine.create(client.caller, chosen, client.check_setup, for_turn=bool(prompt))
+        check = client.check_setup_for(client.caller, terms)
+        handle = await client.engine.create(client.caller, chosen, check, for_turn=bool(prompt))
     except ConfigError as error:
         raise ConfigError(f"Failed to load config: {error}") from error
     client.created_by[handle.id] = call.id

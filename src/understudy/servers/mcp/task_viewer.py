@@ -22,7 +22,7 @@ from understudy.protocol.records import (
     TurnEnded,
 )
 from understudy.servers.failures import failed_result, to_text
-from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, MAY_NOT_APPROVE, question_params
+from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, question_params, why_unasked
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import Peer
@@ -137,7 +137,7 @@ class TaskViewer(CallViewer):
 
     def _why_nobody(self) -> str:
         if self.can_answer:
-            return MAY_NOT_APPROVE
+            return why_unasked(self.handle)
         if not self.askable:
             return CANNOT_BE_ASKED
         return EXPIRED if self.expired else CALLER_GONE if self._caller_gone else CLIENT_GONE

@@ -90,7 +90,7 @@ async def create(visit: Visit, new: NewConversation) -> RestAnswer:
     chosen = visit.check_new(wanted)
     visit.check_images(list(new.images))
     content = await _content(visit, new.prompt, new.images, chosen)
-    handle = await visit.engine.create(visit.caller, chosen, visit.check_setup, for_turn=bool(content))
+    handle = await visit.engine.create(visit.caller, chosen, visit.check_setup_for(visit.caller, terms), for_turn=bool(content))
     if content:
         try:
             await handle.submit(handle.message(Message("user", content), terms=terms))

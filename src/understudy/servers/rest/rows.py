@@ -7,6 +7,7 @@ until both tell of the same record.
 from collections.abc import Sequence
 from contextlib import suppress
 
+from understudy.config.tokens import RIGHTS
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.engine.listing import Standing
@@ -52,7 +53,7 @@ async def conversation_of(engine: Engine, handle: Handle) -> Conversation:
         sandbox=facts.sandbox,
         last_seq=facts.last_seq,
         queued=queued,
-        may=tuple(right for right in ("run", "approve", "read") if handle.caller.may(right, facts.owner)),
+        may=tuple(right for right in RIGHTS if handle.caller.may(right, facts.owner)),
     )
 
 

@@ -7,7 +7,7 @@ import { askText, confirm } from "./dialogs.js";
 import { conversationPath, go } from "./route.js";
 
 /** What the reader may do with a conversation. */
-export const mayOf = (row) => row?.may ?? ["run", "approve", "read"];
+export const mayOf = (row) => row?.may ?? ["run", "approve", "read", "budget"];
 
 /** @param {import("../state/conversation.js").Conversation} conversation @param {import("../state/list.js").ConversationList} list */
 export function actionsOf(conversation, list) {

@@ -56,7 +56,7 @@ export function ConversationView({ id, route, list, onTitle }) {
       ${inChanges
         ? html`<${ChangesView} conversation=${conversation} turn=${route.parameters.get("turn")} />`
         : html`<${Timeline} conversation=${conversation} actions=${actions} unfolded=${unfolded} />`}
-      <${QuestionPanel} questions=${conversation.questions} folder=${row.folder} mayAnswer=${may.includes("approve")} />
+      <${QuestionPanel} questions=${conversation.questions} folder=${row.folder} mayAnswer=${may.includes("approve")} mayRaise=${may.includes("budget")} />
       ${may.includes("run") && html`<${Composer} key=${id} id=${id} isWorking=${isBusy(conversation)} mayStop=${conversation.state === "working"} onStop=${() => actions.interrupt()} />`}
       <${Announcer} conversation=${conversation} mayAnswer=${may.includes("approve")} />
     </div>`;

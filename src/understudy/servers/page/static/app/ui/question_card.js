@@ -12,13 +12,13 @@ import { Path } from "./inert.js";
 const TITLES = { command: "Run this command?", patch: "Change these files?", tool: "Call this tool?", budget: "Raise the limit?" };
 const SETTLES = 350; // milliseconds in which a new question takes no answer: it may have come up under a hand that meant something else
 
-export function QuestionPanel({ questions, folder, mayAnswer }) {
+export function QuestionPanel({ questions, folder, mayAnswer, mayRaise }) {
   const box = useRef(null);
   const isMoreBelow = useMoreBelow(box, questions.open);
   if (!questions.open.length) return null;
   return html`
     <section class="questions" aria-label="Questions for you" ref=${box}>
-      ${questions.open.slice(0, 3).map((question) => html`<${QuestionCard} key=${nameOf(question)} question=${question} questions=${questions} folder=${folder} mayAnswer=${mayAnswer} />`)}
+      ${questions.open.slice(0, 3).map((question) => html`<${QuestionCard} key=${nameOf(question)} question=${question} questions=${questions} folder=${folder} mayAnswer=${mayAnswer} mayRaise=${mayRaise} />`)}
       ${questions.open.length > 3 && html`<p class="note quiet">${questions.open.length - 3} more after these.</p>`}
       ${isMoreBelow && html`<button type="button" class="button to-answers" onClick=${() => box.current.scrollBy({ top: box.current.clientHeight * 0.8 })}>Read on ↓</button>`}
     </section>`;
@@ -44,7 +44,7 @@ function useMoreBelow(box, open) {
   return isMore;
 }
 
-function QuestionCard({ question, questions, folder, mayAnswer }) {
+function QuestionCard({ question, questions, folder, mayAnswer, mayRaise }) {
   const [denying, setDenying] = useState(false);
   const [word, setWord] = useState("");
   const [settled, setSettled] = useState(false);
@@ -74,10 +74,12 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
     hadFocus.current = true; // it may leave a button that is disabled now
     questions.decide(question, decision, message);
   };
-  const offered = new Map(question.choices.map((choice) => [choice.decision, choice.label]));
+  const mayAgree = question.kind !== "budget" || mayRaise;
+  const choices = question.choices.filter(({ decision }) => mayAgree || !decision.startsWith("approved"));
+  const offered = new Map(choices.map((choice) => [choice.decision, choice.label]));
   const canSay = question.kind !== "budget";
   const deny = () => (canSay ? setDenying(true) : decide("denied"));
-  const keys = { a: () => decide("approved"), s: () => offered.has("approved_for_session") && decide("approved_for_session"), d: deny, x: () => offered.has("abort") && decide("abort") };
+  const keys = { a: () => offered.has("approved") && decide("approved"), s: () => offered.has("approved_for_session") && decide("approved_for_session"), d: deny, x: () => offered.has("abort") && decide("abort") };
   const pressed = (event) => {
     if (event.key === "Escape" && denying) {
       event.stopPropagation();
@@ -105,6 +107,7 @@ function QuestionCard({ question, questions, folder, mayAnswer }) {
       </dl>
       ${question.kind !== "budget" && html`<details class="full-text"><summary>The question in full</summary><pre>${shown(question.text ?? "")}</pre></details>`}
       ${!mayAnswer && html`<p class="note quiet">You may watch this conversation, but not answer for it.</p>`}
+      ${mayAnswer && !mayAgree && html`<p class="note quiet">You may stop this turn, but not raise its limit.</p>`}
       ${mayAnswer && !denying && html`
         <div class="buttons answers">
           ${offered.has("approved") && html`<button type="button" class="button primary" disabled=${busy} title=${offered.get("approved")} onClick=${() => decide("approved")}>${question.kind === "budget" ? "Raise it" : "Approve"}</button>`}
