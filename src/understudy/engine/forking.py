@@ -12,7 +12,6 @@ import msgspec
 from understudy.engine.fold import State
 from understudy.engine.log_path import path_to
 from understudy.engine.pace import Pace
-from understudy.engine.record_clock import record_time
 from understudy.engine.until_durable import until_durable
 from understudy.engine.whole_log import beside, read_whole
 from understudy.errors import BadRequest, UnknownConversation
@@ -33,13 +32,13 @@ def forked(
     turn: str | None = None,
     *,
     owner: str,
+    now: float,
     thread_source: str | None = None,
 ) -> Batch:
     """What makes the new conversation, which belongs to `owner`, whoever has the old one: up to the end of the turn that read this
     message, or of the turn with this id; by default the last one that is over. Raises `BadRequest` where there is no such end.
     """
     end = _end(entries, message_id, turn)
-    now = record_time()
     copied = [_copy(entry, new_id, owner, thread_source, now) for entry in entries if entry.seq <= end]
     added: list[tuple[str, Record]] = [("0", Noticed(f"forked from conversation {source}"))]
     state = State.read(copied)
@@ -67,7 +66,9 @@ async def fork(
     entries, new_id = await read_whole(source, source_id, pace), ConversationId(new_uuid())
     if not entries:
         raise UnknownConversation(f"no conversation {source_id}")  # deleted meanwhile
-    copy = partial(forked, entries, source_id, new_id, message_id, turn, owner=owner, thread_source=thread_source)
+    copy = partial(
+        forked, entries, source_id, new_id, message_id, turn, owner=owner, now=target.time(), thread_source=thread_source
+    )
     batch = await beside(copy, entries)
     await until_durable(lambda told: target.append(batch, told))
     return batch.conversation_id

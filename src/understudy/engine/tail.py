@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from understudy.engine.broadcast import Broadcast, LiveDelta
 from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.fold import State
-from understudy.engine.record_clock import record_time
 from understudy.engine.text_saver import TextSaver
 from understudy.engine.text_so_far import TextSoFar
 from understudy.errors import AgentError, StoreError
@@ -102,7 +101,7 @@ class Tail:
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
         state, observer = self.state, self.observer
-        now = max(record_time(), state.last_at)  # never before that of the record it follows
+        now = max(self._log.time(), state.last_at)  # never before that of the record it follows
         for record, data in [encode(record) for record in records]:
             entry = Entry(state.last_seq + 1, state.head, turn, now, record)
             state.apply(entry)

@@ -209,6 +209,10 @@ class EventLog(Protocol):
         """Whether other processes may write to it too."""
         ...
 
+    def time(self) -> float:
+        """That of a record which is made now: a clock that was set back, perhaps by mistake, is not believed at once."""
+        ...
+
     def append(self, batch: Batch, done: Committed) -> None:
         """Queue a batch. `done` is called once it is durable, or with the reason why it is not: `Fenced`, another `StoreError`."""
         ...

@@ -29,6 +29,7 @@ from understudy.store.log import (
     SavedText,
     Summary,
 )
+from understudy.store.record_clock import RecordClock
 
 MARK = "m"  # what cursors begin with, so that they cannot be taken for those of a store on disk
 
@@ -100,6 +101,7 @@ class MemoryLog:
         self._memory.logs.append(self)
         self._conversations = self._memory.conversations
         self._listening: dict[ConversationId, list[Listener]] = {}
+        self.time = RecordClock().now
 
     def __contains__(self, conversation_id: object) -> bool:
         return conversation_id in self._conversations

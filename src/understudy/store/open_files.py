@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from understudy.store import writing
+from understudy.store.log import LATEST
 from understudy.store.schema import migrate, refuse_newer
 from understudy.store.seals import Seals
 from understudy.store.second_names import SecondNames
@@ -38,6 +39,7 @@ class OpenFiles:
             self.reader = opened.enter_context(closing(self._connect()))
             self.reader.execute("PRAGMA query_only = 1")
             self._prepare(seals)
+            self.newest = _newest(self.reader)
             self._names.keep()
             self.there = StillThere(path, target)
             opened.pop_all()  # nothing can fail any more
@@ -97,6 +99,19 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_seconds: float) ->
             time.sleep(0.002)
         else:
             return
+
+
+def _newest(connection: sqlite3.Connection) -> float:
+    """The time of the last record of all. 0 where there is none, or none that can be read."""
+    query = (
+        "SELECT max(updated_at) FROM conversations WHERE archived = 0 UNION ALL "
+        "SELECT max(updated_at) FROM conversations WHERE archived = 1"
+    )
+    try:
+        found = connection.execute(query).fetchall()
+    except sqlite3.Error:
+        return 0.0  # whoever reads what is damaged is told
+    return min(max((at for (at,) in found if isinstance(at, float)), default=0.0), LATEST)
 
 
 def _never_close(connection: sqlite3.Connection) -> None:

@@ -40,6 +40,7 @@ from understudy.store.log import (
 from understudy.store.open_files import OpenFiles
 from understudy.store.place import DATABASE, prepare_folder, refuse_network_file_system
 from understudy.store.queries import Queries
+from understudy.store.record_clock import RecordClock
 from understudy.store.seals import Seals
 from understudy.store.writer import Handover, Job, Writer, explain
 from understudy.store.writing import Row
@@ -78,6 +79,7 @@ class SqliteLog:
             self._bell = opened.enter_context(closing(Bell(folder / "bell")))
             self._claims = Claims(folder, self._bell.look_again)  # whoever takes a claim asks the bell what others did
             opened.pop_all()  # nothing can fail any more
+        self.time = RecordClock(newest=files.newest, note=folder / "doubted_clock").now
         self._heard = b""
         self._generation = 0
         self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
