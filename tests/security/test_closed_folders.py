@@ -4,6 +4,7 @@ first moment on."""
 import asyncio
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import threading
@@ -166,3 +167,50 @@ async def test_what_is_replaced_while_a_command_starts_is_seen(top: Path) -> Non
         assert len(set(ends)) > 1
     finally:
         await sandbox.close()
+
+
+# Counts how often the process above a command looks while the command renames something beside the name as fast as it can.
+COUNTING = """
+import os, sys, time
+from understudy.sandbox.cell.exposure import NameWatch
+from understudy.sandbox.cell.guards import LimitGuards
+from understudy.sandbox.cell.orders import Orders
+from understudy.sandbox.cell.plan import PLAIN, Plan
+from understudy.sandbox.cell.supervise import REST, CommandWatch, Descendants
+
+class Counted(NameWatch):
+    looks = 0
+
+    def exposed(self):
+        self.looks += 1
+        return super().exposed()
+
+RENAMES = '''
+import os
+for _ in range(10_000):
+    os.rename("other", "another")
+    os.rename("another", "other")
+os.rename("kept", "gone")
+while True:
+    os.rename("other", "another")
+    os.rename("another", "other")
+'''
+os.chdir(sys.argv[1])
+ends = [os.pipe() for _ in range(3)]
+guards = LimitGuards(Plan(shape=PLAIN, argv=[], environment={}, cwd=b"/"), own_proc=False, count_processes=False, private_tmp=b"")
+names, orders = Counted([os.fsencode(os.path.abspath("kept"))]), Orders(*(end[0] for end in ends))
+names.hints.wake(orders)
+began = time.monotonic()
+command = os.posix_spawn(sys.executable, [sys.executable, "-I", "-S", "-c", RENAMES], {})
+ended = CommandWatch(command, Descendants(), guards, names, orders, 0.1).run()
+assert ended == b"exposed " + os.path.abspath("kept").encode().hex().encode(), ended
+most = 2 * (time.monotonic() - began) / REST + 10
+assert 0 < names.looks < most, (names.looks, most)
+"""
+
+
+def test_renaming_without_end_neither_keeps_the_watcher_busy_nor_hides_anything(top: Path) -> None:
+    for name in ("kept", "other"):
+        (top / name).write_text("")
+    ended = subprocess.run([sys.executable, "-c", COUNTING, str(top)], capture_output=True, text=True, timeout=BOUND)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -57,6 +57,12 @@ class Hints:
         for descriptor, event in self._told_by.items():
             orders.also(descriptor, event)
 
+    def rest(self, orders: Orders) -> None:
+        """Until `wake`, what happens in folders wakes nobody; it is not lost. A dropped mount still does."""
+        for descriptor, event in self._told_by.items():
+            if event == READABLE:
+                orders.without(descriptor)
+
     def given(self, ready: "list[int]") -> bool:
         """Whether there was one among what is ready; it is taken."""
         told = [descriptor for descriptor in ready if descriptor in self._told_by]

@@ -30,6 +30,9 @@ class Orders:
         """Wake up for this one as well."""
         self._poll.register(descriptor, event)
 
+    def without(self, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+
     def wait(self, seconds: "float | None") -> "bytes | None":
         """The order that comes within this time, if one comes. May return sooner."""
         waited = self._poll.poll(None if seconds is None else max(0.0, seconds * 1000))

@@ -18,6 +18,7 @@ FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, so to be reset fo
 _MEANINGLESS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT)
 
 _SWEEP_SECONDS = 2.0
+REST = 0.005  # between two looks for names that were moved: renaming without end must not keep us busy
 _REAPED_AT_ONCE = 256  # so that a fork bomb does not keep us from everything else
 
 
@@ -74,12 +75,13 @@ class CommandWatch:
 
     def _run(self, alarm: "_ChildAlarm") -> None:
         deadline: float | None = None
+        rested: float | None = None
         look = time.monotonic() + self._interval  # by the clock: a command can wake us as often as it likes
         while self._reap():
             now = time.monotonic()
             if self.report and deadline is None:
                 deadline = now + self._grace_seconds
-            order = self._orders.wait(min(look, deadline or look) - now)
+            order = self._orders.wait(min(look, deadline or look, rested or look) - now)
             alarm.clear()
             now = time.monotonic()
             if order == TERM:
@@ -87,6 +89,12 @@ class CommandWatch:
             elif order == ORPHANED:
                 self.report = self.report or b"orphaned"
             told = self._names.hints.given(self._orders.ready)
+            if rested is not None and now >= rested:
+                rested = None
+                self._names.hints.wake(self._orders)
+            elif told and rested is None:
+                rested = now + REST
+                self._names.hints.rest(self._orders)
             if (told or now >= look) and (path := self._names.exposed()) is not None:
                 self.report = self.report or b"exposed " + path.hex().encode()
                 order = END
