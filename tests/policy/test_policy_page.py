@@ -18,9 +18,9 @@ def test_the_rules_and_their_tests_hold() -> None:
     situation = Situation(PROJECT, (PROJECT,), "on-request", "workspace-write", rules, home=HOME)
     outcomes = run_cases(cases, situation, source="rules.test.toml")
     assert [outcome.problems for outcome in outcomes] == [()] * 4
-    printed = [f"{name:<10}{value}" for name, value in describe(check_command(("git", "push", "--force"), situation))]
+    printed = [f"{name:<10}{value}" for name, value in describe(check_command(("git", "push", "--force"), situation), "off")]
     assert "\n".join(printed) in text
     verdict = check_command(("rm", "-rf", "x"), situation)
-    lines = [*describe(verdict), ("approval policy", "on-request"), ("sandbox mode", "workspace-write")]
+    lines = [*describe(verdict, "off"), ("approval policy", "on-request"), ("sandbox mode", "workspace-write")]
     lines.append(("means", explain(verdict, situation)))
     assert "\n".join(f"{name:<17}{value}" for name, value in lines).replace(PROJECT, "/home/me/project") in text
