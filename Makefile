@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak real-model agent-suite mutants pictures page-pictures release clean set-up
+.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak real-model agent-suite mutants pictures page-pictures changelog release clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ pictures: $(READY) ## docs/pictures, made anew in a real terminal (not in CI)
 
 page-pictures: $(READY) ## docs/pictures/page*.png, made anew in a real browser (not in CI)
 	@PYTHONPATH=. UNDERSTUDY_TEST_WAIT=60 $(RUN) scripts/page_pictures.py $(ARGS)
+
+changelog: $(READY) ## move the fragments of changelog.d into CHANGELOG.md
+	@$(RUN) scripts/changelog.py
 
 release: $(READY) ## wheel, sdist and notes in dist, tried in fresh environments
 	@$(RUN) scripts/release.py
