@@ -253,6 +253,7 @@ def test_a_login_of_another_program_is_said_not_to_be_supported(program: Program
 def test_instructions_that_the_model_will_not_see_are_named(program: Program) -> None:
     program.configure('model_provider = "scripted"\nproject_doc_max_bytes = 10\n')
     (program.cwd / ".git").mkdir()
+    (program.cwd / ".git" / "HEAD").touch()
     (program.cwd / "below").mkdir()
     (program.home / "AGENTS.md").write_bytes(b"\xff")
     (program.cwd / "AGENTS.md").write_text("more than ten bytes")

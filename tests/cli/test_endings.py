@@ -211,8 +211,11 @@ def test_windows_is_said_not_to_be_supported(program: Program, words: tuple[str,
 
 
 def test_setting_up_can_be_stopped_without_a_traceback(tmp_path: Path) -> None:
-    """A `uv` that says when it has been started, and then takes its time."""
-    (tmp_path / "uv").write_text("#!/bin/sh\necho started\nexec sleep 600\n")
+    """A `uv` that tells by a pipe when it is at work, and then takes its time."""
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    uv = f"#!/bin/sh\n[ $1 = --version ] && exec echo uv 0.13.0\necho at work > {begun}\nexec sleep 600\n"
+    (tmp_path / "uv").write_text(uv)
     (tmp_path / "uv").chmod(0o755)
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "scripts" / "set_up.py")],
@@ -221,8 +224,7 @@ def test_setting_up_can_be_stopped_without_a_traceback(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"started\n"
+    assert begun.read_text() == "at work\n"
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=LONGEST)
     assert process.returncode == 130

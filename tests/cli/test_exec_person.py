@@ -83,7 +83,7 @@ def test_at_a_terminal_a_question_is_put_and_answered_there(program: Program) ->
 def test_ctrl_c_at_a_question_ends_the_turn(program: Program) -> None:
     program.script({"call": "shell", "arguments": ASKING}, {"say": "Never."})
     ended = program.at_terminal("exec", SKIP, "Make a file", answers=[("uit the turn?", CTRL_C)])
-    assert ended.code == 1, ended.out
+    assert ended.code == 130, ended.out
     assert not (program.cwd / "made.txt").exists()
 
 

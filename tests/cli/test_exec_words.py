@@ -137,6 +137,7 @@ async def test_a_trusted_folder_and_a_repository_need_no_other_word(tmp_path: Pa
         assert (await where.run("exec", "--json", "go")).code == 0
         assert (await where.run("trust", "--remove", str(where.cwd))).code == 0
         (where.cwd / ".git").mkdir()
+        (where.cwd / ".git" / "HEAD").touch()
         (where.cwd / "below").mkdir()
         assert (await where.run("exec", "--json", "-C", "below", "go")).code == 0
 

@@ -29,7 +29,7 @@ async def test_commands_say_what_is_missing_and_run_once_it_is_back(tmp_path: Pa
 
             python.symlink_to(sys.executable)
             thread = result["structuredContent"]["threadId"]
-            result = await client.call_tool("codex-reply", threadId=thread, prompt="again")
+            result = await client.call_tool("codex-reply", threadId=thread, prompt="again", report="full")
             assert result["structuredContent"]["content"] == "It ran."
             assert [command["exit_code"] for command in result["structuredContent"]["report"]["commands"]] == [0]
     assert "Traceback" not in client.stderr, client.stderr

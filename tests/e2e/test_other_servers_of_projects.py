@@ -18,6 +18,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     (folder / ".codex").mkdir(parents=True)
     (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").touch()
     return folder
 
 

@@ -46,8 +46,9 @@ async def test_after_the_last_retry_the_turn_fails_with_status_words_and_a_hint(
 
 
 @pytest.mark.slow
-async def test_a_dead_server_is_asked_again_and_then_named(tmp_path: Path) -> None:
-    async with scene([], tmp_path, config=ONCE_EACH) as (model, client):
+async def test_a_server_that_has_answered_is_asked_again_when_it_is_dead_and_then_named(tmp_path: Path) -> None:
+    async with scene([say("hi")], tmp_path, config=ONCE_EACH) as (model, client):
+        await client.call_tool("codex", prompt="go")
         await model.kill()
         call_ = client.call_tool("codex", prompt="go")
         told, hint = text_of(await call_).split("\n")

@@ -105,7 +105,7 @@ async def test_a_second_misfit_is_an_honest_failure(tmp_path: Path) -> None:
 async def test_tools_are_used_before_the_answer_has_its_form(tmp_path: Path) -> None:
     script = [call("shell", command=["true"]), say(GOOD)]
     async with scene(script, tmp_path, config={"sandbox_mode": "danger-full-access", "approval_policy": "never"}) as (_, client):
-        result = await client.call_tool("codex", {"prompt": "go", "output-schema": SCHEMA})
+        result = await client.call_tool("codex", {"prompt": "go", "output-schema": SCHEMA, "report": "full"})
         assert result["structuredContent"]["output"] == {"ok": True}
         assert len(result["structuredContent"]["report"]["commands"]) == 1
 

@@ -19,6 +19,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     (folder / ".codex").mkdir(parents=True)
     (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").touch()
     (folder / ".codex" / "config.toml").write_text(f'developer_instructions = "{TOLD}"\n')
     return folder
 

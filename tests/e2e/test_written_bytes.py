@@ -18,7 +18,7 @@ def written(client: McpProcess) -> int:
 @pytest.mark.slow
 async def test_a_long_answer_writes_less_than_three_times_its_size(tmp_path: Path) -> None:
     piece = "".join(f"{number * 7919 % 10007} words of an answer, " for number in range(2500))  # about as regular as prose
-    count = 12 * MIB // len(piece)
+    count = 3 * MIB // len(piece)
     steps: list[Step] = []
     for step in text_events("chat", piece, count):
         steps += [step, 0.01]

@@ -63,6 +63,7 @@ def test_the_users_skills_are_found_in_a_constant_order(home: Path, tmp_path: Pa
 def test_a_projects_skills_count_only_as_they_were_trusted(home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
+    (project / ".git" / "HEAD").touch()
     add(home / "skills", "shared", "The user's.")
     add(project / ".codex" / "skills", "shared", "The project's.")
     changed = add(project / ".agents" / "skills", "other")
@@ -80,6 +81,7 @@ def test_a_projects_skills_count_only_as_they_were_trusted(home: Path, tmp_path:
 def test_links_in_a_projects_skills_are_not_followed(home: Path, tmp_path: Path) -> None:
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     (project / ".git").mkdir(parents=True)
+    (project / ".git" / "HEAD").touch()
     (project / ".codex" / "skills").mkdir(parents=True)
     add(elsewhere, "planted")
     (project / ".codex" / "skills" / "planted").symlink_to(elsewhere / "planted")

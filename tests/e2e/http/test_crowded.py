@@ -29,7 +29,9 @@ async def test_idle_connections_make_room_for_turns_and_their_commands(tmp_path:
             assert await asyncio.wait_for(idle[0][0].read(), WAIT_SECONDS) == b""  # whoever has waited longest goes first
             assert len(os.listdir(f"/proc/{server.process.pid}/fd")) < FILES * 3 // 4
 
-            ran = await client.result("codex-reply", {"threadId": begun["structuredContent"]["threadId"], "prompt": "run it"})
+            ran = await client.result(
+                "codex-reply", {"threadId": begun["structuredContent"]["threadId"], "prompt": "run it", "report": "full"}
+            )
             assert ran["structuredContent"]["content"] == "Done."
             assert [command["exit_code"] for command in ran["structuredContent"]["report"]["commands"]] == [0]
             assert watching.status == 200
