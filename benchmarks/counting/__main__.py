@@ -13,12 +13,13 @@ from pathlib import Path
 
 from benchmarks.client import BenchError
 from benchmarks.counting import instructions
-from benchmarks.counting.budget import FILE, Budget, compare, dump, from_found, holds_here, load, raised
+from benchmarks.counting.budget import FILE, Budget, compare, dump, from_found, holds_here, least_of, load, raised
 from benchmarks.counting.measure import NAMES, measure
 from benchmarks.counting.scenarios import Found, Run
 from benchmarks.counting.trailers import raises
 from benchmarks.model.process import Model
 
+MOST_RECOUNTS = 4  # of a scenario that is over: what it has to cost is the least of them
 SCRATCH = "/var/tmp"  # a name of the same length everywhere: the model is told it
 
 
@@ -49,12 +50,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _count(options: argparse.Namespace) -> tuple[Found, Found, list[str]]:
-    """The least and the most of all runs, and what was left out."""
+def _count(options: argparse.Namespace, runs: int) -> tuple[Found, Found, list[str]]:
+    """The least and the most of so many runs, and what was left out."""
     least: dict[str, dict[str, float]] = {}
     most: dict[str, dict[str, float]] = {}
     left_out: list[str] = []
-    for _ in range(options.runs):
+    for _ in range(runs):
         run = _run(options)
         for scenario, counts in run.found.items():
             for count, value in counts.items():
@@ -85,9 +86,18 @@ def _run(options: argparse.Namespace) -> Run:
 
 def _check(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    found, _, left_out = _count(options)
+    budget = load()
+    found, _, left_out = _count(options, options.runs)
     compared, reasons = _comparable(found)
-    over, lower = compare(load(), compared)
+    over, lower = compare(budget, compared)
+    for _ in range(MOST_RECOUNTS):
+        again = [each.scenario for each in over if each.may_be_chance]
+        if not again:
+            break
+        print(f"counted again, since the scheduler has a part in it: {', '.join(dict.fromkeys(again))}")
+        found, _, _ = _count(argparse.Namespace(**vars(options) | {"only": again, "json": None}), 1)
+        compared = least_of(compared, _comparable(found)[0])
+        over, lower = compare(budget, compared)
     for finding in over:
         print(f"OVER   {finding}")
     for finding in lower:
@@ -114,7 +124,7 @@ def _comparable(found: Found) -> tuple[Found, list[str]]:
 
 
 def _update(options: argparse.Namespace) -> int:
-    _, most, left_out = _count(options)
+    _, most, left_out = _count(options, options.runs)
     compared, reasons = _comparable(most)
     before = load() if FILE.exists() else {}
     after: Budget = {scenario: dict(counts) for scenario, counts in before.items()}

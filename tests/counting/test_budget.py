@@ -15,6 +15,7 @@ from benchmarks.counting.budget import (
     compare,
     dump,
     from_found,
+    least_of,
     limit_of,
     load,
     raised,
@@ -65,6 +66,16 @@ def test_one_count_over_its_limit_is_named(scenario: str, count: str, value: flo
     [finding], lower = compare(from_found(FOUND), {scenario: {count: value}})
     assert str(finding).startswith(f"{scenario}.{count}: {value:g}, limit ")
     assert lower == []
+
+
+def test_what_the_scheduler_has_a_part_in_is_the_least_of_several_runs() -> None:
+    budget = from_found(FOUND)
+    busy = {"reply": {**FOUND["reply"], "sys.futex": 50.0, "frames": 12.0}}
+    over, _ = compare(budget, busy)
+    assert {each.count: each.may_be_chance for each in over} == {"sys.futex": True, "frames": False}
+    over, _ = compare(budget, least_of(busy, FOUND))
+    assert over == []
+    assert least_of(busy, {}) == busy
 
 
 def test_what_became_much_cheaper_is_said_and_is_no_failure() -> None:
