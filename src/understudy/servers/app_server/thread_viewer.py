@@ -12,6 +12,7 @@ from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.jsonrpc import RequestId
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import Overrides, Question, TurnDropped, TurnEnded, UserMessage
+from understudy.servers.app_server import late_listener
 from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.approvals import question_request, read_answer
 from understudy.servers.app_server.projection import Projection
@@ -23,11 +24,6 @@ from understudy.servers.presentation import presentation_of
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 64  # turns that wait for the running one
-
-# OpenAI's Python SDK reads answers and notifications in one thread and waits for its turn in another. A `turn/completed` that its
-# reader sees before the other has listened for the turn is dropped, and `thread.run` waits for ever.
-LISTEN_LATE = frozenset({"codex_python_sdk"})
-MOMENT = 0.5  # seconds after the answer to `turn/start` that such a client has
 
 
 class ThreadViewer:
@@ -45,7 +41,7 @@ class ThreadViewer:
         self._sink = client.sink
         self._held: list[bytes] = []
         self._holding = 0
-        self._answered = -MOMENT  # when `turn/start` was, by the loop's clock
+        self._late = late_listener.LateListener(self._send) if client.name in late_listener.NAMES else None
         self._asked = AskedQuestions(handle, read_answer, self._withdraw, self._resolved)
         self.promised: set[str] = set()  # ids of turns that the client was promised, and that have not begun
 
@@ -66,6 +62,8 @@ class ThreadViewer:
 
     def stop(self) -> None:
         self.over = True
+        if self._late is not None:
+            self._late.stop()
         self.following.stop()
         self._asked.withdraw_all()
 
@@ -86,16 +84,20 @@ class ThreadViewer:
             lines, self._held = b"".join(self._held), []
             self._sink.send(lines, None)
 
-    def note_answer(self) -> None:
+    def note_answer(self, turn_id: str) -> None:
         """The client learns of its turn now, and begins to listen for it."""
-        self._answered = asyncio.get_running_loop().time()
+        if self._late is not None:
+            self._hold_for(self._late.answered(turn_id))
 
-    def _let_it_listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        rest = self._answered + MOMENT - loop.time()
-        if rest > 0 and self._client.name in LISTEN_LATE:
+    def _let_it_listen(self, turn_id: str) -> None:
+        """The end of this turn comes next."""
+        if self._late is not None:
+            self._hold_for(self._late.rest(turn_id))
+
+    def _hold_for(self, seconds: float) -> None:
+        if seconds > 0:
             self.hold()
-            loop.call_later(rest, self.release)
+            asyncio.get_running_loop().call_later(seconds, self.release)
 
     def tell_first(self, notices: Iterable[Notice]) -> None:
         """Before everything that is held."""
@@ -103,7 +105,10 @@ class ThreadViewer:
 
     def tell(self, notices: Iterable[Notice]) -> None:
         for method, params in notices:
-            self._send(self._client.line(method, params))
+            line = self._client.line(method, params)
+            if self._late is not None:
+                self._late.told(method, params, line)
+            self._send(line)
 
     def _send(self, line: bytes) -> None:
         if not line or self.over:
@@ -118,7 +123,7 @@ class ThreadViewer:
     def entry(self, live: LiveEntry) -> None:
         record = live.entry.record
         if isinstance(record, TurnEnded):
-            self._let_it_listen()
+            self._let_it_listen(self.projection.turn_id(live.entry.turn))
         self.tell(self.projection.entry(live.entry))
         match record:
             case TurnEnded():
@@ -191,6 +196,14 @@ class ThreadViewer:
         """A turn of this id is to begin, now or later."""
         self.promised.add(turn_id)
         self.projection.promised.add(turn_id)
+        if self._late is not None:
+            self._late.expect(turn_id)
+
+    def take_back(self, turn_id: str) -> None:
+        """It does not begin, and the client was not told that it would."""
+        self.promised.discard(turn_id)
+        if self._late is not None:
+            self._late.forget(turn_id)
 
     def _keep_promise(self, turn_id: str, message_id: str) -> None:
         """The message is in a turn."""
@@ -200,6 +213,7 @@ class ThreadViewer:
 
     def _tell_unbegun(self, turn_id: str, status: str, why: str | None = None) -> None:
         """Of a turn that was promised and will not begin."""
+        self._let_it_listen(turn_id)
         now = time.time()
         error = None if why is None else {"message": why, "codexErrorInfo": "other", "additionalDetails": None}
         turn = turn_object(turn_id, status, error=error, started_at=now, completed_at=now)

@@ -47,18 +47,23 @@ async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     except BaseException:
         viewer.chosen = viewer.chosen or before
         viewer.release()
-        viewer.promised.discard(op.message.message_id)
+        viewer.take_back(op.message.message_id)
         raise
     if accepted.queued:
         viewer.following.wait()  # should the process die that runs the turn before it, that is ended here
-        return LineAnswer({"turn": turn_object(op.message.message_id, "inProgress")}, viewer.release)
+
+        def then_wait() -> None:
+            viewer.note_answer(op.message.message_id)
+            viewer.release()
+
+        return LineAnswer({"turn": turn_object(op.message.message_id, "inProgress")}, then_wait)
     turn_id = viewer.id_of_turn(accepted, op.message.message_id)
     settled = None if chosen is None else _settings_updated(viewer, config_of(client, handle))
 
     def then() -> None:
         if settled is not None:
             viewer.tell_first([settled])
-        viewer.note_answer()
+        viewer.note_answer(turn_id)
         viewer.release()
 
     return LineAnswer({"turn": turn_object(turn_id, "inProgress")}, then)
