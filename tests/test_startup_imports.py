@@ -175,6 +175,6 @@ EXEC_THAT_ASKS = PROGRAM_THAT_ASKS.replace("os.dup2(taken, 0)", "").replace(
 def test_exec_asks_a_model_before_what_people_tools_and_other_wires_need_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     loaded = _run(EXEC_THAT_ASKS, tmp_path) - _run(BARE, tmp_path)
-    others = {"understudy.cli.commands", "understudy.servers.exec_failures", "understudy.servers.mcp"}
+    others = {"understudy.cli.commands", "understudy.servers.mcp"}
     assert loaded & (NOT_BEFORE_A_REQUEST | others) == set()
     assert {"understudy.servers.exec_events", "understudy.models.responses"} <= loaded

@@ -32,7 +32,7 @@ AgentError                     anything we raise on purpose; its text is written
 
 import errno
 import os
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -112,6 +112,12 @@ class ConfigError(AgentError):
 
 class ModelError(AgentError):
     kind = "model_error"
+    status: int | None = None  # of HTTP, where the provider answered with one that means a failure
+    words: str = ""  # what the provider said of it, and what a person can do: the text without the status
+
+    def with_status(self, status: int | None, words: str) -> Self:
+        self.status, self.words = status, words
+        return self
 
 
 class StreamLost(ModelError):

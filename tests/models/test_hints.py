@@ -33,6 +33,24 @@ async def test_a_key_that_is_not_accepted_is_named_by_its_variable() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (status(401, "Unauthorized", '{"error":{"message":"bad key"}}'), "bad key"),
+        (status(403, "Forbidden", "<html><style>p {}</style>\n<p>go\n away</p></html>"), "go away"),
+        (status(400, "Bad Request", "plain   words"), "plain   words"),
+        (status(404, "Not Found", ""), ""),
+    ],
+)
+async def test_an_error_has_the_status_and_the_providers_words_apart(action: Any, words: str) -> None:
+    async with loopback([action]) as server, opened(server.url, **WITH_KEY) as model:
+        _, failure = await model.failing_answer()
+    assert isinstance(failure, ModelRefused)
+    _, _, hint = str(failure).partition("\n")
+    assert failure.words == words + (f"\n{hint}" if hint else "")
+    assert str(failure.status) in str(failure)
+
+
 async def test_a_key_from_auth_json_is_named_by_its_file(tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text(f'{{"OPENAI_API_KEY": "{KEY}"}}')
     _, hint = await failure_of(status(403, "Forbidden"), requires_openai_auth=True, home=tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from tests.models.loopback import BOUND, HANG, Action, delta, loopback, opened, said, status, stream
 from understudy.errors import ModelRefused, ModelUnavailable, StreamLost
 from understudy.models.events import Completed, ItemDone
-from understudy.models.retry import backoff, format_delay, retry_after
+from understudy.models.retry import backoff, retry_after
 from understudy.protocol.records import TextDelta
 
 OK = stream(delta("stop", content="ok"))
@@ -155,8 +155,3 @@ def test_retry_after_may_be_a_date() -> None:
     assert delay is not None
     assert 15 < delay <= 20
     assert retry_after({"retry-after": formatdate(time.time() - 20, usegmt=True)}) == 0
-
-
-@pytest.mark.parametrize(("seconds", "shown"), [(0.195, "195ms"), (1.752, "1.752s"), (0.9996, "1s"), (30, "30s"), (0, "0ms")])
-def test_delays_are_shown_shortly(seconds: float, shown: str) -> None:
-    assert format_delay(seconds) == shown

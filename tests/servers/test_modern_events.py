@@ -25,6 +25,7 @@ from understudy.protocol.records import (
     ReasoningDelta,
     Record,
     RequestSent,
+    RetryScheduled,
     TextDelta,
     TokensCounted,
     ToolCallBegan,
@@ -123,7 +124,7 @@ RECORDS: list[tuple[Record, list[dict[str, Any]]]] = [
     ),
     (Noticed("n"), [{"type": "background_event", "message": "n"}]),
     (
-        Noticed("stream error: unexpected status 503 Busy; wait; retrying 2/5 in 1.752s…"),
+        RetryScheduled(2, 5, 1.752, "unexpected status 503 Busy; wait", 503),
         [
             {
                 "type": "stream_error",

@@ -36,6 +36,7 @@ from understudy.protocol.records import (
     Record,
     Renamed,
     RequestSent,
+    RetryScheduled,
     ServersChecked,
     TextDelta,
     TokensCounted,
@@ -114,6 +115,8 @@ class RecordTeller:
                 teller.notice(f"the answer does not have the form that was asked for: {problem}; the model tries again")
             case Noticed(message=message):
                 teller.notice(message)
+            case RetryScheduled() as retry:
+                teller.notice(retry.describe())
             case InputWritten(session=session, text=text):
                 teller.notice(f"typed at session {session}: {make_visible(text)}")
             case ImageViewed(call_id=call_id, path=path):

@@ -43,6 +43,7 @@ from understudy.protocol.records import (
     Record,
     Renamed,
     RequestSent,
+    RetryScheduled,
     ServersChecked,
     TokensCounted,
     ToolAnswered,
@@ -313,6 +314,7 @@ class State(msgspec.Struct, eq=False):
         UndoStarted: _undo_started,
         UndoEnded: _undo_ended,
         Noticed: _nothing,
+        RetryScheduled: _nothing,
     }
 
     def extend(self, entries: Sequence[Entry]) -> bool:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from understudy.engine import recovery
 from understudy.engine.tail import Tail
 from understudy.engine.turn import Turn, TurnAborted
-from understudy.errors import AgentError, report_bug
+from understudy.errors import AgentError, ModelError, report_bug
 from understudy.protocol.callers import LOCAL_NAME
-from understudy.protocol.records import TurnEnded
+from understudy.protocol.records import Failure, TurnEnded
 
 if TYPE_CHECKING:
     from understudy.engine.turns_at_work import TurnsAtWork
@@ -63,7 +63,7 @@ class Running:
             ended = _interrupted(turn)
         except AgentError as error:
             logger.info("turn %s of %s failed: %s", turn.turn_id, name, error)
-            ended = TurnEnded("failed", str(error), turn.unfinished or None)
+            ended = TurnEnded("failed", str(error), turn.unfinished or None, failure=_failure_of(error))
         except Exception as error:  # a bug ends the turn, loudly; the calls that wait for it still get their answer
             ended = TurnEnded("failed", report_bug(logger, error, "in turn %s of %s", turn.turn_id, name))
         finally:
@@ -137,3 +137,7 @@ class Running:
 
 def _interrupted(turn: Turn, *, asked_for: bool = False) -> TurnEnded:
     return TurnEnded("interrupted", recovery.INTERRUPTED, turn.unfinished or None, asked_for=asked_for)
+
+
+def _failure_of(error: AgentError) -> Failure:
+    return Failure(error.kind, error.status, error.words) if isinstance(error, ModelError) else Failure(error.kind)

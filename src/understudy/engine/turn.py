@@ -22,10 +22,20 @@ from understudy.errors import ContextFull, ImagesRefused, ModelError, ModelUnava
 from understudy.models.events import Answer as ModelAnswer
 from understudy.models.events import ModelEvent
 from understudy.models.prompt import Prompt, ToolSpec
-from understudy.models.retry import backoff, format_delay
+from understudy.models.retry import backoff
 from understudy.protocol.choices import ApprovalPolicy
 from understudy.protocol.items import FunctionCallOutput, Message, Usage
-from understudy.protocol.records import BudgetAsked, Delta, Noticed, Question, Record, RequestSent, TokensCounted, TurnEnded
+from understudy.protocol.records import (
+    BudgetAsked,
+    Delta,
+    Noticed,
+    Question,
+    Record,
+    RequestSent,
+    RetryScheduled,
+    TokensCounted,
+    TurnEnded,
+)
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
@@ -211,8 +221,8 @@ class Turn:
         if attempt > self._setup.stream_retries or self._standing is not None or (not lost and error.lasting):
             raise error
         delay = error.retry_after if lost and error.retry_after is not None else backoff(attempt)
-        retry = f"retrying {attempt}/{self._setup.stream_retries} in {format_delay(delay)}…"
-        self.record(Noticed(f"stream error: {error if lost else error.brief}; {retry}"))
+        why = str(error) if lost else error.brief
+        self.record(RetryScheduled(attempt, self._setup.stream_retries, delay, why, error.status))
         await asyncio.sleep(delay)
 
     def _new_context(self) -> tuple[Message, ...]:

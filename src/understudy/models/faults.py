@@ -116,6 +116,16 @@ def read_fault(value: Any) -> Fault:
     )
 
 
+def without_tags(text: str) -> str:
+    """A web page as one line of words; other texts as they are."""
+    if not text.startswith("<"):
+        return text
+    import re
+
+    tag = r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>"
+    return " ".join(re.sub(tag, " ", text, flags=re.DOTALL | re.IGNORECASE).split())
+
+
 def clipped(text: str) -> str:
     text = text.strip()
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"

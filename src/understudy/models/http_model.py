@@ -21,6 +21,7 @@ from understudy.models.faults import (
     refusal_of,
     stream_lost,
     wait_in_text,
+    without_tags,
 )
 from understudy.models.hints import FailureHints, with_hint
 from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url, parse_url
@@ -203,19 +204,23 @@ class HttpModel:
         fault = fault_in_body(body)
         status = _status(response)
         if 300 <= response.status < 400:
-            raise ModelRefused(_redirected(status, response))
+            where = _redirected(response)
+            raise ModelRefused(f"unexpected status {status}: {where}").with_status(response.status, where)
         hint = self.hints.for_status(response.status, fault.codes, fault.message)
         if not is_transient(response.status) or (response.status == 429 and fault.final):
-            raise refusal_of(response.status, fault)(with_hint(_refusal(response.status, status, fault, body), hint))
+            refused = refusal_of(response.status, fault)(with_hint(_refusal(response.status, status, fault, body), hint))
+            raise refused.with_status(response.status, with_hint(without_tags(described(fault)), hint))
         if attempt > retries:
             words = clipped(fault.message)
             brief = f"exceeded retry limit, last status: {status}"
-            raise ModelUnavailable(with_hint(f"{brief}{': ' if words else ''}{words}", hint), brief=brief)
+            failed = ModelUnavailable(with_hint(f"{brief}{': ' if words else ''}{words}", hint), brief=brief)
+            raise failed.with_status(response.status, with_hint(without_tags(words), hint))
         delay = retry_after(response.headers)
         if delay is None and response.status == 429:
             delay = wait_in_text(fault.message)
         if delay is not None and delay > LONGEST_WAIT:
-            raise ModelUnavailable(with_hint(f"unexpected status {status}: {asked_to_wait(delay)}", hint), lasting=True)
+            words = with_hint(asked_to_wait(delay), hint)
+            raise ModelUnavailable(f"unexpected status {status}: {words}", lasting=True).with_status(response.status, words)
         return backoff(attempt) if delay is None else delay
 
 
@@ -241,13 +246,13 @@ def _status(response: BegunAnswer) -> str:
         return f"{response.status} {response.reason}".strip()
 
 
-def _redirected(status: str, response: BegunAnswer) -> str:
+def _redirected(response: BegunAnswer) -> str:
     """Not followed: the key was meant for the address that was configured."""
     try:
         place = str(parse_url(response.headers.get("location", "")))
     except ValueError:
         place = "another address"
-    return f"unexpected status {status}: the provider redirects to {place}; if that is right, set base_url to it"
+    return f"the provider redirects to {place}; if that is right, set base_url to it"
 
 
 class _WholeBody:

@@ -24,12 +24,6 @@ def is_transient(status: int) -> bool:
     return status in TRANSIENT_STATUSES or status >= 500
 
 
-def format_delay(seconds: float) -> str:
-    """`195ms`, `1.752s`."""
-    milliseconds = round(seconds * 1000)
-    return f"{milliseconds}ms" if milliseconds < 1000 else f"{milliseconds / 1000:g}s"
-
-
 def asked_to_wait(seconds: float) -> str:
     """What is told where that is longer than anyone waits."""
     return (

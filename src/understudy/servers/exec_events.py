@@ -30,6 +30,7 @@ from understudy.protocol.records import (
     PlanUpdated,
     Question,
     Record,
+    RetryScheduled,
     TokensCounted,
     ToolAnswered,
     ToolCallBegan,
@@ -192,6 +193,8 @@ class ExecEvents:
                 self._decided = decided_notice(decision, source)
             case Noticed(message=message) if message != self._decided:  # the item of what was refused gives that reason
                 return [self._warning(message)]
+            case RetryScheduled() as retry:
+                return [self._warning(retry.describe())]
             case TokensCounted(usage=usage, total=total):
                 self._usage = total or usage
             case Compacted(total=total):
@@ -323,9 +326,7 @@ class ExecEvents:
         for item in self._tool_calls.values():
             told = {**item, "error": {"message": INTERRUPTED}, "status": "failed"}
             lines.append(to_line({"type": "item.completed", "item": told}))
-        from understudy.servers.exec_failures import failure_text
-
-        message = failure_text(ended.message or "the turn failed")
+        message = ended.describe_failure()
         if ended.reason == "failed":
             lines.append(to_line({"type": "error", "message": message}))
         if self._plan is not None:

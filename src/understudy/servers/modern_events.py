@@ -20,7 +20,6 @@ from understudy.protocol.records import (
     ImageViewed,
     InputWritten,
     ItemReceived,
-    Noticed,
     Opened,
     OutputDelta,
     PatchApprovalAsked,
@@ -29,6 +28,7 @@ from understudy.protocol.records import (
     ReasoningDelta,
     Renamed,
     RequestSent,
+    RetryScheduled,
     ServersChecked,
     TextDelta,
     TokensCounted,
@@ -38,7 +38,6 @@ from understudy.protocol.records import (
     UndoStarted,
 )
 from understudy.servers.event_codec import Encoded
-from understudy.servers.retries import read_retry
 from understudy.servers.seed_events import SeedCodec, shown_reason, visible
 
 _encode = msgspec.json.Encoder().encode
@@ -136,8 +135,8 @@ class ModernCodec:
             case ServersChecked() as checked:
                 failed = [{"server": server, "error": why} for server, why in checked.missing.items()]
                 return [{"type": "mcp_startup_complete", "ready": checked.ready, "failed": failed, "cancelled": []}]
-            case Noticed(message=notice):
-                return _retry(notice)
+            case RetryScheduled() as retry:
+                return [_retry(retry)]
             case CommandStarted() as started:
                 message = {"type": "exec_command_begin", "call_id": started.call_id, "turn_id": turn, **_process(started)}
                 return [message | {"started_at_ms": _milliseconds(entry), **_command(started)}]
@@ -229,13 +228,10 @@ def _session_configured(opened: Opened) -> dict[str, Any]:
     }
 
 
-def _retry(notice: str) -> list[dict[str, Any]] | None:
-    """None where it is another notice."""
-    if (retry := read_retry(notice)) is None:
-        return None
+def _retry(retry: RetryScheduled) -> dict[str, Any]:
     info = {"response_stream_disconnected": {"http_status_code": retry.status}}
-    told = {"type": "stream_error", "message": retry.message, "codex_error_info": info, "additional_details": retry.why}
-    return [told]
+    told = {"message": f"Reconnecting... {retry.attempt}/{retry.of}", "codex_error_info": info, "additional_details": retry.why}
+    return {"type": "stream_error", **told}
 
 
 def _turn_ended(ended: TurnEnded, turn: str, at: float) -> list[dict[str, Any]]:

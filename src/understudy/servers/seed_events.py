@@ -36,6 +36,7 @@ from understudy.protocol.records import (
     Record,
     Renamed,
     RequestSent,
+    RetryScheduled,
     ServersChecked,
     TextDelta,
     TokensCounted,
@@ -140,6 +141,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.ExecCommandEnd(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, duration),)
         case Noticed(message=message):
             return (events.BackgroundEvent(message),)
+        case RetryScheduled() as retry:
+            return (events.BackgroundEvent(retry.describe()),)
         case InputWritten() as written:  # the seed had nothing like it
             return (events.BackgroundEvent(f"typed at session {written.session}: {visible(written.text)}"),)
         case ImageViewed(path=path):  # nor this

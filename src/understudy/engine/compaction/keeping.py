@@ -73,7 +73,9 @@ class ContextKeeper:
         """The same, with what a person can do: nothing is left that could be left out."""
         from understudy.engine.compaction.compactor import hint_when_full
 
-        return ContextFull(with_hint(str(error), hint_when_full(self._tail.state, self._prefix)), codes=error.codes)
+        hint = hint_when_full(self._tail.state, self._prefix)
+        full = ContextFull(with_hint(str(error), hint), codes=error.codes)
+        return full.with_status(error.status, with_hint(error.words, hint))
 
     def _made(self, turn: "AsksModel") -> "Compactor":
         if self._compactor is None:

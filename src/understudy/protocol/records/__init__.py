@@ -30,6 +30,7 @@ from understudy.protocol.records.questions import (
 from understudy.protocol.records.tools import OWN_SERVER, ServersChecked, ToolCallBegan, ToolCallEnded
 from understudy.protocol.records.turns import (
     AnswerRejected,
+    Failure,
     ItemReceived,
     Noticed,
     Opened,
@@ -37,6 +38,7 @@ from understudy.protocol.records.turns import (
     PlanUpdated,
     Renamed,
     RequestSent,
+    RetryScheduled,
     TokensCounted,
     ToolAnswered,
     TurnDropped,
@@ -60,6 +62,7 @@ __all__ = [
     "Delta",
     "DiffChanged",
     "Entry",
+    "Failure",
     "ImageViewed",
     "InputWritten",
     "ItemReceived",
@@ -81,6 +84,7 @@ __all__ = [
     "Record",
     "Renamed",
     "RequestSent",
+    "RetryScheduled",
     "ServersChecked",
     "Shortened",
     "Terms",
@@ -129,6 +133,7 @@ Record = (
     | UndoStarted
     | UndoEnded
     | Noticed
+    | RetryScheduled
     | Renamed
     | TurnQueued
     | TurnDropped

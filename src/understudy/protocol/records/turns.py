@@ -90,6 +90,26 @@ class Noticed(msgspec.Struct, frozen=True, gc=False, tag="noticed", omit_default
     withdraws: bool = False  # what was shown of an unfinished answer does not count
 
 
+class RetryScheduled(msgspec.Struct, frozen=True, gc=False, tag="retry_scheduled", omit_defaults=True):
+    """No answer came, or it broke off: the model is asked again after `delay` seconds."""
+
+    attempt: int
+    of: int
+    delay: float
+    why: str
+    status: int | None = None  # of HTTP, where that is why
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"stream error: {self.why}; retrying {self.attempt}/{self.of} in {format_delay(self.delay)}…"
+
+
+def format_delay(seconds: float) -> str:
+    """`195ms`, `1.752s`."""
+    milliseconds = round(seconds * 1000)
+    return f"{milliseconds}ms" if milliseconds < 1000 else f"{milliseconds / 1000:g}s"
+
+
 class Renamed(msgspec.Struct, frozen=True, gc=False, tag="renamed"):
     """The conversation has this title from here on, in lists."""
 
@@ -110,9 +130,25 @@ class TurnDropped(msgspec.Struct, frozen=True, gc=False, tag="turn_dropped", omi
     reason: str | None = None
 
 
-class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended"):
+class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Why a turn failed, for programs. The message of its end says the same to people."""
+
+    kind: str  # of the error: `context_full`, `model_unavailable`, …
+    status: int | None = None  # of HTTP
+    words: str = ""  # what the provider said, and what a person can do, where there is a status
+
+
+class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended", omit_defaults=True):
     reason: Literal["completed", "failed", "interrupted"]
     message: str | None = None  # the last answer, or why it failed
     unfinished: str | None = None  # what the model had said of an answer that was cut off: shown, so the model is reminded of it
     asked_for: bool = False  # by an interrupt op, which took a submission number of its own
     cut_at: float | None = None  # of a turn that a crash cut off: the time of its last record before this end
+    failure: Failure | None = None  # None: it did not fail, or the record is from before causes were recorded
+
+    def describe_failure(self) -> str:
+        """For programs: the status and the provider's own words, where there are any."""
+        told = self.failure
+        if told is None or told.status is None:
+            return self.message or "the turn failed"
+        return f"HTTP {told.status}: {told.words}" if told.words.strip() else f"HTTP {told.status}"

@@ -28,6 +28,7 @@ from understudy.protocol.records import (
     PlanUpdated,
     ReasoningDelta,
     Renamed,
+    RetryScheduled,
     ServersChecked,
     TextDelta,
     TokensCounted,
@@ -121,12 +122,10 @@ class Projection:
         """What is neither the model's nor a call: the protocol has no form for it but a thought."""
         match entry.record:
             case ServersChecked() as checked:
-                told = checked.describe()
-                return [_notice(told)] if told else []
-            case UndoEnded() as undone:
-                return [_notice(undone.describe())]
-            case Compacted() as compacted:
-                return [_notice(compacted.describe())]
+                missing = checked.describe()
+                return [_notice(missing)] if missing else []
+            case UndoEnded() | Compacted() | RetryScheduled() as told:
+                return [_notice(told.describe())]
             case AnswerRejected(problem=problem):
                 return [_notice(f"the answer does not have the form that was asked for: {problem}; the model tries again")]
             case Noticed(message=message, withdraws=withdraws):

@@ -33,6 +33,7 @@ from understudy.protocol.records import (
     ReasoningDelta,
     Renamed,
     RequestSent,
+    RetryScheduled,
     ServersChecked,
     TextDelta,
     TokensCounted,
@@ -49,7 +50,7 @@ from understudy.protocol.records import (
 from understudy.servers.app_server import items
 from understudy.servers.app_server.item_ids import ItemIds, uuid_of
 from understudy.servers.app_server.open_items import OpenItems
-from understudy.servers.app_server.turn_shape import error_of, retry_of, turn_object
+from understudy.servers.app_server.turn_shape import error_of, retry_error, turn_object
 from understudy.servers.app_server.wire import Json, Notice
 from understudy.servers.app_server.work_items import WorkItems
 
@@ -164,10 +165,10 @@ class Projection:
             case AnswerRejected(problem=problem):
                 return [self._warning(f"the answer does not fit the output schema: {problem}; the model tries again")]
             case Noticed(message=message, withdraws=False) if message != self._decided and self.turn is not None:
-                retry = retry_of(message)
-                if retry is None:
-                    return [self._warning(message)]
-                return [("error", {"error": retry, "willRetry": True, "threadId": self.thread_id, "turnId": turn_id})]
+                return [self._warning(message)]
+            case RetryScheduled() as retry:
+                where: Json = {"threadId": self.thread_id, "turnId": turn_id}
+                return [("error", {"error": retry_error(retry), "willRetry": True, **where})]
             case _:
                 return []
 

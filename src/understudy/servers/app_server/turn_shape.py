@@ -1,14 +1,10 @@
 """A turn as the app server's clients see it, and why one failed."""
 
-import re
 from collections.abc import Sequence
 
-from understudy.protocol.records import TurnEnded
+from understudy.errors import ContextFull
+from understudy.protocol.records import Failure, RetryScheduled, TurnEnded
 from understudy.servers.app_server.wire import Json
-from understudy.servers.exec_failures import failure_text
-from understudy.servers.retries import read_retry, status_in
-
-_FULL = re.compile(r"context (?:window|length)|prompt is too long|context_length_exceeded", re.IGNORECASE)
 
 
 def turn_object(
@@ -36,25 +32,21 @@ def turn_object(
 
 
 def error_of(ended: TurnEnded) -> Json:
-    text = ended.message or "the turn failed"
-    return _error(failure_text(text), _kind(text))
+    return _error(ended.describe_failure(), _kind(ended.failure))
 
 
-def retry_of(notice: str) -> Json | None:
-    """The error of a request that is put again; None where the notice says something else."""
-    retry = read_retry(notice)
-    if retry is None:
-        return None
-    return _error(retry.message, {"responseStreamDisconnected": {"httpStatusCode": retry.status}}, retry.why)
+def retry_error(retry: RetryScheduled) -> Json:
+    """Of a request that is put again."""
+    info: Json = {"responseStreamDisconnected": {"httpStatusCode": retry.status}}
+    return _error(f"Reconnecting... {retry.attempt}/{retry.of}", info, retry.why)
 
 
-def _kind(text: str) -> object:
-    status = status_in(text)
-    if _FULL.search(text):
+def _kind(failure: Failure | None) -> object:
+    if failure is not None and failure.kind == ContextFull.kind:
         return "contextWindowExceeded"
-    if status is None or status == 400:
+    if failure is None or failure.status in (None, 400):
         return "other"
-    return {"httpConnectionFailed": {"httpStatusCode": status}}
+    return {"httpConnectionFailed": {"httpStatusCode": failure.status}}
 
 
 def _error(message: str, info: object, details: str | None = None) -> Json:

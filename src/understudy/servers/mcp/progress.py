@@ -25,6 +25,7 @@ from understudy.protocol.records import (
     Question,
     Record,
     RequestSent,
+    RetryScheduled,
     ServersChecked,
     ToolApprovalAsked,
     ToolCallBegan,
@@ -116,6 +117,8 @@ def describe(record: Record) -> str | None:
             return f"plan: {_short(current)}" if current else "plan updated"
         case Noticed(message=message):
             return _short(message)
+        case RetryScheduled() as retry:
+            return _short(retry.describe())
         case ServersChecked() as checked:
             return _short(checked.describe()) or None
         case CompactionStarted():
