@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak real-model agent-suite mutants pictures page-pictures changelog release clean set-up
+.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak replacements real-model agent-suite mutants pictures page-pictures changelog release clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ budget-update: $(READY) ## write benchmarks/budget.json anew from what is counte
 
 soak: $(READY) ## long runs: random schedules, kill -9 at random moments (also python -m tests.soak.http_kills)
 	@$(RUN) -m tests.soak $(ARGS)
+
+replacements: $(READY) ## names that are kept from running commands are replaced from outside in generated layouts; ARGS="--count 2000 --seed 7"
+	@nice $(RUN) -m tests.soak replacements $(ARGS)
 
 real-model: $(READY) ## a small real model (llama.cpp) answers through the server (installs it; outside CI)
 	@$(RUN) scripts/real_model.py $(ARGS)

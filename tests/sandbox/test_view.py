@@ -107,6 +107,7 @@ class TestRoots:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             there = dataclasses.replace(contained, writable_roots=(folder, "/"), protected=("kept",))
             assert await shell(sandbox, there, "touch made; mkdir kept 2> /dev/null || ls /dev/shm | wc -l") == (0, "1\n")
+            assert "Read-only" in (await shell(sandbox, there, "touch kept/it"))[1]
             assert os.listdir(folder) == ["made"]
 
     @pytest.mark.parametrize("group", [None, 54321], ids=["own group", "another group"])

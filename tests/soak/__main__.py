@@ -1,4 +1,4 @@
-"""`python -m tests.soak schedules --count 500`, or `kills --count 1000`, or `harms --count 300`."""
+"""`python -m tests.soak schedules --count 500`, `kills --count 1000`, `harms --count 300` or `replacements --count 2000`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.soak.runs import run_schedules
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("what", choices=["schedules", "kills", "harms"])
+    parser.add_argument("what", choices=["schedules", "kills", "harms", "replacements"])
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first; the others follow")
     parser.add_argument("--at-once", type=int, default=3)
@@ -29,6 +29,10 @@ def main() -> None:
         from tests.soak.harms import run_harms
 
         asyncio.run(run_harms(options.seed, options.count, at_once=options.at_once, report=report))
+    elif options.what == "replacements":
+        from tests.soak.replacements import run_replacements
+
+        asyncio.run(run_replacements(options.seed, options.count, at_once=options.at_once, report=report))
     else:
         from tests.soak.kills import run_kills
 

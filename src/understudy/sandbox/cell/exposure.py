@@ -17,6 +17,10 @@ _IDLE = 3600.0
 _CLOSED = (-1, -1)  # where we may not look: the command may have seen to that
 _EVENTS = 1 << 14  # bytes of them that are read at once: they only say that it is time to look
 
+# What was mounted on a name in a root: its path, the open folder that it is in, its name there, and what is seen there since, by
+# device and inode.
+Kept = tuple[bytes, int, bytes, "tuple[int, int]"]
+
 
 class Hints:
     """Descriptors by which the kernel tells that something may have happened."""
@@ -118,43 +122,52 @@ class MountWatch:
     """In a cell: whether everything is still there that was mounted on names in the roots. Nothing more can be mounted there.
 
     The kernel tells of a mount that it drops by the table of mounts, and of a name that is moved away by its folder. We do not
-    ask for anything else that happens in those folders, so a command that works there seldom wakes us.
+    ask for anything else that happens in those folders, so a command that works there seldom wakes us. A mount goes along with
+    what it lies on, so there may be another one of ours now, which keeps the command from less.
     """
 
-    def __init__(self, mounted: "list[tuple[bytes, int, bytes]]") -> None:
-        """Each by its path, the open folder that it is in, and its name there."""
+    def __init__(self, mounted: "list[Kept]") -> None:
         self._mounted = mounted
+        self._numbers: dict[bytes, int] = {}  # of the mounts, from the first look on
         self._table = -1
         self.hints = Hints()
         if mounted:
             self._table = self.hints.open(b"/proc/self/mountinfo")
-            folders = dict.fromkeys(folder for _, folder, _ in mounted)
+            folders = dict.fromkeys(folder for _, folder, _, _ in mounted)
             self.hints.watch([b"/proc/self/fd/%d" % folder for folder in folders], kernel.IN_MOVED_FROM)
         self.interval = _IDLE if self.hints.complete else _INTERVAL
 
     def exposed(self) -> "bytes | None":
-        """A path on which nothing is mounted any more."""
-        places: set[bytes] | None = None
-        for path, folder, name in self._mounted:
+        """A path on which there is not what was mounted there. At first that is told by what is seen there, then by its number."""
+        points: dict[bytes, set[int]] | None = None
+        for path, folder, name, shown in self._mounted:
             try:
-                if kernel.is_mounted_on(folder, name):
+                number, *identity = kernel.mount_on(folder, name)
+                if path not in self._numbers and tuple(identity) == shown:
+                    self._numbers[path] = number
+                if number and number == self._numbers.get(path):
                     continue
             except PermissionError:  # the command may have closed the folder, and can open it again when it likes
-                if places is None:
-                    places = self._mount_points()
-                if path in places:
+                if points is None:
+                    points = self._mount_points()
+                there = points.get(path, set())
+                if there and self._numbers.setdefault(path, max(there)) in there:
                     continue
             return path
         return None
 
-    def _mount_points(self) -> "set[bytes]":
+    def _mount_points(self) -> "dict[bytes, set[int]]":
         """By the table of mounts, which nobody can close. Where there is no such table, everything counts as exposed."""
         if self._table < 0:
-            return set()
+            return {}
         table = b""
         while block := os.pread(self._table, _EVENTS, len(table)):
             table += block
-        return {_unescaped(line.split(b" ", 5)[4]) for line in table.splitlines()}
+        found: dict[bytes, set[int]] = {}
+        for line in table.splitlines():
+            number, _, _, _, point, _ = line.split(b" ", 5)
+            found.setdefault(_unescaped(point), set()).add(int(number))
+        return found
 
 
 def _unescaped(path: bytes) -> bytes:

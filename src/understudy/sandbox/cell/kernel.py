@@ -57,8 +57,9 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _EPERM, _ENOSYS = 1, 38
 _AT_NO_AUTOMOUNT = 0x800
-_STATX_SIZE, _STATX_ATTRIBUTES_AT = 256, 8
-_STATX_ATTR_MOUNT_ROOT = 0x2000
+_STATX_SIZE = 256
+_STATX_FIELDS = ((8, 8), (32, 8), (136, 4), (140, 4), (144, 8))  # attributes, inode, device (major, minor), mount: where, how long
+_STATX_INO, _STATX_MNT_ID, _STATX_ATTR_MOUNT_ROOT = 0x100, 0x1000, 0x2000
 _IN_ONLYDIR = 0x1000000
 _LAST_CAPABILITY = 63
 _NO_ROOT_POWERS = 0b101111  # uid 0 means nothing, changing to it means nothing, and both locked
@@ -147,17 +148,20 @@ def open_plain(path: "bytes | str") -> int:
         raise
 
 
-def is_mounted_on(folder: int, name: bytes) -> bool:
-    """Whether something is mounted on that name in the open folder. Raises PermissionError where we may not look there."""
+def mount_on(folder: int, name: bytes) -> "tuple[int, int, int]":
+    """The mount on that name in the open folder: its number in /proc/self/mountinfo, and device and inode of what is seen there.
+
+    The number is 0 where there is no mount. Raises PermissionError where we may not look there.
+    """
     found = ctypes.create_string_buffer(_STATX_SIZE)
     try:
-        _statx(folder, name, AT_SYMLINK_NOFOLLOW | _AT_NO_AUTOMOUNT, 0, ctypes.addressof(found))
+        _statx(folder, name, AT_SYMLINK_NOFOLLOW | _AT_NO_AUTOMOUNT, _STATX_INO | _STATX_MNT_ID, ctypes.addressof(found))
     except PermissionError:
         raise
     except OSError:
-        return False
-    attributes = int.from_bytes(found[_STATX_ATTRIBUTES_AT : _STATX_ATTRIBUTES_AT + 8], sys.byteorder)
-    return bool(attributes & _STATX_ATTR_MOUNT_ROOT)
+        return 0, 0, 0
+    attributes, inode, major, minor, number = (int.from_bytes(found[at : at + size], sys.byteorder) for at, size in _STATX_FIELDS)
+    return number if attributes & _STATX_ATTR_MOUNT_ROOT else 0, os.makedev(major, minor), inode
 
 
 def folder_watcher() -> int:

@@ -30,7 +30,7 @@ _EMPTY = b"/dev/.empty"
 _NO_SUID = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
 _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = 0o040000
-_EEXIST, _ELOOP = 17, 40
+_EEXIST, _ELOOP, _ESTALE = 17, 40, 116
 _ATTEMPTS = 20
 
 
@@ -101,7 +101,8 @@ class View:
         roots = [(path, mounts[path] if path != b"/" else os.open(b"/", _OPEN)) for path in self.roots]
         self._protector = protector = Protector(roots, {_FOLDER: _BLANK, 0: _EMPTY})
         for path in present:
-            protector.pin(path)  # a root inside another one is the other's content, but nobody's to move away
+            if path not in self.roots:  # those are mounts already, and what is put in them lies there
+                protector.pin(path)  # a root inside another one is the other's content, but nobody's to move away
         protector.protect(plan.protected, present)
         protector.keep(plan.kept, present)
         for path in named:
@@ -217,7 +218,9 @@ class View:
         """Put something empty and read-only over `path`."""
         try:
             found = kernel.open_plain(path)
-        except OSError:
+        except OSError as error:
+            if error.errno == _ELOOP and os.path.realpath(path) != path:
+                raise OSError(_ESTALE, "another program replaced it just now", path) from None
             return  # already out of sight
         kernel.attach(kernel.open_tree(_BLANK if is_folder(found) else _EMPTY, recursive=False), b"", directory=found)
         os.close(found)

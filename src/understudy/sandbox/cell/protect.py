@@ -8,10 +8,11 @@ from understudy.places.placeholders import is_placeholder
 from understudy.places.walking import ANYTHING, beneath
 
 from . import kernel
+from .exposure import Kept
 from .placeholder import hold
 
 _KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
-_EROFS = 30
+_EROFS, _ESTALE = 30, 116
 _MOST_LINKS = 8
 _MOST_LINKS_ON_A_WAY = 40  # as many as the kernel follows
 _ATTEMPTS = 20
@@ -25,7 +26,7 @@ class Protector:
         self._roots = sorted(roots, key=lambda root: len(root[0]), reverse=True)
         self._blanks = blanks
         self._pinned: dict[bytes, int] = {}  # mounts over single names, by path
-        self._covered: dict[bytes, None] = {}  # every path with a mount on it
+        self._covered: dict[bytes, tuple[int, int]] = {}  # every path with a mount on it, and what is seen there since
         self.placeholders: list[bytes] = []
         self._held: list[int] = []
 
@@ -57,10 +58,10 @@ class Protector:
         for link in links_on(path):
             self.pin(link)
 
-    def mounted(self) -> "list[tuple[bytes, int, bytes]]":
-        """What was mounted on names in the roots: path, the folder as it is seen from here, and the name in it."""
+    def mounted(self) -> "list[Kept]":
+        """What was mounted on names in the roots, with their folders as they are seen from here."""
         folders = dict(self._roots) | self._pinned
-        return [(path, folders[os.path.dirname(path)], os.path.basename(path)) for path in self._covered]
+        return [(path, folders[os.path.dirname(path)], os.path.basename(path), shown) for path, shown in self._covered.items()]
 
     def release(self) -> None:
         for descriptor in self._held:
@@ -111,9 +112,20 @@ class Protector:
                 self._cover(folder, name, at)
             else:
                 self._freeze(found, at)
-                for place in _git_folders(folder, name, at):
-                    self._protect(place, depth + 1)
+                self._protect_git_folder(folder, name, at, depth)
             os.close(found)
+
+    def _protect_git_folder(self, parent: int, name: bytes, path: bytes, depth: int) -> None:
+        """What the `.git` file of a worktree or submodule names, and the links on the way there."""
+        if (named := _git_folder(parent, name, path)) is None:
+            return
+        for link in links_on(named):
+            self._pin_way(link)
+        folder = os.path.realpath(named)
+        self._protect(folder, depth + 1)
+        worktrees = os.path.dirname(folder)
+        if os.path.basename(worktrees) == b"worktrees":
+            self._protect(os.path.dirname(worktrees), depth + 1)
 
     def _pin_way(self, path: bytes) -> None:
         root = self._root_of(path)
@@ -148,14 +160,22 @@ class Protector:
                 if is_placeholder(name, folder):
                     self._cover(folder, name, at)
                 elif kind == _LINK:
-                    self._pin(found, at)
+                    self._pin_loop(found, at)
                 else:
                     self._blank(found, kind, at)
+            elif kind == _LINK:
+                self._pin_loop(found, at)
             else:
                 folder = self._pin(found, at)
             os.close(found)
             if kind != _FOLDER:
                 return
+
+    def _pin_loop(self, found: int, path: bytes) -> None:
+        """Masks are known by their real paths: only a link that leads nowhere is left. Any other has just been put there."""
+        if os.path.realpath(path) != path:
+            raise OSError(_ESTALE, "another program replaced it just now", path)
+        self._pin(found, path)
 
     def _cover(self, folder: int, name: bytes, path: bytes) -> None:
         try:
@@ -177,8 +197,10 @@ class Protector:
 
     def _blank(self, found: int, kind: int, path: bytes) -> None:
         blank = self._blanks[_FOLDER if kind == _FOLDER else 0]
-        kernel.attach(kernel.open_tree(blank, recursive=False), b"", directory=found)
-        self._covered[path] = None
+        tree = kernel.open_tree(blank, recursive=False)
+        kernel.attach(tree, b"", directory=found)
+        self._covered[path] = _identity(tree)
+        os.close(tree)
 
     def _pin(self, found: int, path: bytes) -> int:
         """Make a name a mount point, which cannot be renamed or removed; a link too. Returns the mount."""
@@ -186,7 +208,7 @@ class Protector:
             tree = kernel.open_tree(b"", directory=found)
             kernel.attach(tree, b"", directory=found)
             self._pinned[path] = tree
-            self._covered[path] = None
+            self._covered[path] = _identity(tree)
         return self._pinned[path]
 
     def _freeze(self, found: int, path: bytes) -> None:
@@ -195,7 +217,7 @@ class Protector:
         kernel.attach(tree, b"", directory=found)
         if path in self._pinned:
             os.close(self._pinned[path])
-        self._covered[path] = None
+        self._covered[path] = _identity(tree)
         self._pinned[path] = tree  # it covers what was pinned there before: what is put inside later has to be put in here
 
 
@@ -228,6 +250,11 @@ def links_on(path: bytes) -> "list[bytes]":
     return found
 
 
+def _identity(descriptor: int) -> "tuple[int, int]":
+    entry = os.fstat(descriptor)
+    return entry.st_dev, entry.st_ino
+
+
 def _open(folder: int, name: bytes) -> int | None:
     try:
         return os.open(name, ANYTHING, dir_fd=folder)
@@ -235,18 +262,16 @@ def _open(folder: int, name: bytes) -> int | None:
         return None
 
 
-def _git_folders(parent: int, name: bytes, path: bytes) -> "list[bytes]":
-    """Where the `.git` file of a worktree or submodule points to."""
+def _git_folder(parent: int, name: bytes, path: bytes) -> "bytes | None":
+    """Where the `.git` file of a worktree or submodule points to; None for the usual folder."""
     if name != b".git":
-        return []
+        return None
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
         content = os.read(descriptor, 4096)
         os.close(descriptor)
     except OSError:
-        return []  # the usual folder
+        return None
     if not content.startswith(b"gitdir:"):
-        return []
-    folder = os.path.realpath(os.path.join(os.path.dirname(path), content[7:].strip()))
-    parent_path = os.path.dirname(folder)
-    return [folder, os.path.dirname(parent_path)] if os.path.basename(parent_path) == b"worktrees" else [folder]
+        return None
+    return os.path.join(os.path.dirname(path), content[7:].strip())
