@@ -33,3 +33,7 @@ class InputWritten(msgspec.Struct, frozen=True, gc=False, tag="input_written"):
     call_id: str  # of the call that began the session
     session: int
     text: str
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"typed at session {self.session}: {self.text}"

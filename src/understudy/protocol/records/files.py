@@ -90,3 +90,7 @@ class ImageViewed(msgspec.Struct, frozen=True, gc=False, tag="image_viewed"):
 
     call_id: str
     path: str  # absolute, as the model named it
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"looks at the image {self.path}"

@@ -63,6 +63,10 @@ class AnswerRejected(msgspec.Struct, frozen=True, gc=False, tag="answer_rejected
 
     problem: str
 
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"the answer does not have the form that was asked for: {self.problem}; the model tries again"
+
 
 class PlanStep(msgspec.Struct, frozen=True, gc=False):
     step: str
@@ -116,11 +120,19 @@ class Renamed(msgspec.Struct, frozen=True, gc=False, tag="renamed"):
     title: str
     by: str = LOCAL_NAME
 
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"the conversation is now called {self.title}"
+
 
 class TurnQueued(msgspec.Struct, frozen=True, gc=False, tag="turn_queued"):
     """A message that was accepted for a turn of its own, after the running one. It is recorded again where that turn begins."""
 
     message: UserMessage
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"a message waits for a turn of its own: {self.message.message.text()}"
 
 
 class TurnDropped(msgspec.Struct, frozen=True, gc=False, tag="turn_dropped", omit_defaults=True):
@@ -128,6 +140,11 @@ class TurnDropped(msgspec.Struct, frozen=True, gc=False, tag="turn_dropped", omi
 
     message_id: str
     reason: str | None = None
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        why = "it was taken back" if self.reason is None else self.reason
+        return f"a message that waited begins no turn: {why}"
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
