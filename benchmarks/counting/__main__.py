@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.client import BenchError
 from benchmarks.counting import instructions
-from benchmarks.counting.budget import FILE, Budget, compare, dump, from_found, holds_here, least_of, load, raised
+from benchmarks.counting.budget import FILE, compare, dump, from_found, holds_here, least_of, load, merged, raised
 from benchmarks.counting.measure import NAMES, measure
 from benchmarks.counting.scenarios import Found, Run
 from benchmarks.counting.trailers import raises
@@ -44,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--source", type=Path, metavar="FOLDER", help="the `src` of another version, run by this environment")
         command.add_argument("--runs", type=int, default=1 if act is _check else 3, metavar="N", help="count N times (%(default)s)")
         command.add_argument("--json", type=Path, metavar="FILE", help="save what was counted")
+        if act is _update:
+            told = "take limits down, and only those of these counts (a shell pattern)"
+            command.add_argument("--lower", action="append", metavar="COUNT", help=told)
         command.set_defaults(act=act)
     told = commands.add_parser("raised", help="which commits raised a line, and why")
     told.set_defaults(act=_raised)
@@ -127,9 +130,7 @@ def _update(options: argparse.Namespace) -> int:
     _, most, left_out = _count(options, options.runs)
     compared, reasons = _comparable(most)
     before = load() if FILE.exists() else {}
-    after: Budget = {scenario: dict(counts) for scenario, counts in before.items()}
-    for scenario, counts in from_found(compared).items():
-        after.setdefault(scenario, {}).update(counts)
+    after = merged(before, from_found(compared), lower=options.lower)
     FILE.write_text(dump(after))
     for reason in dict.fromkeys([*left_out, *reasons]):
         print(f"left as it was: {reason}")

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -64,7 +64,6 @@ ALLOWANCES = (
     # The cell for a later command is made in the background, sooner or later: once in any scenario, it may be found in this one.
     Allowance("*", "sys.mount", 1, 6),
     Allowance("*", "sys.landlock_add_rule", 1.05, 50),
-    Allowance("*", "sys.madvise", 1.15, 200),
     Allowance("*", "sys.openat", 1.15, 60),
     Allowance("*", "sys.*", 1.15, 2),
     # Times, ids and durations have more or fewer digits.
@@ -156,6 +155,18 @@ def least_of(one: Found, other: Found) -> Found:
         scenario: {count: min(value, other.get(scenario, {}).get(count, value)) for count, value in counts.items()}
         for scenario, counts in one.items()
     }
+
+
+def merged(before: Budget, counted: Budget, *, lower: "Sequence[str] | None") -> Budget:
+    """The limits with those that were counted anew. `lower`: only these go down and none goes up, whatever else moved by chance."""
+    after: Budget = {scenario: dict(limits) for scenario, limits in before.items()}
+    for scenario, limits in counted.items():
+        known = after.setdefault(scenario, {})
+        for count, limit in limits.items():
+            meant = lower is None or any(fnmatch.fnmatch(count, pattern) for pattern in lower)
+            if meant and (lower is None or limit["limit"] < known.get(count, limit)["limit"]):
+                known[count] = limit
+    return after
 
 
 def raised(before: Budget, after: Budget) -> list[str]:

@@ -18,6 +18,7 @@ from benchmarks.counting.budget import (
     least_of,
     limit_of,
     load,
+    merged,
     raised,
 )
 from benchmarks.counting.measure import NAMES
@@ -66,6 +67,23 @@ def test_one_count_over_its_limit_is_named(scenario: str, count: str, value: flo
     [finding], lower = compare(from_found(FOUND), {scenario: {count: value}})
     assert str(finding).startswith(f"{scenario}.{count}: {value:g}, limit ")
     assert lower == []
+
+
+@pytest.mark.parametrize(
+    ("lower", "calls", "frames", "futex"),
+    [(None, 721, 10.0, 9.2), (["*"], 618, 10.0, 9.2), (["python_calls", "sys.*"], 618, 11.0, 9.2)],
+)
+def test_limits_follow_what_was_counted_or_only_those_that_are_named_go_down(
+    lower: list[str] | None, calls: int, frames: float, futex: float
+) -> None:
+    counted = from_found({"reply": {"python_calls": 700.0, "frames": 10.0, "sys.futex": 2.0}})
+    after = merged(from_found(FOUND), counted, lower=lower)
+    assert {count: limit["limit"] for count, limit in after["reply"].items()} == {
+        "python_calls": calls,
+        "frames": frames,
+        "sys.futex": futex,
+    }
+    assert after["shell"] == from_found(FOUND)["shell"]
 
 
 def test_what_the_scheduler_has_a_part_in_is_the_least_of_several_runs() -> None:
