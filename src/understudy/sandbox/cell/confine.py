@@ -4,6 +4,7 @@ import os
 import resource
 
 from . import kernel, landlock, seccomp, syscalls
+from .kept_rules import KeptRules, Need, allow_reading_beside
 from .plan import FULL, Plan
 from .roots import beneath_any, open_pins
 
@@ -61,41 +62,51 @@ def processes_of(uid: int) -> int:
     return count
 
 
-def restrict(plan: Plan, abi: int, covered: "list[bytes]") -> None:
+def restrict(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
     """Give up, for good, what the plan does not grant. Raises OSError; then nothing may be executed.
 
-    `covered`: folders whose content is out of sight in a full cell.
+    `kept`: rulesets from which a full cell may take one. Returns what it had to make instead, where the next could take that.
     """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     full = plan.shape == FULL
+    need: Need | None = None
     if not full:
         _restrict_files_without_mounts(plan, abi)
     elif abi >= landlock.WITH_MOVES:
-        _restrict_files(plan, abi, covered)
+        need = _restrict_files(plan, abi, kept)
     if not full:  # a cell has done so when it moved in
         kernel.drop_bounding_set()
     kernel.drop_capabilities()
     kernel.install_filter(filter_program(plan.network, own_namespaces=full, unix_sockets=plan.unix_sockets))
+    return need
 
 
-def _restrict_files(plan: Plan, abi: int, covered: "list[bytes]") -> None:
+def _restrict_files(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
     """Mounts hide what is masked, but fall off when somebody outside replaces it; and nothing can be mounted where nothing is.
 
     So outside the roots reading is refused too, but for what stands beside the masked paths now. Inside a root that
     would keep the command from reading what it writes itself: there the mounts, and placeholders, are all there is.
     """
-    hidden = [path for path in plan.masked if not beneath_any(path, [*plan.roots, *covered])]
+    hidden = [path for path in plan.masked if not beneath_any(path, [*plan.roots, *kept.covered])]
     reading = landlock.READ_FILE if hidden else 0
-    rules = landlock.Ruleset(abi, reading=reading, tcp=plan.network == "off")
+    need = kept.need_of(plan, hidden)
+    taken = kept.take(need)
+    rules = taken or landlock.Ruleset(abi, reading=reading, tcp=plan.network == "off")
     changes = landlock.changes(abi)
     for path in (*plan.roots, b"/tmp", b"/dev/shm"):
         rules.allow(path, changes | reading)
     rules.allow(b"/dev", landlock.DEVICE | reading)
     if hidden:
-        if not beneath_any(plan.workspace, hidden):
+        if plan.workspace not in plan.roots and not beneath_any(plan.workspace, hidden):
             rules.allow(plan.workspace, reading)
-        _allow_reading_but(rules, hidden)
+        if taken is None:
+            allow_reading_beside(rules, hidden)
+        else:
+            for path in kept.own:  # the only names beside the ways that differ between cells
+                rules.allow(path, reading, follow=False)
     rules.enforce()
+    kept.leave()
+    return None if taken is not None else need
 
 
 def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
@@ -115,26 +126,5 @@ def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
         rules.allow(b"/dev/" + name, landlock.DEVICE | reading)
     if plan.own_terminal:
         rules.allow(plan.own_terminal, landlock.DEVICE | reading)
-    _allow_reading_but(rules, [*hidden, b"/dev"])
+    allow_reading_beside(rules, [*hidden, b"/dev"])
     rules.enforce()
-
-
-def _allow_reading_but(rules: landlock.Ruleset, hidden: list[bytes]) -> None:
-    """Grant reading of everything beside the ways to hidden paths: a right can be granted, never taken back below."""
-    ways = {b"/"}
-    for path in hidden:
-        parent = os.path.dirname(path)
-        while parent not in ways:
-            ways.add(parent)
-            parent = os.path.dirname(parent)
-    kept = ways.union(hidden)
-    for folder in ways:
-        if beneath_any(folder, hidden):
-            continue
-        prefix = folder.rstrip(b"/") + b"/"
-        try:
-            with os.scandir(folder) as entries:
-                names = [entry.name for entry in entries if prefix + entry.name not in kept and not entry.is_symlink()]
-        except OSError:
-            continue
-        rules.allow_reading(folder, names)

@@ -6,6 +6,7 @@ mount; when it is renamed, the mount goes along. Either way the name is free for
 
 import os
 
+from understudy.places.file_systems import unescaped
 from understudy.places.placeholders import is_marked, is_placeholder
 from understudy.places.walking import ANYTHING
 
@@ -166,11 +167,5 @@ class MountWatch:
         found: dict[bytes, set[int]] = {}
         for line in table.splitlines():
             number, _, _, _, point, _ = line.split(b" ", 5)
-            found.setdefault(_unescaped(point), set()).add(int(number))
+            found.setdefault(unescaped(point), set()).add(int(number))
         return found
-
-
-def _unescaped(path: bytes) -> bytes:
-    """Blanks, line ends and backslashes are written in octal there."""
-    first, *others = path.split(b"\\")
-    return first + b"".join([bytes((int(other[:3], 8),)) + other[3:] for other in others])

@@ -12,9 +12,10 @@ import select
 import sys
 from collections.abc import Callable
 
-from . import confine, identity, kernel, landlock, memory, supervise
+from . import confine, identity, kernel, landlock, supervise
 from .exposure import MountWatch, NameWatch
 from .guards import LimitGuards
+from .kept_rules import KeptRules, Need
 from .mounts import Machine, View
 from .orders import BEGIN, Orders
 from .plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Kind, Plan
@@ -39,7 +40,7 @@ class HelperState:
         self.recall = recall  # can be read once the helper wants everything to end
         self.abi = landlock.version()
         self.machine = Machine()
-        self.written: list[memory.Run] | None = None  # memory that a cell writes to, once one has told
+        self.kept_rules = KeptRules(self.abi, self.machine.covered)
 
 
 def describe(error: BaseException) -> bytes:
@@ -60,7 +61,7 @@ class Cell:
     """The process above one command; anything it raises means that the command was not run.
 
     A full cell has a ledger, which tells the helper four things: that there is a command, which placeholders were made
-    for it, which memory was written to, and, by being closed, that the server has been told its end.
+    for it, which rules it had to make for itself, and, by being closed, that the server has been told its end.
     """
 
     _plan: Plan
@@ -75,14 +76,14 @@ class Cell:
         self._input = -1
         self._ledger = -1
         self._view: View | None = None
-        self._pages: memory.Pages | None = None
+        self._need: Need | None = None
         self._terminal: Terminal | None = None
         self._names: MountWatch | NameWatch = NameWatch([])
         self._running = 0
         self.begun = False  # whether the command is executed, so that what fails now does not mean that it was not
 
     def run(self, plan: Plan, descriptors: "list[int]", ledger: int = -1) -> None:
-        self._shed({*descriptors, ledger})
+        self._shed({*descriptors, ledger}, in_cell=plan.shape == FULL)
         self._take(plan, descriptors, ledger)
         if plan.shape == FULL:
             self._move_in()
@@ -93,11 +94,10 @@ class Cell:
 
     def wait(self, kind: Kind, orders: _socket.socket, ledger: int) -> None:
         """Get ready, then run the command that comes over `orders`, if one comes."""
-        self._shed({orders.fileno(), ledger})
+        self._shed({orders.fileno(), ledger}, in_cell=True)
         failure: OSError | None = None
         try:
             self._move_in()
-            memory.copy_ahead(self._around.written or [])
         except OSError as error:
             failure = error  # told to the command that was meant for us
         if not self._is_wanted(orders):
@@ -131,9 +131,10 @@ class Cell:
         self._kept = descriptors[_STREAMS:]
         self._input = self._kept.pop() if plan.has_input else -1
 
-    def _shed(self, kept: "set[int]") -> None:
+    def _shed(self, kept: "set[int]", *, in_cell: bool) -> None:
         supervise.block_signals()
-        _close_all_but({*kept, self._around.alive, self._around.recall, self._gate})
+        rules = self._around.kept_rules.descriptors if in_cell else set[int]()
+        _close_all_but({*kept, *rules, self._around.alive, self._around.recall, self._gate})
 
     def _move_in(self) -> None:
         """Become who we are in our namespaces."""
@@ -152,8 +153,6 @@ class Cell:
     def _live(self) -> None:
         """Everything that depends on the command and on the files as they are now."""
         identity.hide_memory(False)  # our own entries in /proc are needed
-        if self._around.written is None:
-            self._pages = memory.Pages.open()
         self._build_view()
         identity.hide_memory(True)
         self._watch(self._spawn_restricted, Namespace())
@@ -180,7 +179,7 @@ class Cell:
             view.release()
         report(self.status, ended)
         if self._ledger >= 0:
-            self._tell_written()
+            self._tell_need()
             os.close(self._ledger)
 
     def _build_view(self) -> None:
@@ -214,11 +213,11 @@ class Cell:
             os.write(self._ledger, told)
         report(self.status, b"\n".join([word + path.hex().encode() for path in paths]))
 
-    def _tell_written(self) -> None:
-        if self._pages is not None:
+    def _tell_need(self) -> None:
+        if self._need is not None:
             os.set_blocking(self._ledger, False)  # a user with many pipes gets small ones, and nobody reads before the end
             try:
-                os.write(self._ledger, marshal.dumps(self._pages.written()))
+                os.write(self._ledger, marshal.dumps(self._need))
             except OSError:
                 pass  # the helper is gone, or there is no room: what this tells only saves time
 
@@ -235,7 +234,7 @@ class Cell:
             return None
         confine.limit(self._plan, running=self._running)
         confine.limit_open_files(self._plan)
-        confine.restrict(self._plan, self._around.abi, self._around.machine.covered)
+        self._need = confine.restrict(self._plan, self._around.abi, self._around.kept_rules)
         return self._spawn() if self._may_begin() else None
 
     def _spawn_plain(self) -> int | None:
@@ -269,7 +268,7 @@ class Cell:
             confine.limit_open_files(self._plan)
             supervise.unblock_signals()
             if self._plan.shape == LANDLOCK:
-                confine.restrict(self._plan, self._around.abi, self._around.machine.covered)
+                confine.restrict(self._plan, self._around.abi, self._around.kept_rules)
             if self._plan.argv:
                 error = execute(self._plan, lambda program, argv: os.execve(program, argv, self._plan.environment))
                 report(self.status, b"exec %d" % error)

@@ -44,7 +44,6 @@ CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 CLONE_PIDFD = 0x00001000
 SIGCHLD = 17
-MADV_POPULATE_WRITE = 23
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -106,8 +105,6 @@ _seccomp = _Call("seccomp", _UINT, _UINT, _POINTER)
 _prctl = _Call("prctl", _INT, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 _bare_prctl = _libc["prctl"]  # without conversions, for a long row of calls
 _bare_syscall = _libc["syscall"]
-_madvise = _libc["madvise"]
-_madvise.argtypes = (_POINTER, _SIZE, _INT)
 landlock_create_ruleset = _Call("landlock_create_ruleset", _POINTER, _SIZE, _UINT)
 landlock_add_rule = _Call("landlock_add_rule", _INT, _INT, _POINTER, _UINT)
 landlock_restrict_self = _Call("landlock_restrict_self", _INT, _UINT)
@@ -171,11 +168,6 @@ def folder_watcher() -> int:
 
 def watch_folder(watcher: int, folder: bytes, events: int) -> None:
     _inotify_add_watch(watcher, folder, events | _IN_ONLYDIR)
-
-
-def populate(address: int, length: int) -> bool:
-    """Have memory ready to be written; False where that cannot be done."""
-    return _madvise(address, length, MADV_POPULATE_WRITE) == 0
 
 
 def prctl(option: int, argument: int = 0) -> None:

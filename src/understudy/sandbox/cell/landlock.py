@@ -68,7 +68,7 @@ class Ruleset:
         self._handled = changes(abi) | reading
         attributes = _RulesetAttributes(self._handled, _TCP if tcp and abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
         size = 24 if abi >= 6 else 16 if abi >= 4 else 8
-        self._descriptor = kernel.landlock_create_ruleset(ctypes.addressof(attributes), size, 0)
+        self.descriptor = kernel.landlock_create_ruleset(ctypes.addressof(attributes), size, 0)
 
     def allow(self, path: bytes, rights: int, *, follow: bool = True) -> None:
         """Grant `rights` at and beneath `path`, if there is such a path. Not following, a link is granted nothing."""
@@ -84,13 +84,13 @@ class Ruleset:
         rights &= self._handled if kind == _FOLDER else self._handled & _FILE_RIGHTS
         if rights and kind != _LINK:
             rule = _PathBeneath(rights, parent)
-            kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)
+            kernel.landlock_add_rule(self.descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)
 
     def allow_reading(self, folder: bytes, names: "list[bytes]") -> None:
         """Grant reading of these names in `folder`, and of what is beneath; for links this means nothing. There may be hundreds."""
         rights = self._handled & (READ_FILE | EXECUTE)
         rule = _PathBeneath(rights, -1)
-        add = kernel.bare_landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule))
+        add = kernel.bare_landlock_add_rule(self.descriptor, _PATH_BENEATH, ctypes.addressof(rule))
         parent = os.open(folder, os.O_PATH | os.O_CLOEXEC)
         for name in names:
             try:
@@ -99,13 +99,13 @@ class Ruleset:
                 continue
             rule.parent = found
             if add() < 0:
-                kernel.landlock_add_rule(self._descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)  # raises, with the reason
+                kernel.landlock_add_rule(self.descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)  # raises, with the reason
             os.close(found)
         os.close(parent)
 
     def enforce(self) -> None:
-        kernel.landlock_restrict_self(self._descriptor, 0)
+        kernel.landlock_restrict_self(self.descriptor, 0)
         self.close()
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        os.close(self.descriptor)

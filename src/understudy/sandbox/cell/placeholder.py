@@ -105,14 +105,14 @@ def remove_all(roots: "list[bytes]", names: "list[bytes]") -> None:
                 remove(path)
 
 
-def remove_each(paths: "list[bytes]") -> None:
-    """What is in one folder is removed with one way to it."""
+def remove_each(paths: "list[bytes]", opening: "Callable[[bytes | str], int]" = open_plain) -> None:
+    """What is in one folder is removed with one way to it. `opening`: something that does what `open_plain` does."""
     names: dict[bytes, list[bytes]] = {}
     for path in paths:
         names.setdefault(os.path.dirname(path), []).append(os.path.basename(path))
     for parent, inside in names.items():
         try:
-            folder = open_plain(parent)
+            folder = opening(parent)
         except OSError:
             continue
         for name in inside:

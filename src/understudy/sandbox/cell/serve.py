@@ -11,6 +11,7 @@ import time
 
 from . import confine, identity, kernel, placeholder, spawn, supervise
 from .inside import HelperState, receive
+from .kept_rules import Need
 from .plan import FULL, LANDLOCK, Kind, Plan
 
 _MOST_DESCRIPTORS = 8
@@ -35,9 +36,12 @@ class HelperServer:
         self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
         self._spares: list[spawn.Started] = []  # the server may have used some of them already
         self._ended: list[tuple[int, Kind, list[bytes]]] = []  # process, kind and placeholders of cells, not yet cleared up after
+        self._needs: list[Need | None] = []
         self._due = 0.0
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
+        if (table := self._around.kept_rules.table) >= 0:
+            self._poll.register(table, select.POLLPRI)
 
     def run(self) -> None:
         """Serve until the server is gone, then end everything and leave."""
@@ -49,6 +53,8 @@ class HelperServer:
                         self._note_end(self._ledgers[descriptor])
                     elif descriptor in self._running:
                         self._collect(self._running[descriptor])
+                    elif descriptor == self._around.kept_rules.table:
+                        self._around.kept_rules.mounts_changed()
                     elif descriptor == self._control.fileno() and not self._take():
                         return
                 if self._patience() == 0:
@@ -99,10 +105,10 @@ class HelperServer:
         if cell in self._spares:
             self._spares.remove(cell)
         covers = cell.covers()
-        self._around.written = self._around.written or cell.written or None
         if covers is None or cell.kind is None:  # it did not come to be used
             self._tell_over(cell.pid, None)
             return
+        self._needs.append(cell.need)
         self._due = self._due or time.monotonic() + _LATER
         self._ended.append((cell.pid, cell.kind, covers))
 
@@ -113,10 +119,12 @@ class HelperServer:
     def _clear_up(self) -> None:
         """Make room for the next command: a cell that waits for it, and nothing left of those that have ended."""
         self._due = 0.0
+        while self._needs:
+            self._around.kept_rules.used(self._needs.pop())
         while self._ended:
             pid, kind, covers = self._ended[0]
             prepared = self._prepare(kind)  # first: it has things to do by itself
-            placeholder.remove_each(covers)
+            placeholder.remove_each(covers, kernel.open_plain)
             self._tell_over(pid, prepared)
             del self._ended[0]
 

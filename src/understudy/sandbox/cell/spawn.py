@@ -7,8 +7,9 @@ import os
 import select
 from collections.abc import Callable
 
-from . import confine, identity, kernel, memory
+from . import confine, identity, kernel
 from .inside import NOT_RUN, Cell, HelperState, describe, report
+from .kept_rules import Need
 from .plan import FULL, Kind, Plan
 
 _NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC  # of mounts: see `Cell`
@@ -23,7 +24,7 @@ class Started:
         self.pidfd = pidfd
         self.kind = kind
         self.ledger = ledger
-        self.written: list[memory.Run] = []  # if it has told, once it is asked for its placeholders
+        self.need: Need | None = None  # which rules it had to make for itself: told once it is asked for its placeholders
 
     @property
     def used(self) -> bool:
@@ -42,7 +43,7 @@ class Started:
             pass  # it could not even be killed
         if not written:
             return None
-        paths, self.written = _read_lists(written[1:])
+        paths, self.need = _read(written[1:])
         return paths
 
     def close(self) -> None:
@@ -51,22 +52,21 @@ class Started:
             os.close(self.ledger)
 
 
-def _read_lists(ledger: bytes) -> "tuple[list[bytes], list[memory.Run]]":
-    """Placeholders, and memory; either may not have been told."""
+def _read(ledger: bytes) -> "tuple[list[bytes], Need | None]":
+    """Placeholders, and the rules that were made; none of both may have been told."""
     paths: list[bytes] = []
-    runs: list[memory.Run] = []
+    need: Need | None = None
     stream = io.BytesIO(ledger)
     while stream.tell() < len(ledger):
         try:
-            told = marshal.load(stream)
-        except EOFError:
-            break  # there was no room for all of it
-        for each in told:
-            if isinstance(each, bytes):
-                paths.append(each)
-            else:
-                runs.append(each)
-    return paths, runs
+            told: list[bytes] | Need = marshal.load(stream)
+        except (EOFError, ValueError):
+            break  # there was no room for all of it, or the cell was killed while it told us
+        if isinstance(told, tuple):
+            need = told
+        else:
+            paths += told
+    return paths, need
 
 
 def start(plan: Plan, descriptors: "list[int]", around: HelperState) -> Started:
