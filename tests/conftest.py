@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import logging
 import os
 import signal
 import traceback
@@ -82,3 +83,16 @@ def _encodable(told: Any) -> Any:
             return tuple(items) if isinstance(told, tuple) else items
         case _:
             return told
+
+
+@pytest.fixture(autouse=True)
+def nothing_impossible_happens_to_a_conversation() -> Generator[list[str]]:
+    """Conversations of the test's own process say so in their log, and go on; the test fails."""
+    said: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: said.append(record.getMessage())
+    logger = logging.getLogger("understudy.engine.phases")
+    logger.addHandler(handler)
+    yield said
+    logger.removeHandler(handler)
+    assert said == []

@@ -17,6 +17,7 @@ from tests.support.playbook import Playbook
 from understudy.config.home import state_dir
 from understudy.engine.conversation import Conversation
 from understudy.engine.durable import Durable
+from understudy.engine.phases import FORGOTTEN
 from understudy.errors import AgentError, ConversationBusy, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
@@ -367,7 +368,7 @@ async def test_one_that_was_forgotten_says_so_and_its_handle_finds_another(tmp_p
         conversation = inside(play)
         del play.engine._conversations[play.handle.id]  # pyright: ignore[reportPrivateUsage]
         conversation.forget()
-        assert conversation.forgotten
+        assert conversation.standing.phase is FORGOTTEN
         assert await play.send("hi") == "begins"
         found = play.engine._conversations[play.handle.id]  # pyright: ignore[reportPrivateUsage]
         assert found is not conversation

@@ -14,6 +14,7 @@ from tests.support.connections import EngineHere
 from tests.support.playbook import Playbook
 from tests.support.suspending_log import SuspendingLog
 from understudy.engine import engine as engine_module
+from understudy.engine.phases import FORGOTTEN
 from understudy.engine.viewer import QuietViewer
 from understudy.errors import StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL
@@ -119,7 +120,7 @@ async def test_a_conversation_that_leaves_memory_while_the_log_is_asked_about_it
             monkeypatch.setattr(engine_module, "MOST_IDLE", 0)
             conversation = handle._conversation  # pyright: ignore[reportPrivateUsage]
             play.engine._remember(conversation)  # pyright: ignore[reportPrivateUsage]  # as for any other one that is opened
-            assert conversation.forgotten
+            assert conversation.standing.phase is FORGOTTEN
             log.move_on()
             await steps()
     assert not [line for line in caplog.messages if "bug" in line], caplog.messages

@@ -13,6 +13,7 @@ from understudy.engine.approvals import Approvals
 from understudy.engine.chosen import merge
 from understudy.engine.letters import Letters
 from understudy.engine.long_commands import LongCommands
+from understudy.engine.phases import LEAVING, Standing
 from understudy.engine.running import Running
 from understudy.engine.tail import Tail
 from understudy.engine.turn import Turn
@@ -38,29 +39,28 @@ class Beginning:
         self,
         log: EventLog,
         tail: Tail,
+        standing: Standing,
         letters: Letters,
         running: Running,
         approvals: Approvals,
         sandbox: RunsCommands,
         prepare: Prepare,
         read_letters: Callable[[], Awaitable[None]],
-        on_started: Callable[[], None],
         long_commands: LongCommands,
     ) -> None:
         self.unsaved: UnsavedTexts | None = None  # of editors that have the conversation open
         self._log = log
         self._tail = tail
+        self._standing = standing
         self._letters = letters
         self._running = running
         self._approvals = approvals
         self._sandbox = sandbox
         self._prepare = prepare
         self._read_letters = read_letters
-        self._on_started = on_started
         self._long_commands = long_commands
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
-        self.stopped = False  # the process ends: no turn may begin any more
 
     # -- what it runs with
 
@@ -101,9 +101,9 @@ class Beginning:
             setup = self._setup_for(chosen, pins)  # raises before anything of it is recorded
             if setup.pins != pins:  # a log from before there were any, or roots that the configuration has got since
                 record = msgspec.structs.replace(record, pins=setup.pins)
-            resumed = await self.settle_cut_turn()
+            resumed = await self.settle_cut_turn() if self._has_something_cut else None
             self._check_that_all_is_well()
-            if resumed is None and not promised:
+            if resumed is None and not promised and self._running.at_work is not None:
                 self._running.check_room(by)
             turn_id = str(tail.state.submissions + len(before) + 1) if resumed is None else resumed
             started = () if resumed is not None else (TurnStarted(turn_id, window=setup.limits.window),)
@@ -147,6 +147,11 @@ class Beginning:
         """A turn that waited for an answer when its process ended is taken up again."""
         return self._tail.state.turn is not None and recovery.can_go_on(self._tail.state)
 
+    @property
+    def _has_something_cut(self) -> bool:
+        state = self._tail.state
+        return bool(state.turn is not None or state.sessions.running or state.undo.begun is not None or self._letters.ends_left)
+
     async def settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
         """After a crash: a turn that waits for an answer goes on (its id is returned), unless it was to be interrupted. Any other
         is closed as interrupted.
@@ -185,7 +190,7 @@ class Beginning:
 
     def _check_that_all_is_well(self) -> None:
         """While the log was read, it may have failed, the claim may have been lost, or the process may have begun to end."""
-        if self.stopped:
+        if self._standing.phase is LEAVING:
             raise StoreError(ENDING)
         if self._tail.failure is not None:
             raise self._tail.failure
@@ -199,8 +204,8 @@ class Beginning:
             if not compacts:
                 turn.compact_soon()
         self._running.start(turn, by)
-        self._decide_with_letters(turn_id)
-        self._on_started()  # last: what there is to watch for is seen from the task
+        if self._letters.decisions_left:
+            self._decide_with_letters(turn_id)
 
     def _decide_with_letters(self, turn_id: str) -> None:
         """Answers that were left for a process which ended before it read them, to questions that this turn puts again."""

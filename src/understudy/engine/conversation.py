@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
-from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.fold import State
@@ -24,9 +23,10 @@ from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
 from understudy.engine.our_claim import OurClaim
 from understudy.engine.pace import PAGE_BYTES, PAGE_RECORDS, Pace
+from understudy.engine.phases import MAY_BE_FORGOTTEN, REFUSES, Given, Standing, kept
 from understudy.engine.running import Running
 from understudy.engine.sending import begin_what_waits, send
-from understudy.engine.tail import Tail, Told
+from understudy.engine.tail import CommitDelay, Tail, Told
 from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import AgentError, Fenced, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL_NAME
@@ -69,35 +69,38 @@ class Conversation:
         self.tail.on_failure = self._on_failure
         self.tail.on_all_written = self._release
         self.letters = Letters(conversation_id, log, self.tail)
-        self.claim = OurClaim(conversation_id, log, self.tail, self.letters)
-        self.claim.on_lost = self._on_claim_lost
+        self.standing = Standing()
+        self.claim = OurClaim(conversation_id, log, self.tail, self.letters, self.standing)
         self.claim.runs_something = self._runs_something
-        self.running = Running(self.tail, loop)
+        self.running = Running(self.tail, loop, self.standing)
         self.sandbox = sandbox
-        self.running.on_ended = self._on_turn_ended
         self.approvals = Approvals(self.tail)
         self.long_commands = LongCommands(self.tail, self.release_if_idle)
         self.elsewhere = Elsewhere(self, log)
         self.beginning = Beginning(
             log,
             self.tail,
+            self.standing,
             self.letters,
             self.running,
             self.approvals,
             sandbox,
             prepare,
             self.elsewhere.read_letters,
-            self._on_turn_started,
             self.long_commands,
+        )
+        self.standing.effects = (
+            self._watch_turn,
+            self._go_on,
+            self._break,
+            self._fail_held,
+            self._stop_what_runs,
+            self._release_soon,
         )
         self.waiting: list[Following] = []  # for the end of a turn, wherever it runs
         self.asks_those_left = False  # in the next step: a viewer has left that could answer a question
-        self.deleted = False  # or about to be
-        self.stopped = False
-        self.forgotten = False
         self._put_away_by = 0  # ops that delete or archive it: they wait for the log outside the queue
         self._log = log
-        self.loaded = False
         self.on_watch_needed = on_watch_needed
         self.held = HeldMessages()
         self.queued_by: dict[str, str] = {}  # who sent the messages that wait here for turns of their own
@@ -112,15 +115,26 @@ class Conversation:
         return self._log.shared
 
     @property
+    def loaded(self) -> bool:
+        """Whether its log is known here: there is none without a record."""
+        return self.tail.state.last_seq > 0
+
+    @property
+    def refuses(self) -> bool:
+        """It is gone, or will be."""
+        return self.standing.phase in REFUSES
+
+    @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        busy = self.queue.busy or self._put_away_by or self.claim.is_held or self.needs_watching or not self.loaded
-        return not busy and self.tail.idle
+        if self.standing.phase not in MAY_BE_FORGOTTEN or self._put_away_by or self.queue.busy or self.needs_watching:
+            return False
+        return not self.claim.is_held and self.tail.idle
 
     @property
     def needs_watching(self) -> bool:
         """Another process may have something for whoever follows here, or for the turn that runs here."""
-        return bool(self.running or self.long_commands or self.tail.broadcast.followers or self.letters.unread)
+        return bool(self.running.turn or self.long_commands or self.tail.broadcast.followers or self.letters.unread)
 
     # -- beginning
 
@@ -140,7 +154,7 @@ class Conversation:
         await self.claim.begin()
         self.tail.begin()
         self.tail.append(opened, turn="0")
-        self.loaded = True
+        self.standing.note(Given.OPENED)
 
     async def load(self) -> None:
         """Read what the store has, unless that is known. Raises `UnknownConversation`."""
@@ -158,7 +172,7 @@ class Conversation:
         entries = await read_whole(self._log, self.id, self.pace, position.last_seq)
         self.tail.load(await folded(entries), position.epoch)
         self.tail.broadcast.published = self.state.last_seq
-        self.loaded = True
+        self.standing.note(Given.LOADED)
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that viewers may be shown, from the store: a page in a step of the event loop."""
@@ -279,7 +293,7 @@ class Conversation:
 
     async def resume(self) -> str | None:
         """Take up a turn that waited for an answer when its process ended: its id. Raises `ConversationBusy`."""
-        if self.deleted:
+        if self.refuses:
             raise UnknownConversation(f"no conversation {self.id}")
         if self.running:
             return self.running.turn.turn_id if self.running.turn else None
@@ -300,12 +314,12 @@ class Conversation:
         """What the next turn would run with. Raises `ConfigError`."""
         return self.beginning.setup()
 
-    def _on_turn_started(self) -> None:
+    def _watch_turn(self) -> None:
         self.elsewhere.letters_left = False
         self.on_watch_needed(self)
 
-    def _on_turn_ended(self) -> None:
-        if self.held or self.elsewhere.letters_left or self.state.queued:
+    def _go_on(self) -> None:
+        if self.held or self.elsewhere.letters_left or self.tail.state.queued:
             self.queue.put(begin_what_waits(self), first=True)
         else:
             self.release_if_idle()
@@ -315,17 +329,23 @@ class Conversation:
             following.fail(error)
 
     def _on_failure(self) -> None:
-        """The log cannot be written."""
+        self.standing.note(Given.BROKEN)
+
+    def _fail_held(self) -> None:
         if self.tail.failure is not None:
             self.held.fail(self.tail.failure)
+
+    def _stop_what_runs(self) -> None:
         self.running.stop_unrecorded()
         self.long_commands.end_soon(UNRECORDED)
+
+    def _release_soon(self) -> None:
         self.loop.call_soon(self.release_if_idle)  # once everyone has been told
 
     def _runs_something(self) -> bool:
         return bool(self.running or self.long_commands)
 
-    def _on_claim_lost(self) -> None:
+    def _break(self) -> None:
         """The log could not keep the claim for us: another process may have the conversation, and write to it."""
         reason = f"the claim on conversation {self.id} was lost, so its turn was stopped; send again to continue the conversation"
         logger.error("%s", reason)
@@ -337,7 +357,7 @@ class Conversation:
 
     def _release(self) -> None:
         """All is written. Before the answer goes out, so that another process that acts on it is not refused."""
-        if not (self.running or self.long_commands or self.deleted or self.queue.busy):
+        if not (self.running.turn or self.standing.phase in REFUSES or self.queue.busy or self.long_commands):
             self.claim.release()
 
     # -- ending
@@ -352,6 +372,12 @@ class Conversation:
         finally:
             self._put_away_by -= 1
 
+    def note_kept(self) -> None:
+        """It could not be deleted."""
+        broken = self.tail.failure is not None
+        turn, claimed = bool(self.running), self.claim.is_held
+        self.standing.note(kept(known=self.loaded, claimed=claimed, turn=turn, broken=broken))
+
     async def archive(self, *, archived: bool) -> None:
         """Put it among the archived ones, or back. A turn may run meanwhile; commands that outlive their turns are ended."""
         from understudy.engine.deleting import archive
@@ -365,7 +391,7 @@ class Conversation:
     async def stop(self) -> None:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""
         reason = StoreError(ENDING)
-        self.stopped = self.beginning.stopped = True
+        self.standing.note(Given.LEAVE)
         self.held.fail(reason)
         await self.queue.close(reason)
         await self.running.leave()
@@ -378,12 +404,12 @@ class Conversation:
 
     def forget(self) -> None:
         """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
-        self.forgotten = True
+        self.standing.note(Given.FORGET)
         self.tail.close()
         if self._pages is not None:
             self._pages.close()
-        self.tail.on_failure = self.tail.on_all_written = self.claim.on_lost = self.running.on_ended = None
-        self.claim.runs_something = None
+        self.tail.on_failure = self.tail.on_all_written = self.claim.runs_something = None
+        self.standing.effects = ()
         del self.queue, self.elsewhere, self.beginning, self.long_commands  # they know this one
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.long_commands import ARCHIVED
 from understudy.engine.long_commands import DELETED as COMMANDS_END
+from understudy.engine.phases import Given
 from understudy.engine.until_durable import until_durable
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation
 from understudy.protocol.ops import Archive, Delete
@@ -32,14 +33,15 @@ async def delete(conversation: "Conversation", log: EventLog) -> None:
         while not await conversation.queue.run(_finish(conversation, log, give_up)):  # noqa: ASYNC110  # nothing tells of it
             await asyncio.sleep(0.01)
     except BaseException:
-        conversation.deleted = False
+        conversation.note_kept()
         conversation.release_if_idle()
         raise
+    conversation.standing.note(Given.DELETED)
     conversation.tail.broadcast.fail(UnknownConversation(DELETED))
 
 
 async def archive(conversation: "Conversation", log: EventLog, *, archived: bool) -> None:
-    if conversation.deleted:
+    if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
     await until_durable(lambda told: log.archive(conversation.id, archived, told))
     if archived and conversation.long_commands:
@@ -49,10 +51,10 @@ async def archive(conversation: "Conversation", log: EventLog, *, archived: bool
 
 
 async def _begin(conversation: "Conversation") -> None:
-    if conversation.deleted:
+    if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
-    conversation.deleted = True
     conversation.running.interrupt()
+    conversation.standing.note(Given.DELETION)
 
 
 async def _finish(conversation: "Conversation", log: EventLog, give_up: float) -> bool:

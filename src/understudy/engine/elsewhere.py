@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from understudy.engine.long_commands import ARCHIVED, DELETED
+from understudy.engine.phases import LEAVING, MAY_BEGIN, OURS, Given
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
 from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Rename, Send, Undo
 from understudy.protocol.records import TurnQueued
@@ -59,7 +60,7 @@ class Elsewhere:
         `position` is where the store says that it stands, for those who have asked already.
         """
         conversation = self._conversation
-        if conversation.stopped:
+        if conversation.standing.phase is LEAVING:
             return
         if not conversation.claim.is_held:
             await conversation.queue.run(self._see_what_others_did(position))
@@ -81,13 +82,13 @@ class Elsewhere:
 
     async def _see_what_others_did(self, position: Position | None) -> None:
         conversation, tail = self._conversation, self._conversation.tail
-        if conversation.claim.is_held or conversation.stopped:
+        if conversation.claim.is_held or conversation.standing.phase is LEAVING:
             return
         if position is None or tail.failure or position.last_seq != tail.state.last_seq:
             await conversation.claim.catch_up()
         if tail.failure:  # what ran here is still being stopped
             return
-        if self.is_depended_on and not await self.has_claim():
+        if self.is_depended_on and conversation.standing.phase in MAY_BEGIN and not await self.has_claim():
             await self._take_over()
         elif tail.state.turn is not None and tail.broadcast.followers:
             saved = await self._log.saved_text(conversation.id)
@@ -104,7 +105,7 @@ class Elsewhere:
             return
         if await self._log.positions([conversation.id]):
             return
-        conversation.deleted = True
+        conversation.standing.note(Given.DELETED)
         conversation.letters.unread.clear()
         tail.broadcast.fail(UnknownConversation("the conversation was deleted"))
 
@@ -154,7 +155,7 @@ class Elsewhere:
     async def _read_letters_between_turns(self) -> None:
         """No turn runs here, but commands that outlive theirs keep the claim: nobody else can do what the letters ask for."""
         conversation = self._conversation
-        if conversation.running or not conversation.claim.is_held:
+        if conversation.standing.phase is not OURS:
             return
         letters = await conversation.letters.waiting()
         for letter in letters:

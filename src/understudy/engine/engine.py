@@ -15,7 +15,6 @@ from understudy.config.load import BY_ARGUMENT, Configs
 from understudy.config.model import Config
 from understudy.config.schema import Tree
 from understudy.engine.commands import Commands
-from understudy.engine.commit_delay import CommitDelay
 from understudy.engine.conversation import Conversation
 from understudy.engine.eager import EagerTasks
 from understudy.engine.following import Following
@@ -23,8 +22,9 @@ from understudy.engine.handle import Handle
 from understudy.engine.listing import Listing, Standing
 from understudy.engine.logs import Logs, OpenLog
 from understudy.engine.pace import Pace
+from understudy.engine.phases import FORGOTTEN
 from understudy.engine.preparing import Preparing
-from understudy.engine.tail import Told
+from understudy.engine.tail import CommitDelay, Told
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.warming import Warming
 from understudy.engine.watch import Watch
@@ -191,7 +191,7 @@ class Engine:
         if conversation is None:
             conversation = self._make(conversation_id, kept=self._logs.is_kept(conversation_id))
         self._remember(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
-        if conversation.loaded:
+        if conversation.tail.state.last_seq:
             return conversation
         try:
             await conversation.load()
@@ -211,7 +211,7 @@ class Engine:
 
         `told` is called once what was accepted is durable, or with the reason why it is not.
         """
-        if conversation.forgotten:  # it was quiet for so long that it has left memory
+        if conversation.standing.phase is FORGOTTEN:  # it was quiet for so long that it has left memory
             conversation = await self._find(conversation.id)
         match op:
             case Delete():

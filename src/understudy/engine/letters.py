@@ -26,7 +26,7 @@ class Letters:
         self._posting: deque[list[Told]] = deque()  # on their way to the disk, in order, and who is told
         self.compaction_left = False  # somebody asked for it, and the turn they asked had ended
         self.decisions_left: list[Decide] = []  # about a turn whose process ended before it read them
-        self._ends_left: set[str] = set()  # turns that were to be interrupted, likewise; empty: whichever ran
+        self.ends_left: set[str] = set()  # turns that were to be interrupted, likewise; empty: whichever ran
         self.sent_by = LOCAL_NAME  # the last of the unread messages that were read
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
 
@@ -88,16 +88,16 @@ class Letters:
     def _forget_what_was_left(self) -> None:
         self.compaction_left = False
         self.decisions_left = []
-        self._ends_left.clear()
+        self.ends_left.clear()
 
     async def end_was_asked_of(self, turn: str) -> bool:
         """Whether somebody has told a turn to end whose process ended before it read that."""
-        asked = {letter.op.turn for letter in await self.waiting() if isinstance(letter.op, Interrupt)} | self._ends_left
+        asked = {letter.op.turn for letter in await self.waiting() if isinstance(letter.op, Interrupt)} | self.ends_left
         return not asked.isdisjoint((turn, ""))
 
     def forget_ends(self) -> None:
         """No turn is cut off any more that they could be meant for."""
-        self._ends_left.clear()
+        self.ends_left.clear()
 
     async def unread_messages(self) -> list[UserMessage]:
         """Messages for a turn that had ended before it read them. A summary that was asked of it is made by the next one,
@@ -109,7 +109,7 @@ class Letters:
             self.note_read(letters[-1])
         self.compaction_left = self.compaction_left or any(isinstance(letter.op, Compact) for letter in letters)
         self.decisions_left += [letter.op for letter in letters if isinstance(letter.op, Decide)]
-        self._ends_left.update(letter.op.turn for letter in letters if isinstance(letter.op, Interrupt))
+        self.ends_left.update(letter.op.turn for letter in letters if isinstance(letter.op, Interrupt))
         sent = [letter.op for letter in letters if isinstance(letter.op, Send)]
         self.unread.difference_update(op.message.message_id for op in sent)
         taken_back = {letter.op.message_id for letter in letters if isinstance(letter.op, Cancel)}

@@ -9,6 +9,7 @@ from enum import Enum
 
 from understudy.engine.fold import State
 from understudy.engine.letters import Letters
+from understudy.engine.phases import FAILED, Given, Standing
 from understudy.engine.tail import Tail
 from understudy.errors import ConversationBusy, UnknownConversation
 from understudy.protocol.ids import ConversationId
@@ -25,12 +26,12 @@ class Inbox(Enum):
 class OurClaim:
     """This process's right to append to one conversation: taken for a turn, and given back after it."""
 
-    def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail, letters: Letters) -> None:
+    def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail, letters: Letters, standing: Standing) -> None:
+        self._standing = standing
         self._id = conversation_id
         self._log = log
         self._tail = tail
         self._letters = letters
-        self.on_lost: Callable[[], None] | None = None  # the claim could not be kept: nothing may be done any more as its holder
         self.runs_something: Callable[[], bool] | None = None  # whether a turn or a command of this conversation is at work here
         self._claim: Claim | None = None
         self._as_of: int | None = None  # the log's mark of the last claim under which we knew everything and had read all letters
@@ -62,6 +63,11 @@ class OurClaim:
             self._as_of = None
             self.release()
             raise
+        if self._claim is None:  # lost while that was read
+            if self._standing.phase is FAILED:
+                self._standing.note(Given.READ_ANEW)
+            raise ConversationBusy(f"conversation {self._id} has been taken by another process")
+        self._standing.note(Given.CLAIMED)
         if position.letters or self._letters.unread:
             self._as_of = None  # until they are read
             return Inbox.HAS_LETTERS
@@ -84,11 +90,11 @@ class OurClaim:
             claim, self._claim = self._claim, None
             claim.on_lost = None
             claim.release()
+            self._standing.note(Given.RELEASED)
 
     def _lose(self) -> None:
         self._claim = self._as_of = None
-        if self.on_lost is not None:
-            self.on_lost()
+        self._standing.note(Given.LOST)
 
     def mistrust(self) -> None:
         """Letters were left in the inbox: the next one who takes the claim has to look."""
@@ -132,6 +138,7 @@ class OurClaim:
         if position is not None and self._tail.failure and not (self.is_held or runs_something):
             self._as_of = None
             await self._reload(position)
+            self._standing.note(Given.READ_ANEW)
 
     async def _reload(self, position: Position) -> None:
         tail = self._tail

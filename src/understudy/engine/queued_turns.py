@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from understudy.engine import recovery
 from understudy.engine.held_messages import FORK_WHILE_RUNNING
 from understudy.engine.our_claim import Inbox
+from understudy.engine.phases import MAY_BEGIN, OURS
 from understudy.engine.sending import send_elsewhere
 from understudy.errors import AgentError, BadRequest, ConversationBusy, UnknownConversation, report_bug
 from understudy.protocol.ops import Accepted, Cancel, Send
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 async def send_for_own_turn(conversation: "Conversation", op: Send, record: UserMessage) -> Accepted:
     """It begins a turn now, or once those before it are over."""
-    if conversation.deleted:
+    if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
     if conversation.running:
         return queue(conversation, op, record)
@@ -54,7 +55,7 @@ def queue(conversation: "Conversation", op: Send, record: UserMessage) -> Accept
 
 async def begin_next(conversation: "Conversation") -> None:
     """The first queued message with which a turn can begin begins one, unless another turn runs."""
-    while not conversation.running and not conversation.stopped and not conversation.deleted and conversation.state.queued:
+    while conversation.standing.phase in MAY_BEGIN and conversation.state.queued:
         try:
             if await conversation.claim.take() is Inbox.HAS_LETTERS:
                 await conversation.elsewhere.begin_with_letters()  # the end of that turn comes back here
@@ -73,7 +74,7 @@ async def begin_next(conversation: "Conversation") -> None:
             reason = report_bug(logger, error, "in beginning a turn of %s", conversation.id)
         else:
             return
-        if conversation.stopped or conversation.tail.failure is not None:
+        if conversation.standing.phase is not OURS:
             return  # it stays in the log
         conversation.tail.append(TurnDropped(first.message_id, reason), turn=_number(conversation))
 

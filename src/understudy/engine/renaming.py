@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def rename(conversation: "Conversation", op: Rename) -> Accepted:
     """`posted`: another process has the conversation, and was asked to do it. Raises `BadRequest` for what is no title."""
     op = msgspec.structs.replace(op, title=read_title(op.title))
-    if conversation.deleted:
+    if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
     if not conversation.running:
         try:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from understudy.engine.phases import Given
 from understudy.engine.until_durable import until_durable
 from understudy.store.log import EventLog, Holder, Listed
 
@@ -19,12 +20,13 @@ async def delete_if_unused(conversation: "Conversation", log: EventLog, seen: Li
         changed = now is None or now.updated_at != seen.updated_at or now.archived != seen.archived or claim.position.letters
         if changed or now is None or now.summary.pending:
             return False
-        conversation.deleted = True
+        conversation.standing.note(Given.DELETION)
         try:
             await until_durable(lambda told: log.delete(conversation.id, told))
         except BaseException:
-            conversation.deleted = False
+            conversation.note_kept()
             raise
+        conversation.standing.note(Given.DELETED)
         return True
     finally:
         claim.release()

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from understudy.engine import recovery
+from understudy.engine.phases import LEAVING, RUNNING, Given, Standing
 from understudy.engine.tail import Tail
 from understudy.engine.turn import Turn, TurnAborted
 from understudy.errors import AgentError, ModelError, report_bug
@@ -19,17 +19,15 @@ logger = logging.getLogger(__name__)
 
 
 class Running:
-    def __init__(self, tail: Tail, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, tail: Tail, loop: asyncio.AbstractEventLoop, standing: Standing) -> None:
+        self._standing = standing
         self.turn: Turn | None = None
         self.by = LOCAL_NAME  # who began it
         self.at_work: TurnsAtWork | None = None  # where callers may have so many at once
-        self.on_ended: Callable[[], None] | None = None  # its end has been appended
         self._tail = tail
         self._loop = loop
         self._task: asyncio.Task[None] | None = None
-        self._interrupt_asked = False
-        self._told_to_end = False  # it was interrupted, or aborted: what comes now is not for it
-        self._abandoned = False  # its end is not to be recorded: it waits for an answer, which can be given later
+        self._interrupt_asked = False  # of the turn that runs
 
     def __bool__(self) -> bool:
         return self._task is not None
@@ -37,7 +35,7 @@ class Running:
     @property
     def is_ending(self) -> bool:
         """Nothing that comes now is for the running turn."""
-        return self._told_to_end or self._tail.failure is not None
+        return self._standing.phase is not RUNNING
 
     def check_room(self, name: str) -> None:
         """Whether this caller may begin a turn. Raises `TooManyTurns`."""
@@ -45,12 +43,13 @@ class Running:
             self.at_work.check(name)
 
     def start(self, turn: Turn, by: str) -> None:
-        self._interrupt_asked = self._told_to_end = False
+        self._interrupt_asked = False
         self.turn = turn
         self.by = by
         if self.at_work is not None:
             self.at_work.began(by)
         self._task = self._loop.create_task(self._run(turn), name=f"turn {turn.turn_id} of {self._tail.conversation_id}")
+        self._standing.note(Given.STARTED)
 
     async def _run(self, turn: Turn) -> None:
         ended = TurnEnded("failed", "internal error")
@@ -69,14 +68,19 @@ class Running:
         finally:
             if not turn.closed:
                 self._end()
-                if not self._abandoned:
+                if not self._can_go_on_later:
                     self.close(turn.turn_id, ended)
                     turn.notify(ended)
-                    if self.on_ended is not None:
-                        self.on_ended()
+                    self._standing.note(Given.CLOSED)
+
+    @property
+    def _can_go_on_later(self) -> bool:
+        """The process ends, and the turn waits for an answer: its end is not recorded, unless somebody has asked for it."""
+        return self._standing.phase is LEAVING and not self._interrupt_asked and recovery.can_go_on(self._tail.state)
 
     def _end(self) -> None:
         self._task = self.turn = None
+        self._standing.note(Given.ENDED)
         if self.at_work is not None:
             self.at_work.ended(self.by)
 
@@ -89,22 +93,22 @@ class Running:
 
     def note_told_to_end(self) -> None:
         """A person answered a question by ending the turn."""
-        self._told_to_end = True
+        self._standing.note(Given.TOLD_TO_END)
 
     def interrupt(self) -> None:
         """Once: a second interrupt must not cut short the clean-up that the first began."""
         turn, task = self.turn, self._task
         if turn is None or task is None or self.is_ending:
             return
-        self._interrupt_asked = self._told_to_end = True
+        self._interrupt_asked = True
+        self._standing.note(Given.TOLD_TO_END)
         if not turn.listens:
             self._cancel(task)
             return
         self._end()  # it is suspended in the model's stream: nothing of it is under way here
         turn.closed = True
         self.close(turn.turn_id, _interrupted(turn, asked_for=True))
-        if self.on_ended is not None:
-            self.on_ended()
+        self._standing.note(Given.CLOSED)
 
         def leave() -> None:  # after the commit: unwinding competes with the writer for the interpreter's lock
             task.cancel()
@@ -129,7 +133,6 @@ class Running:
         """The process ends: the turn is interrupted, unless it waits for an answer, which can still be given later."""
         if self._task is None:
             return
-        self._abandoned = recovery.can_go_on(self._tail.state)
         task = self._task
         self._cancel(task)
         await asyncio.wait([task])

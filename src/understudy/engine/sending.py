@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from understudy.engine.beginning import ENDING
 from understudy.engine.held_messages import FORK_WHILE_RUNNING
 from understudy.engine.our_claim import Inbox
+from understudy.engine.phases import LEAVING, MAY_BEGIN
 from understudy.errors import AgentError, BadRequest, ConversationBusy, StoreError, UnknownConversation, report_bug
 from understudy.protocol.ops import Accepted, Send
 from understudy.protocol.records import UserMessage
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 async def send(conversation: "Conversation", op: Send, record: UserMessage) -> Accepted:
     """It joins the running turn, or begins one; where the running one was told to end, the one after it."""
-    if conversation.deleted:
+    if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
     if conversation.running:
         if conversation.running.is_ending:
@@ -57,7 +58,7 @@ def send_elsewhere(conversation: "Conversation", op: Send, record: UserMessage) 
 
 async def begin_what_waits(conversation: "Conversation") -> None:
     """Messages that came while a turn was ending begin one of their own, those from other processes first, queued ones last."""
-    if conversation.elsewhere.letters_left and not conversation.stopped and not conversation.deleted:
+    if conversation.elsewhere.letters_left and conversation.standing.phase in MAY_BEGIN:
         conversation.elsewhere.letters_left = False
         try:
             await conversation.claim.take()
@@ -68,7 +69,7 @@ async def begin_what_waits(conversation: "Conversation") -> None:
             report_bug(logger, error, "in beginning a turn of %s", conversation.id)
     for held in conversation.held.take_all():
         try:
-            if conversation.stopped:
+            if conversation.standing.phase is LEAVING:
                 raise StoreError(ENDING)
             await send(conversation, held.op, held.op.message)
         except AgentError as error:

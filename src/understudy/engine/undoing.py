@@ -26,7 +26,7 @@ async def undo(conversation: "Conversation", op: Undo) -> Accepted:
 
     Raises `BadRequest` with the reason where it is not done, with nothing recorded.
     """
-    if conversation.deleted:
+    if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
     if conversation.running:
         raise BadRequest(TURN_RUNS)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from understudy.engine.conversation import Conversation
+from understudy.engine.phases import FORGOTTEN
 from understudy.errors import AgentError, StoreGone
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import EventLog, Position
@@ -100,9 +101,10 @@ class Watch:
     async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
         """Whoever else is watched for must not pay for what goes wrong with one."""
         try:
-            if position is None and not conversation.forgotten:
+            if position is None and conversation.standing.phase is not FORGOTTEN:
                 await conversation.elsewhere.note_deleted()
-            if not conversation.forgotten:  # it may leave memory while the log is asked, or once those who watched know it is gone
+            # It may leave memory while the log is asked, or once those who watched know it is gone.
+            if conversation.standing.phase is not FORGOTTEN:
                 await conversation.elsewhere.look(position)
         except AgentError as error:
             logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from understudy.engine.phases import FORGOTTEN, LEAVING
+
 if TYPE_CHECKING:
     from understudy.engine.conversation import Conversation
     from understudy.engine.following import Following
@@ -19,7 +21,7 @@ def is_left_alone(following: "Following", conversation: "Conversation") -> bool:
 def put_to_those_left(conversation: "Conversation") -> None:
     """One who could answer has left: those who wait see to the open questions, unless somebody else can answer them."""
     conversation.asks_those_left = False
-    if conversation.stopped or conversation.forgotten or not conversation.running:
+    if conversation.standing.phase in (LEAVING, FORGOTTEN) or not conversation.running:
         return
     followers = tuple(conversation.tail.broadcast.followers)
     if any(follower.can_answer for follower in followers):

@@ -14,7 +14,7 @@ COMPACT_WHILE_ENDING = "the running turn was told to end: ask for a summary agai
 
 async def compact(conversation: "Conversation", op: Compact) -> Accepted:
     """`joined`: the running turn makes it, here or in another process. Otherwise a turn has been begun for it."""
-    if conversation.deleted:
+    if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
     if conversation.running:
         return _by_running_turn(conversation)
