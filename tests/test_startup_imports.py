@@ -120,7 +120,7 @@ NOT_BEFORE_A_REQUEST = (
 
 # Each module of ours takes 0.15 ms, whatever is in it, before anyone hears from a model. A newcomer that a plain first turn can do
 # without is imported where it is used; for one that it needs, raise this.
-MOST_OF_OURS = 191
+MOST_OF_OURS = 193
 
 # A newcomer is added here on purpose, or it is moved off the way to the first answer.
 FOR_THE_BUNDLE = frozenset(["binascii", "importlib", "py_warnings", "warnings"])

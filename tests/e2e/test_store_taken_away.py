@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.scenes import scene, text_of, thread_of
 from tests.e2e.talking import Stream, create, listed, structured
+from understudy.store.wal_frames import committed_frames
 from understudy.testing import HOLD, McpProcess, ScriptedModel, deltas, say
 
 
@@ -149,6 +150,38 @@ async def test_what_was_acknowledged_outlives_files_that_go_under_a_server(
             assert [text for text in said if text != "refused"] == ["1", "2", "3"]
             assert len(await listed(last)) == 2
     assert not (home / "understudy" / "kept").exists(), "a store that nobody has open has one name"
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("notices", [False, True], ids=["does not notice", "notices"])
+@pytest.mark.parametrize("left", [0.5, 0, 0.999])
+@pytest.mark.parametrize("ends", ["dies", "closes"])
+async def test_what_was_acknowledged_outlives_a_write_ahead_log_that_is_cut_in_place(
+    tmp_path: Path, left: float, *, notices: bool, ends: str
+) -> None:
+    """Its second name is of no use then: what was in it stands in its copy."""
+    home = home_in(tmp_path)
+    model = ScriptedModel(lambda _: say("yes"))
+    async with model.serving():
+        async with McpProcess(model.url, cwd=tmp_path, home=home) as here:
+            thread = thread_of(await here.call_tool("codex", prompt="1"))
+            async with McpProcess(model.url, cwd=tmp_path, home=home) as there:
+                assert text_of(await there.call_tool("codex-reply", threadId=thread, prompt="2")) == "yes"
+            wal = home / "understudy" / "conversations.db-wal"
+            _, frames = committed_frames(wal)  # behind them the file may be longer
+            os.truncate(wal, int(left * (32 + 4120 * frames)))
+            if notices:
+                assert "was cut short" in text_of(await here.call_tool("codex-reply", threadId=thread, prompt="refused"))
+            if ends == "dies":
+                await here.kill()
+        async with McpProcess(model.url, cwd=tmp_path, home=home) as last:
+            assert text_of(await last.call_tool("codex-reply", threadId=thread, prompt="3")) == "yes"
+            assert "was cut short" in last.stderr
+            stream = Stream(last, thread, after=0)
+            await stream.snapshot()
+            said = [message["message"] for message in stream.messages() if message["type"] == "user_message"]
+            assert said == ["1", "2", "3"]
+    assert not (home / "understudy" / "kept").exists()
 
 
 @pytest.mark.slow

@@ -35,7 +35,13 @@ async def test_folder_and_files_are_the_owner_s_only(tmp_path: Path) -> None:
         files = sorted(path.name for path in (tmp_path / "new" / "state").iterdir())
         of_sqlite = ["conversations.db", "conversations.db-shm", "conversations.db-wal"]
         assert files == ["audit.key", "bell", *of_sqlite, "kept", "locks"]
-        assert sorted(path.name for path in (tmp_path / "new" / "state" / "kept").iterdir()) == ["audit.key", *of_sqlite]
+        assert sorted(path.name for path in (tmp_path / "new" / "state" / "kept").iterdir()) == [
+            "audit.key",
+            of_sqlite[0],
+            "conversations.db-shm",
+            "conversations.db-wal",
+            "conversations.db-wal.copy",
+        ]
         for name in files:
             assert mode_of(tmp_path / "new" / "state" / name) == (0o700 if name == "kept" else 0o600), name
         log.close()

@@ -8,12 +8,14 @@ import time
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
+from understudy.errors import StoreError
 from understudy.store import writing
 from understudy.store.log import LATEST
 from understudy.store.schema import migrate, refuse_newer
 from understudy.store.seals import Seals
 from understudy.store.second_names import SecondNames
 from understudy.store.still_there import StillThere
+from understudy.store.wal_copy import WalCopy
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ class OpenFiles:
             self._prepare(seals)
             self.newest = _newest(self.reader)
             self._names.keep()
-            self.there = StillThere(path, target)
+            self.there = StillThere(path, target, self._names.note_gone)
+            self._copy = WalCopy(self._names.wal, self._names.copy, self.there.memory.read)
             opened.pop_all()  # nothing can fail any more
         self._open = [self.writer, self.reader]
 
@@ -60,12 +63,21 @@ class OpenFiles:
                 with suppress(OSError):  # the folder is gone
                     alone.enter_context(self._names.alone())
                 gone = self.there.find_gone() is not None
+                self._copy.close()
                 for each in (self.reader, self.writer):
                     if gone:
                         _never_close(each)
                     else:
                         each.close()
+                self.there.memory.close()
                 self._names.let_go(is_gone=gone)
+
+    def check_commit(self) -> StoreError | None:
+        """After each one, before anybody is told of it: why it may not be told."""
+        if not self._copy.follow():
+            self._names.note_cut()
+            self.there.note_cut()
+        return self.there.find_gone()
 
     def _prepare(self, seals: Seals) -> None:
         """The key of the seals; said aloud where it is gone, since nothing that was sealed with it can be checked."""

@@ -24,6 +24,9 @@ FOLDER = "kept"
 MARK = "in use"  # in that folder: its files are those that a server had open when it saw that the others were gone
 ALONE_SECONDS = 5.0
 SHM_UNIT = 32768
+_MAGIC = b"SQLite format 3\0"  # with which a database begins
+COPY = "conversations.db-wal.copy"  # in that folder: see `WalCopy`
+CUT = "cut"  # in that folder: a server has seen that something is missing from the write-ahead log, behind which more follows
 SHM_IN_USE = 128  # the byte of the shared memory that SQLite locks for as long as it has it
 
 
@@ -66,17 +69,19 @@ class SecondNames:
         if not (self._folder / self._database).exists():
             self._put_back(self._database)
         elif not self._is_same(self._database):
-            if not in_use and not self._is_marked() and not self._has_same_content(self._database):
+            if not in_use and not self._is_marked() and self._may_be_meant():
                 self._leave_to_the_replacement()
                 return
             self._set_aside(self._database)
             self._put_back(self._database)
         self._restore_wal()
         self._restore_shm()
+        self._mend_cut_wal()
         if (self._kept / KEY_FILE).exists() and not (self._folder / KEY_FILE).exists():
             self._put_back(KEY_FILE)
-        with suppress(FileNotFoundError):
-            (self._kept / MARK).unlink()
+        for mark in (MARK, CUT):
+            with suppress(FileNotFoundError):
+                (self._kept / mark).unlink()
 
     def keep(self) -> None:
         """Once the store is open: link what it consists of."""
@@ -95,13 +100,29 @@ class SecondNames:
         except OSError as error:  # a file system without links, or a full one
             logger.info("the store in %s has no second names: %s", self._folder, error)
 
+    @property
+    def wal(self) -> Path:
+        return self._folder / self._wal
+
+    @property
+    def copy(self) -> Path:
+        """Of the write-ahead log."""
+        return self._kept / COPY
+
+    def note_gone(self) -> None:
+        """The files that we have open are not those that stand there now: see `MARK`."""
+        with suppress(OSError):
+            if self._kept.is_dir() and not all(map(self._is_same, self._names)):
+                (self._kept / MARK).touch(mode=0o600)
+
+    def note_cut(self) -> None:
+        with suppress(OSError):
+            (self._kept / CUT).touch(mode=0o600)
+
     def let_go(self, *, is_gone: bool) -> None:
         """Once the store is closed. `is_gone`: its files were not those that stand there now."""
         with suppress(OSError):
-            if is_gone:
-                if self._kept.is_dir() and not all(map(self._is_same, self._names)):
-                    (self._kept / MARK).touch(mode=0o600)
-            elif not (self._folder / self._wal).exists():  # closed by the last one who had it open
+            if not is_gone and not (self._folder / self._wal).exists():  # closed by the last one who had it open
                 self._drop()
         if self._lock is not None:
             os.close(self._lock)
@@ -123,6 +144,23 @@ class SecondNames:
             self._put_back(self._wal)
         else:
             kept.unlink()
+
+    def _mend_cut_wal(self) -> None:
+        """A log that was cut short in place has lost what stands nowhere else but in its copy."""
+        if not self.copy.exists():
+            return
+        from understudy.store.wal_copy import find_missing  # only here
+
+        content = find_missing(self._folder / self._database, self.copy, is_doubtful=(self._kept / CUT).exists())
+        if content is None:
+            return
+        new = self._kept / f"{self._wal}.new"
+        new.write_bytes(content)
+        new.chmod(0o600)
+        for each in (self._folder, self._kept):  # made anew from the log; those who have the former ones open write no more
+            (each / self._shm).unlink(missing_ok=True)
+        new.replace(self.wal)
+        logger.warning("%s was cut short while the store was in use; what was in it has been put back", self.wal)
 
     def _restore_shm(self) -> None:
         here, kept = self._folder / self._shm, self._kept / self._shm
@@ -163,7 +201,7 @@ class SecondNames:
     def _drop(self) -> None:
         if not self._kept.is_dir():
             return
-        for name in (*self._names, KEY_FILE, MARK):
+        for name in (*self._names, KEY_FILE, MARK, COPY, CUT):
             with suppress(FileNotFoundError):
                 (self._kept / name).unlink()
         with suppress(OSError):
@@ -197,10 +235,15 @@ class SecondNames:
         marked = self._kept / MARK
         return kept_wal.stat().st_mtime_ns >= written or (marked.exists() and marked.stat().st_mtime_ns >= written)
 
-    def _has_same_content(self, name: str) -> bool:
+    def _may_be_meant(self) -> bool:
+        """Whether what stands in the place of the database is another one, and not the same again, or none."""
         import filecmp  # only here
 
-        return filecmp.cmp(self._folder / name, self._kept / name, shallow=False)
+        here, kept = self._folder / self._database, self._kept / self._database
+        with here.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                return False
+        return not filecmp.cmp(here, kept, shallow=False)
 
 
 def _goes_further(kept: Path, here: Path) -> bool:

@@ -83,12 +83,12 @@ class SqliteLog:
         self._heard = b""
         self._generation = 0
         self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
-        find_gone = files.there.find_gone
+        looks = files.there.find_gone, files.check_commit
         self._queries = Queries(files.reader, str(self.path), files.there)
         self._heads = LastDigests(files.writer, self._seals)
         close_writer = partial(files.close, files.writer)
         path = str(self.path)
-        self._writer = Writer(files.writer, self._deliver, path, self._bell.ring, find_gone, self._heads.forget, close_writer)
+        self._writer = Writer(files.writer, self._deliver, path, self._bell.ring, looks, self._heads.forget, close_writer)
         self._handover = Handover(loop, self._writer)
 
     def finish(self, timeout: float = 5.0) -> bool:

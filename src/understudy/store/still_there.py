@@ -7,9 +7,11 @@ the old files over what others have written since, even in closing them.
 import os
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from understudy.errors import StoreError, StoreGone
+from understudy.store.shared_memory import SharedMemory
 
 _PAGES_IN_HEADER = struct.Struct(">I"), 28  # of the database: how many pages it has
 _FRAMES_IN_INDEX = struct.Struct("=HI"), 14  # of the shared memory: the size of a page, and frames in the write-ahead log
@@ -20,8 +22,9 @@ _GROWING_SECONDS = 0.2  # within which another process writes the pages that the
 class StillThere:
     """Looks at names, and at sizes: a file that was cut short has the name that it had."""
 
-    def __init__(self, path: Path, target: Path | None = None) -> None:
-        """`target`: what the path leads to, if it is a link. The other files are beside that."""
+    def __init__(self, path: Path, target: Path | None = None, on_gone: Callable[[], None] = lambda: None) -> None:
+        """`target`: what the path leads to, if it is a link. The other files are beside that. `on_gone` is called once."""
+        self._on_gone = on_gone
         self._folder = str(path.parent)
         beside = target or path
         self._database, self._wal, self._shm = self._names = (str(path), f"{beside}-wal", f"{beside}-shm")
@@ -29,6 +32,7 @@ class StillThere:
         self._sizes = dict.fromkeys(self._names, 0)
         self._folder_known = _place(self._folder)
         self._opened: dict[str, int] = {}  # never closed: that would free the locks which SQLite has on the same file
+        self.memory = SharedMemory(Path(self._shm))
         self.gone: StoreGone | None = None  # for good
         self.find_gone()
 
@@ -63,6 +67,10 @@ class StillThere:
         if self.gone is not None:
             raise self.gone
 
+    def note_cut(self) -> None:
+        """The write-ahead log lacks something, though it is as long as it should be."""
+        self._lost(self._wal, "was cut short")
+
     def _lost(self, name: str, what: str) -> StoreError:
         told = (
             f"conversation store: {name} {what} while this server had it open, so that nothing is kept any more; restart the server"
@@ -70,6 +78,7 @@ class StillThere:
         if _place(self._folder) != self._folder_known:
             return StoreError(told)  # the whole folder was moved, and may come back as it was
         self.gone = StoreGone(told)
+        self._on_gone()
         return self.gone
 
     def _was_cut(self, name: str) -> bool:
@@ -96,7 +105,7 @@ class StillThere:
             (page,) = struct.unpack(">H", self._read(name, 2, 16))
             return pages * (65536 if page == 1 else page)
         head, at = _FRAMES_IN_INDEX
-        page, frames = head.unpack(self._read(self._shm, head.size, at))
+        page, frames = head.unpack_from(self.memory.read(at + head.size), at)
         return _WAL_HEADER + frames * (_FRAME_HEADER + page) if frames else 0
 
     def _read(self, name: str, size: int, at: int) -> bytes:

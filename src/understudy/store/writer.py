@@ -46,7 +46,7 @@ class Writer:
         deliver: Callable[[list[tuple[Committed, BaseException | None]]], None],
         path: str,
         ring: Callable[[], None],
-        find_gone: Callable[[], StoreError | None],
+        looks: tuple[Callable[[], StoreError | None], Callable[[], StoreError | None]],
         not_written: Callable[[], None],
         close_connection: Callable[[], None],
     ) -> None:
@@ -61,7 +61,7 @@ class Writer:
         self._deliver = deliver
         self._path = path
         self._ring = ring
-        self._find_gone = find_gone  # the reason, when the files written to are not those that others would open
+        self._find_gone, self._check_commit = looks  # before and after a commit: why it is not to be, or is not to be told
         self._not_written = not_written
         self._jobs: queue.SimpleQueue[Sequence[Job] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
@@ -162,7 +162,7 @@ class Writer:
             if self.timed is not None:
                 self.timed(time.perf_counter() - began)
             self._ring()
-            gone = self._find_gone()
+            gone = self._check_commit()
         except Exception as error:
             self._not_written()
             if self._connection.in_transaction:
