@@ -144,3 +144,34 @@ async def test_an_archived_conversation_is_listed_apart(tmp_path: Path) -> None:
     assert found is not None
     assert found.archived
     log.close()
+
+
+async def test_a_page_deep_in_the_list_costs_no_more_than_the_first(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    with closing(sqlite3.connect(log.path, isolation_level=None)) as raw:
+        raw.execute("BEGIN")
+        rows = ((number, str(number), float(number)) for number in range(1, 20_001))
+        columns = "number, id, epoch, last_seq, created_at, updated_at, summary"
+        raw.executemany(f"INSERT INTO conversations({columns}) VALUES (?, ?, 1, 1, 1, ?, '{{}}')", rows)
+        raw.execute("COMMIT")
+    costs: list[int] = []
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    reader = log._files.reader  # pyright: ignore[reportPrivateUsage]  # what SQLite does is counted there
+    reader.set_progress_handler(count, 10)
+    cursor = None
+    while True:
+        steps = 0
+        page = answered(log.list(200, cursor))
+        costs.append(steps)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert len(costs) == 100
+    assert max(costs) < 2 * costs[0] + 10
+    log.close()

@@ -5,7 +5,8 @@ import json
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from textwrap import indent
 from typing import Any
 
 from understudy.cli.stored import find, going_on_in, home, open_stored, rfc3339, status_of, write
@@ -54,13 +55,13 @@ async def _archive(listed: Listed, *, archived: bool) -> None:
 
 
 def _list(options: Namespace) -> int:
+    if options.json:
+        return _print_json(options)
     rows: list[Row] = []
     ids: list[ConversationId] = []
     if store_exists(home()):
         rows, ids = wait_for(lambda: _read(options.limit, options.archived))
-    if options.json:
-        print(json.dumps([_as_json(*row) for row in rows], indent=2))
-    elif not rows:
+    if not rows:
         print("No archived conversations." if options.archived else "No conversations yet.", file=sys.stderr)
     else:
         from understudy.cli.listing import print_list
@@ -69,23 +70,41 @@ def _list(options: Namespace) -> int:
     return 0
 
 
+def _print_json(options: Namespace) -> int:
+    """A page at a time, however many there are."""
+    if store_exists(home()):
+        wait_for(lambda: _print_rows(options.limit, options.archived))
+    else:
+        print("[]")
+    return 0
+
+
+async def _print_rows(limit: int, archived: bool) -> None:
+    before = "[\n"
+    async with open_stored() as log:
+        async for row in _rows(log, limit, archived):
+            print(before + indent(json.dumps(_as_json(*row), indent=2), "  "), end="")
+            before = ",\n"
+    print("[]" if before == "[\n" else "\n]")
+
+
 async def _read(limit: int, archived: bool) -> tuple[list[Row], list[ConversationId]]:
     async with open_stored() as log:
-        listed = await _pages(log, limit, archived)
-        rows: list[Row] = [(each, await status_of(log, each), await going_on_in(log, each)) for each in listed]
-        return rows, list(await log.ids())
+        return [row async for row in _rows(log, limit, archived)], list(await log.ids())
 
 
-async def _pages(log: Store, limit: int, archived: bool) -> list[Listed]:
-    rows: list[Listed] = []
+async def _rows(log: Store, limit: int, archived: bool) -> AsyncIterator[Row]:
+    """`limit`: 0 for all."""
     cursor: str | None = None
-    while limit == 0 or len(rows) < limit:
-        page = await log.list(PAGE if limit == 0 else min(PAGE, limit - len(rows)), cursor, archived=archived)
-        rows += page.rows
+    left = limit or sys.maxsize
+    while left > 0:
+        page = await log.list(min(PAGE, left), cursor, archived=archived)
+        for listed in page.rows:
+            yield listed, await status_of(log, listed), await going_on_in(log, listed)
+        left -= len(page.rows)
         cursor = page.next_cursor
         if cursor is None:
             break
-    return rows
 
 
 def _as_json(listed: Listed, status: Status, going_on: GoingOn) -> dict[str, Any]:

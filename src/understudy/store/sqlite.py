@@ -256,10 +256,9 @@ class SqliteLog:
             return Page((), None)
         self._queries.check_still_there()
         rows = self._queries.rows(
-            f"SELECT {LISTED}, number FROM conversations WHERE archived = ?"
-            " AND updated_at <= ? AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
+            f"SELECT {LISTED}, number FROM conversations WHERE archived = ?"  # no other bound: SQLite would seek to that one
+            " AND (updated_at, number) < (?, ?) ORDER BY updated_at DESC, number DESC LIMIT ?",
             int(archived),
-            place.as_of,
             place.updated_at,
             place.number,
             limit + 1,
