@@ -1,13 +1,15 @@
 """What models and repositories write holds nobody up by a run of blanks: time grows with the text, not with its square."""
 
+import json
 import time
 
 import pytest
 
 from understudy.cli.chat.markdown import MarkdownStream
+from understudy.engine.activity.steps import files_of
 from understudy.engine.answer_form.schema import without_fence
 from understudy.places.ignoring import IgnoreRules
-from understudy.servers.app_server.work_items import patched_files
+from understudy.protocol.items import FunctionCall
 
 BLANKS = " " * 500_000  # gone through again for each of them, they would take a quarter of an hour
 ENOUGH = 20.0  # seconds of computing
@@ -19,9 +21,9 @@ ENOUGH = 20.0  # seconds of computing
         lambda: MarkdownStream().feed(f"```{BLANKS}`\n"),
         lambda: without_fence(f"```\n{BLANKS}x"),
         lambda: IgnoreRules(f"{BLANKS}x\n"),
-        lambda: patched_files(f"*** Add File: {BLANKS}x\n"),
+        lambda: files_of(FunctionCall("apply_patch", json.dumps({"input": f"*** Add File: {BLANKS}x\n"}), "c1")),
     ],
-    ids=["a fence in chat", "a fence around JSON", "a .gitignore", "a patch for the app server"],
+    ids=["a fence in chat", "a fence around JSON", "a .gitignore", "a patch that was refused"],
 )
 def test_a_long_run_of_blanks_is_gone_through_once(read: object) -> None:
     assert callable(read)

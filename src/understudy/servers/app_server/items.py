@@ -3,10 +3,11 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from understudy.engine.activity.steps import ToolCall
 from understudy.policy.quoting import quote_command
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import InputImage, Message, Usage
-from understudy.protocol.records import CommandEnded, ToolApprovalAsked, ToolCallBegan, ToolCallEnded
+from understudy.protocol.records import CommandEnded, ToolCallEnded
 from understudy.servers.app_server.wire import Json
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
@@ -94,7 +95,7 @@ def relative_diff(diff: str, cwd: str) -> str:
     return "\n".join(lines)
 
 
-def tool_call(item_id: str, call: ToolCallBegan | ToolCallEnded | ToolApprovalAsked) -> Json:
+def tool_call(item_id: str, call: ToolCall) -> Json:
     return {
         "type": "mcpToolCall",
         "id": item_id,

@@ -1,60 +1,40 @@
 """Records and deltas of one conversation as notifications of the app server: its turns, and its items from start to end.
 
-It goes along the whole log of a conversation, so that ids are the same in every process and at every time. Who is told, and
-in which order with answers, is the viewer's part.
+The names of an `Activity` that goes along the whole log of a conversation, so that ids are the same in every process and at
+every time. Who is told, and in which order with answers, is the viewer's part.
 """
 
-from understudy.engine.approvals import CLIENT
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from understudy.engine.activity import steps as a
+from understudy.engine.activity.fold import Activity
 from understudy.engine.broadcast import LiveDelta
-from understudy.protocol.items import FunctionCall, Message, Reasoning, Usage
-from understudy.protocol.records import (
-    AnswerRejected,
-    ApprovalDecided,
-    BudgetAsked,
-    CommandApprovalAsked,
-    CommandEnded,
-    CommandStarted,
-    Compacted,
-    CompactionStarted,
-    DiffChanged,
-    Entry,
-    ImageViewed,
-    InputWritten,
-    ItemReceived,
-    Noticed,
-    Opened,
-    OutputDelta,
-    Overrides,
-    PatchApprovalAsked,
-    PatchEnded,
-    PatchStarted,
-    PlanUpdated,
-    Question,
-    ReasoningDelta,
-    Renamed,
-    RequestSent,
-    RetryScheduled,
-    ServersChecked,
-    TextDelta,
-    TokensCounted,
-    ToolAnswered,
-    ToolApprovalAsked,
-    ToolCallBegan,
-    ToolCallEnded,
-    TurnEnded,
-    TurnQueued,
-    TurnStarted,
-    UndoEnded,
-    UserMessage,
-)
+from understudy.protocol import records as r
+from understudy.protocol.items import FunctionCall, Usage
 from understudy.servers.app_server import items
 from understudy.servers.app_server.item_ids import ItemIds, uuid_of
 from understudy.servers.app_server.open_items import OpenItems
 from understudy.servers.app_server.turn_shape import error_of, retry_error, turn_object
 from understudy.servers.app_server.wire import Json, Notice
-from understudy.servers.app_server.work_items import WorkItems
 
+INTERRUPTED = "interrupted"
 _PLAN_STATUS = {"pending": "pending", "in_progress": "inProgress", "completed": "completed"}
+_UNTOLD = frozenset({r.TurnDropped})  # the viewer that was promised the turn tells of it
+_KINDS: dict[str, Json] = {
+    "Add": {"type": "add"},
+    "Update": {"type": "update", "move_path": None},
+    "Delete": {"type": "delete"},
+}
+
+
+class _Place(NamedTuple):
+    """Where in the log a step is: the turn by its number and by its id, and the time."""
+
+    number: str
+    turn_id: str
+    at: float
 
 
 class Projection:
@@ -63,139 +43,189 @@ class Projection:
         self.turn_ids: dict[str, str] = {}  # by the number that the log has for a turn
         self.promised: set[str] = set()  # messages each of which a client was promised a turn for, of that id
         self.turn: str | None = None  # the number of the one that runs
-        self.questions: dict[str, Question] = {}
+        self.questions: dict[str, r.Question] = {}
         self.usage: Usage | None = None
         self.last_usage: Usage | None = None
         self.last_turn: str | None = None  # the id of the turn that was last counted for
         self.failed = False  # the last turn has
         self.name: str | None = None
+        self._activity = Activity()
         self._ids = ItemIds()
-        self.items = OpenItems(thread_id)
-        self.work = WorkItems(self._ids, self.items)
-        self._waiting: dict[str, UserMessage] = {}  # accepted, not read by the model yet
+        self._open = OpenItems(thread_id)
+        self._last_items: dict[str, str] = {}  # the id of the last item of a call, by the call's
+        self._cwd = ""
         self._first: dict[str, str] = {}  # the message that begins a turn, by its number
         self._started_at = 0.0
         self._window: int | None = None
         self._last_message: Json | None = None
-        self._text: str | None = None  # the id of the message that is being written
-        self._said: list[str] = []
-        self._thought: str | None = None
-        self._compaction: str | None = None
-        self._decided = ""
 
-    # -- entries
-
-    def entry(self, entry: Entry) -> list[Notice]:
-        turn_id, at = self.turn_id(entry.turn), entry.at
-        match entry.record:
-            case ItemReceived(item=item, show_raw=show_raw):
-                return self._item(item, show_raw, turn_id, at)
-            case TokensCounted(usage=last, total=total):
-                self.usage, self.last_usage, self.last_turn = total or last, last, turn_id
-                return [self.token_usage(turn_id, last)]
-            case UserMessage() as message:
-                self._accept(message, entry.turn)
-            case TurnStarted() as started:
-                return self._begin_turn(started, at)
-            case RequestSent(consumed=consumed):
-                return [notice for message_id in consumed for notice in self._read(message_id, turn_id, at)]
-            case TurnEnded() as ended:
-                return self._end_turn(ended, entry.turn, at)
-            case TurnQueued(message=message):
-                self.promised.add(message.message_id)
-            case Opened(overrides=overrides):
-                self._choose(overrides)
-            case _:
-                return self._happened(entry, turn_id, at)
-        return []
-
-    def _happened(self, entry: Entry, turn_id: str, at: float) -> list[Notice]:
-        """What happens within a turn, beside what the model says."""
-        work = self.work
-        match entry.record:
-            case CommandStarted() as started:
-                return work.command_started(started, turn_id, at)
-            case CommandEnded() as ended:
-                return work.command_ended(ended, turn_id, at)
-            case PatchStarted() as started:
-                return work.patch_started(started, turn_id, at)
-            case PatchEnded() as ended:
-                return work.patch_ended(ended, turn_id, at)
-            case ToolCallBegan() as began:
-                return work.tool_call_began(began, turn_id, at)
-            case ToolCallEnded() as ended:
-                return work.tool_call_ended(ended, turn_id, at)
-            case ToolAnswered() as answered:
-                return work.answered(answered, turn_id, at)
-            case CommandApprovalAsked() | PatchApprovalAsked() | ToolApprovalAsked() | BudgetAsked() as question:
-                return self._ask(question, turn_id, at)
-            case ApprovalDecided(effective=True) as decided:
-                return self._decide(decided)
-            case ImageViewed(call_id=call_id, path=path):
-                return self.items.complete(items.image_view(self._ids.call(call_id), path), turn_id, at)
-            case InputWritten(call_id=call_id, session=session, text=text):
-                told: Json = {"itemId": work.item_of(call_id), "processId": str(session), "stdin": text}
-                return [self._of_turn("item/commandExecution/terminalInteraction", turn_id, **told)]
-            case _:
-                return self._told(entry, turn_id, at)
-
-    def _told(self, entry: Entry, turn_id: str, at: float) -> list[Notice]:
-        match entry.record:
-            case PlanUpdated(plan=plan, explanation=explanation):
-                steps = [{"step": step.step, "status": _PLAN_STATUS[step.status]} for step in plan]
-                return [self._of_turn("turn/plan/updated", turn_id, explanation=explanation, plan=steps)]
-            case DiffChanged(unified_diff=diff):
-                return [self._of_turn("turn/diff/updated", turn_id, diff=items.relative_diff(diff, self.work.cwd))]
-            case CompactionStarted():
-                self._compaction = uuid_of(self.thread_id, "compaction", str(entry.seq))
-                return self.items.begin(items.compaction(self._compaction), turn_id, at)
-            case Compacted(total=total):
-                self.usage = total or self.usage
-                item_id, self._compaction = self._compaction or uuid_of(self.thread_id, "compaction", str(entry.seq)), None
-                return self.items.complete(items.compaction(item_id), turn_id, at)
-            case ServersChecked(ready=ready, missing=missing):
-                return [self._server(name, "ready") for name in ready] + [
-                    self._server(name, "failed", why) for name, why in missing.items()
-                ]
-            case Renamed(title=title):
-                self.name = title
-                return [("thread/name/updated", {"threadId": self.thread_id, "threadName": title})]
-            case UndoEnded() as undone:
-                return [self._warning(undone.describe())]
-            case AnswerRejected(problem=problem):
-                return [self._warning(f"the answer does not fit the output schema: {problem}; the model tries again")]
-            case Noticed(message=message, withdraws=False) if message != self._decided and self.turn is not None:
-                return [self._warning(message)]
-            case RetryScheduled() as retry:
-                where: Json = {"threadId": self.thread_id, "turnId": turn_id}
-                return [("error", {"error": retry_error(retry), "willRetry": True, **where})]
-            case _:
-                return []
-
-    # -- deltas
+    def entry(self, entry: r.Entry) -> list[Notice]:
+        place = _Place(entry.turn, self.turn_id(entry.turn), entry.at)
+        return [notice for step in self._activity.entry(entry) for notice in self._tell(step, place)]
 
     def delta(self, live: LiveDelta, at: float) -> list[Notice]:
-        turn_id = self.turn_id(live.turn)
-        match live.delta:
-            case TextDelta(text=text):
-                notices: list[Notice] = []
-                if self._text is None:
-                    self._text, self._said = self._ids.message(), []
-                    notices = self.items.begin(items.agent_message(self._text, ""), turn_id, at)
-                self._said.append(text)
-                return [*notices, self._of_turn("item/agentMessage/delta", turn_id, itemId=self._text, delta=text)]
-            case ReasoningDelta(text=text, raw=raw):
-                notices = []
-                if self._thought is None:
-                    self._thought = self._ids.reasoning()
-                    notices = self.items.begin(items.reasoning(self._thought), turn_id, at)
-                where: Json = {"contentIndex": 0} if raw else {"summaryIndex": 0}
-                method = "item/reasoning/textDelta" if raw else "item/reasoning/summaryTextDelta"
-                return [*notices, self._of_turn(method, turn_id, itemId=self._thought, delta=text, **where)]
-            case OutputDelta() as output:
-                item_id, text = self.work.output(output)
-                told: Json = {"itemId": item_id, "delta": text}
-                return [self._of_turn("item/commandExecution/outputDelta", turn_id, **told)] if text else []
+        place = _Place(live.turn, self.turn_id(live.turn), at)
+        return [notice for step in self._activity.delta(live.delta) for notice in self._tell(step, place)]
+
+    def _tell(self, step: a.Step, place: _Place) -> list[Notice]:
+        match step:
+            case a.Grew():
+                return self._grew(step, place)
+            case a.Began(item=item):
+                return self._begin(item, place)
+            case a.Resumed(item=item):  # nobody is told twice that it begins: the question has done so
+                item.name = self._shape(item, item.name["id"])
+                self._open.update(item.name)
+                return []
+            case a.Ended():
+                return self._ended(step, place)
+            case a.Answered(call=call, output=output, success=success):
+                return [] if success else self._never_began(call, output, place)
+            case a.Asked(question=question):
+                self.questions[question.call_id] = question
+                return [self.status()]
+            case a.Decided(record=decided):
+                return [] if self.questions.pop(decided.call_id, None) is None else [self.status()]
+            case a.Accepted(message=message):
+                self._accept(message, place.number)
+                return []
+            case a.Read(message=message):
+                item = items.user_message(uuid_of(message.message_id), message.message)
+                return self._open.complete(item, place.turn_id, place.at)
+            case a.Told():
+                return self._told(step, place)
+            case a.LeftRunning():
+                return []
+
+    def _told(self, told: a.Told, place: _Place) -> list[Notice]:
+        name = self.NAMES.get(type(told.record))
+        if name is not None:
+            return name(self, told.record, place)
+        if not told.words or told.repeats or type(told.record) in _UNTOLD:
+            return []
+        if isinstance(told.record, r.Noticed) and (told.record.withdraws or self.turn is None):
+            return []  # the whole message follows; or it is about the past of a copied conversation
+        return [self._warning(told.words)]
+
+    # -- items
+
+    def item_of(self, call_id: str) -> str:
+        """The id of the item that tells of this call; the call's own where none does."""
+        return self._last_items.get(call_id, call_id)
+
+    def unfinished(self) -> list[Json]:
+        """Items that have begun, with what has been said of them so far."""
+        text = self._activity.unfinished()
+        said = {} if text is None else {text.name["id"]: "".join(text.said)}
+        return [{**item, "text": said[item["id"]]} if item["id"] in said else item for item in self._open.all()]
+
+    def _shape(self, item: a.Shown, known: str | None = None) -> Json:
+        """As it begins, with the id that it has already or a new one."""
+        match item:
+            case a.Text():
+                return items.agent_message(known or self._ids.message(), "")
+            case a.Thought():
+                return items.reasoning(known or self._ids.reasoning())
+            case a.Compaction(seq=seq):
+                return items.compaction(known or uuid_of(self.thread_id, "compaction", str(seq)))
+            case a.Command(argv=argv, cwd=cwd, session=session):
+                return items.command(known or self._new_id(item.call_id), argv, cwd, session)
+            case a.Patch(changes=changes):
+                return items.file_change(known or self._new_id(item.call_id), items.changes_of(changes, self._cwd))
+            case a.ToolCall():
+                return items.tool_call(known or self._new_id(item.call_id), item)
+            case a.Image(path=path):
+                return items.image_view(known or self._new_id(item.call_id), path)
+            case a.BudgetQuestion():
+                return {"id": item.call_id}  # shown as a question only
+
+    def _new_id(self, call_id: str) -> str:
+        self._last_items[call_id] = item_id = self._ids.call(call_id)
+        return item_id
+
+    def _begin(self, item: a.Shown, place: _Place) -> list[Notice]:
+        item.name = self._shape(item)
+        return [] if isinstance(item, a.BudgetQuestion) else self._open.begin(item.name, place.turn_id, place.at)
+
+    def _grew(self, grew: a.Grew, place: _Place) -> list[Notice]:
+        if not grew.text and isinstance(grew.item, a.Command):
+            return []  # half a character waits for its rest
+        told: Json = {"itemId": grew.item.name["id"], "delta": grew.text}
+        match grew.item:
+            case a.Text():
+                return [self._of_turn("item/agentMessage/delta", place.turn_id, **told)]
+            case a.Thought() if grew.raw:
+                return [self._of_turn("item/reasoning/textDelta", place.turn_id, **told, contentIndex=0)]
+            case a.Thought():
+                return [self._of_turn("item/reasoning/summaryTextDelta", place.turn_id, **told, summaryIndex=0)]
+            case a.Command():
+                return [self._of_turn("item/commandExecution/outputDelta", place.turn_id, **told)]
+
+    def _ended(self, ended: a.Ended, place: _Place) -> list[Notice]:
+        item = ended.item
+        if self._is_nothing(ended):
+            return []
+        begun: Json = item.name or self._shape(item)
+        notices = self._open.complete(self._end_shape(ended, begun), place.turn_id, place.at)
+        if ended.how == "done":
+            match item:
+                case a.Text():
+                    self._last_message = notices[-1][1]["item"]
+                case a.Compaction() if isinstance(ended.record, r.Compacted):
+                    self.usage = ended.record.total or self.usage
+                case _:
+                    pass
+        return notices
+
+    def _is_nothing(self, ended: a.Ended) -> bool:
+        """Whether no item is told of it: nothing was seen of it before, and there is nothing to see now."""
+        match ended.item:
+            case a.Text(missed=True):
+                return not ended.text
+            case a.Thought(missed=True):
+                return not (ended.summary or ended.raw)
+            case a.Command(missed=missed) | a.Patch(missed=missed):
+                return missed
+            case item:
+                return isinstance(item, a.BudgetQuestion)
+
+    def _end_shape(self, ended: a.Ended, begun: Json) -> Json:
+        match ended.item, ended.record:
+            case a.Text(), _:
+                return {**begun, "text": ended.text}
+            case a.Thought(), _:
+                return items.reasoning(begun["id"], ended.summary, ended.raw)
+            case a.Command(output=output), r.CommandEnded() as record:
+                return items.ended_command(begun, record, output.whole(record))
+            case a.Patch(), r.PatchEnded(success=success):
+                return {**begun, "status": "completed" if success else "failed"}
+            case a.ToolCall(), r.ToolCallEnded() as record:
+                return items.ended_tool_call(begun, record)
+            case a.Command(output=output) as item, _:
+                return {**begun, "status": _failed(item), "aggregatedOutput": output.so_far() or None}
+            case a.Patch() as item, _:
+                return {**begun, "status": _failed(item)}
+            case a.ToolCall(), _:
+                why = INTERRUPTED if ended.how == "cut" else ended.text or "the tool was not called"
+                return {**begun, "status": "failed", "error": {"message": why}}
+            case _:
+                return begun
+
+    def _never_began(self, call: FunctionCall, output: str, place: _Place) -> list[Notice]:
+        """A call that was refused, or could not be done."""
+        if call.name == "apply_patch":
+            item = items.file_change(self._new_id(call.call_id), self._named_in(call), "failed")
+        elif (argv := a.argv_of(call)) is not None:
+            begun = items.command(self._new_id(call.call_id), argv, self._cwd)
+            item = {**begun, "status": "failed", "aggregatedOutput": output or None}
+        else:
+            return []
+        return self._open.complete(item, place.turn_id, place.at)
+
+    def _named_in(self, call: FunctionCall) -> list[Json]:
+        """The files that a patch names which was never applied."""
+        named = [(os.path.normpath(os.path.join(self._cwd, path)), word) for word, path in a.files_of(call)]
+        return [{"path": path, "kind": _KINDS[word], "diff": ""} for path, word in sorted(named)]
 
     # -- turns
 
@@ -209,42 +239,34 @@ class Projection:
         """The id of the turn that runs."""
         return None if self.turn is None else self.turn_id(self.turn)
 
-    def _begin_turn(self, started: TurnStarted, at: float) -> list[Notice]:
-        self.turn, self._started_at, self._window = started.turn_id, at, started.window or self._window
+    def _accept(self, message: r.UserMessage, number: str) -> None:
+        if number not in self.turn_ids:
+            first = self._first.setdefault(number, message.message_id)
+            if message.message_id in self.promised and first not in self.promised:
+                self._first[number] = message.message_id
+        if message.overrides is not None:
+            self._cwd = message.overrides.cwd or self._cwd
+
+    def _turn_started(self, started: r.TurnStarted, place: _Place) -> list[Notice]:
+        self.turn, self._started_at, self._window = started.turn_id, place.at, started.window or self._window
         self.turn_ids[started.turn_id] = turn_id = self.turn_id(started.turn_id)
         self._last_message, self.failed = None, False
-        turn = turn_object(turn_id, "inProgress", started_at=at)
+        turn = turn_object(turn_id, "inProgress", started_at=place.at)
         return [self.status(), ("turn/started", {"threadId": self.thread_id, "turn": turn})]
 
-    def _end_turn(self, ended: TurnEnded, number: str, at: float) -> list[Notice]:
-        turn_id = self.turn_id(number)
-        self.turn_ids.setdefault(number, turn_id)
-        notices = self._finish_text(ended, turn_id, at)
-        if self._compaction is not None:
-            notices += self.items.complete(items.compaction(self._compaction), turn_id, at)
-            self._compaction = None
-        notices += self.work.end_turn(turn_id, at)
+    def _turn_ended(self, ended: r.TurnEnded, place: _Place) -> list[Notice]:
+        turn_id, at = place.turn_id, place.at
+        self.turn_ids.setdefault(place.number, turn_id)
         self.turn, self.failed = None, ended.reason == "failed"
         self.questions.clear()
         error = error_of(ended) if self.failed else None
-        notices.append(self.status())
+        notices = [self.status()]
         if error is not None:
             notices.append(("error", {"error": error, "willRetry": False, "threadId": self.thread_id, "turnId": turn_id}))
         said = [] if self._last_message is None or ended.reason != "completed" else [self._last_message]
         times: Json = {"started_at": self._started_at or at, "completed_at": ended.cut_at or at}
         turn = turn_object(turn_id, ended.reason, items=said, view="summary" if said else "notLoaded", error=error, **times)
         return [*notices, ("turn/completed", {"threadId": self.thread_id, "turn": turn})]
-
-    def _finish_text(self, ended: TurnEnded, turn_id: str, at: float) -> list[Notice]:
-        """Of an answer that was cut off: what was shown of it stays."""
-        notices: list[Notice] = []
-        if self._thought is not None:
-            notices += self.items.complete(items.reasoning(self._thought), turn_id, at)
-        if self._text is not None or ended.unfinished:
-            text = ended.unfinished or "".join(self._said)
-            notices += self.items.complete(items.agent_message(self._text or self._ids.message(), text), turn_id, at)
-        self._text = self._thought = None
-        return notices
 
     def status(self) -> Notice:
         return "thread/status/changed", {"threadId": self.thread_id, "status": self.status_object()}
@@ -254,68 +276,47 @@ class Projection:
             return {"type": "active", "activeFlags": ["waitingOnApproval"] if self.questions else []}
         return {"type": "systemError" if self.failed else "idle"}
 
-    # -- messages
+    # -- records that stand for themselves
 
-    def _accept(self, message: UserMessage, number: str) -> None:
-        self._waiting[message.message_id] = message
-        if number not in self.turn_ids:
-            first = self._first.setdefault(number, message.message_id)
-            if message.message_id in self.promised and first not in self.promised:
-                self._first[number] = message.message_id
-        if message.overrides is not None:
-            self._choose(message.overrides)
+    def _opened(self, opened: r.Opened, _: _Place) -> list[Notice]:
+        self._cwd = opened.overrides.cwd or self._cwd
+        return []
 
-    def _choose(self, overrides: Overrides) -> None:
-        self.work.cwd = overrides.cwd or self.work.cwd
+    def _queued(self, queued: r.TurnQueued, _: _Place) -> list[Notice]:
+        self.promised.add(queued.message.message_id)
+        return []
 
-    def _read(self, message_id: str, turn_id: str, at: float) -> list[Notice]:
-        message = self._waiting.pop(message_id, None)
-        if message is None:
-            return []
-        return self.items.complete(items.user_message(uuid_of(message_id), message.message), turn_id, at)
+    def _counted(self, counted: r.TokensCounted, place: _Place) -> list[Notice]:
+        last = counted.usage
+        self.usage, self.last_usage, self.last_turn = counted.total or last, last, place.turn_id
+        return [self.token_usage(place.turn_id, last)]
 
-    # -- what the model says
+    def _plan_updated(self, updated: r.PlanUpdated, place: _Place) -> list[Notice]:
+        steps = [{"step": step.step, "status": _PLAN_STATUS[step.status]} for step in updated.plan]
+        return [self._of_turn("turn/plan/updated", place.turn_id, explanation=updated.explanation, plan=steps)]
 
-    def _item(self, item: Message | Reasoning | FunctionCall, show_raw: bool, turn_id: str, at: float) -> list[Notice]:
-        match item:
-            case Message():
-                item_id, self._text = self._text, None
-                text = item.text()
-                if item_id is None and not text:
-                    return []
-                told = items.agent_message(item_id or self._ids.message(), text)
-                notices = self.items.complete(told, turn_id, at)
-                self._last_message = notices[-1][1]["item"]
-                return notices
-            case Reasoning(summary=summary, content=content):
-                item_id, self._thought = self._thought, None
-                summaries = [part.text for part in summary if part.text]
-                raw = [part.text for part in content or () if part.text] if show_raw else []
-                if item_id is None and not (summaries or raw):
-                    return []
-                return self.items.complete(items.reasoning(item_id or self._ids.reasoning(), summaries, raw), turn_id, at)
-            case FunctionCall():
-                self.work.called(item)
-                return []
+    def _diff_changed(self, changed: r.DiffChanged, place: _Place) -> list[Notice]:
+        diff = items.relative_diff(changed.unified_diff, self._cwd)
+        return [self._of_turn("turn/diff/updated", place.turn_id, diff=diff)]
 
-    def unfinished(self) -> list[Json]:
-        """Items that have begun, with what has been said of them so far."""
-        said = {self._text: "".join(self._said)}
-        return [{**item, "text": said[item["id"]]} if item["id"] in said else item for item in self.items.all()]
+    def _typed(self, written: r.InputWritten, place: _Place) -> list[Notice]:
+        told: Json = {"itemId": self.item_of(written.call_id), "processId": str(written.session), "stdin": written.text}
+        return [self._of_turn("item/commandExecution/terminalInteraction", place.turn_id, **told)]
 
-    # -- questions
+    def _servers_checked(self, checked: r.ServersChecked, _: _Place) -> list[Notice]:
+        missing = [self._server(name, "failed", why) for name, why in checked.missing.items()]
+        return [*(self._server(name, "ready") for name in checked.ready), *missing]
 
-    def _ask(self, question: Question, turn_id: str, at: float) -> list[Notice]:
-        told = self.work.asked(question, turn_id, at)
-        self.questions[question.call_id] = question
-        return [*told, self.status()]
+    def _renamed(self, renamed: r.Renamed, _: _Place) -> list[Notice]:
+        self.name = renamed.title
+        return [("thread/name/updated", {"threadId": self.thread_id, "threadName": renamed.title})]
 
-    def _decide(self, decided: ApprovalDecided) -> list[Notice]:
-        self.work.decided(decided)
-        self._decided = "" if decided.source == CLIENT else f"approval {decided.decision}: {decided.source}"
-        if self.questions.pop(decided.call_id, None) is None:
-            return []
-        return [self.status()]
+    def _answer_rejected(self, rejected: r.AnswerRejected, _: _Place) -> list[Notice]:
+        return [self._warning(f"the answer does not fit the output schema: {rejected.problem}; the model tries again")]
+
+    def _retry(self, retry: r.RetryScheduled, place: _Place) -> list[Notice]:
+        where: Json = {"threadId": self.thread_id, "turnId": place.turn_id}
+        return [("error", {"error": retry_error(retry), "willRetry": True, **where})]
 
     # -- shapes
 
@@ -332,3 +333,22 @@ class Projection:
     def _server(self, name: str, status: str, error: str | None = None) -> Notice:
         told: Json = {"threadId": self.thread_id, "name": name, "status": status, "error": error, "failureReason": None}
         return "mcpServer/startupStatus/updated", told
+
+    NAMES: ClassVar[dict[type[r.Record], Callable[["Projection", Any, _Place], list[Notice]]]] = {
+        r.Opened: _opened,
+        r.TurnStarted: _turn_started,
+        r.TurnEnded: _turn_ended,
+        r.TurnQueued: _queued,
+        r.TokensCounted: _counted,
+        r.PlanUpdated: _plan_updated,
+        r.DiffChanged: _diff_changed,
+        r.InputWritten: _typed,
+        r.ServersChecked: _servers_checked,
+        r.Renamed: _renamed,
+        r.AnswerRejected: _answer_rejected,
+        r.RetryScheduled: _retry,
+    }
+
+
+def _failed(item: a.Work) -> str:
+    return "declined" if item.declined else "failed"

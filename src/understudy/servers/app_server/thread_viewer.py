@@ -161,7 +161,7 @@ class ThreadViewer:
 
     def _ask(self, question: Question, turn: str, on_answer: OnAnswer) -> RequestId:
         projection = self.projection
-        item_id = projection.work.item_of(question.call_id)
+        item_id = projection.item_of(question.call_id)
         method, params = question_request(question, projection.thread_id, projection.turn_id(turn), item_id, self.handle.facts.cwd)
         request_id, line = self._client.new_request(method, params, on_answer)
         self._send(line)
