@@ -55,7 +55,7 @@ class Activity:
         self._compaction: Compaction | None = None
         self._decided = ""
         for question in questions:
-            self._open[question.call_id] = _asked_about(question)
+            self._open[question.call_id] = asked_about(question)
 
     def unfinished(self) -> "Text | None":
         """The message that is being written."""
@@ -195,7 +195,7 @@ class Activity:
         steps: list[Step] = []
         self._make_room(question.call_id)
         if question.call_id not in self._open:
-            self._open[question.call_id] = item = _asked_about(question)
+            self._open[question.call_id] = item = asked_about(question)
             steps.append(Began(item))
         return [*steps, Asked(question)]
 
@@ -257,7 +257,8 @@ def _work_of_end(ended: r.CommandEnded | r.PatchEnded | r.ToolCallEnded) -> Comm
             return _tool_call(ended, read_only=ended.read_only, missed=True)
 
 
-def _asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQuestion:
+def asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQuestion:
+    """The item that a question is about, before it runs."""
     match question:
         case r.CommandApprovalAsked(call_id=call_id, command=argv, cwd=cwd):
             return Command(call_id=call_id, argv=argv, cwd=cwd)

@@ -1,46 +1,16 @@
 """Records and deltas of one conversation as `session/update`s.
 
-It goes along the whole log, so that what is replayed and what happens now are shown alike.
+The names of an `Activity` that goes along the whole log, so that what is replayed and what happens now are shown alike.
 """
 
-from understudy.engine.approvals import CLIENT
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from understudy.engine.activity import steps as a
+from understudy.engine.activity.fold import Activity
 from understudy.engine.broadcast import LiveDelta
+from understudy.protocol import records as r
 from understudy.protocol.choices import SandboxMode
-from understudy.protocol.items import FunctionCall, Message, ModelItem, Reasoning
-from understudy.protocol.records import (
-    AnswerRejected,
-    ApprovalDecided,
-    BudgetAsked,
-    CommandApprovalAsked,
-    CommandEnded,
-    CommandStarted,
-    Compacted,
-    Entry,
-    ImageViewed,
-    ItemReceived,
-    Noticed,
-    Opened,
-    OutputDelta,
-    Overrides,
-    PatchApprovalAsked,
-    PatchEnded,
-    PatchStarted,
-    PlanUpdated,
-    ReasoningDelta,
-    Renamed,
-    RetryScheduled,
-    ServersChecked,
-    TextDelta,
-    TokensCounted,
-    ToolAnswered,
-    ToolApprovalAsked,
-    ToolCallBegan,
-    ToolCallEnded,
-    TurnEnded,
-    TurnStarted,
-    UndoEnded,
-    UserMessage,
-)
 from understudy.protocol.uuids import new_uuid
 from understudy.servers.acp.content import Json, shown_blocks, text_block
 from understudy.servers.acp.settings import FULL_SANDBOX
@@ -48,6 +18,7 @@ from understudy.servers.acp.tool_calls import ToolCalls
 
 MESSAGE = "agent_message_chunk"
 THOUGHT = "agent_thought_chunk"
+_UNTOLD = frozenset({r.InputWritten, r.TurnQueued, r.TurnDropped})
 
 
 class Projection:
@@ -56,97 +27,51 @@ class Projection:
         self.sandbox: SandboxMode | None = None  # the last one that was chosen and has one
         self.own: set[str] = set()  # messages that the client has sent itself, and shows already
         self.tools = ToolCalls(lambda: self.cwd)
+        self._activity = Activity()
         self._hides_reasoning = hides_reasoning
         self._message: str | None = None  # the id of the message that is being written
         self._said = ""
         self._thought: str | None = None
         self._window: int | None = None
-        self._decided = ""
 
-    # -- entries
-
-    def entry(self, entry: Entry) -> list[Json]:
-        match entry.record:
-            case ItemReceived(item=item, show_raw=show_raw):
-                return self._item(item, show_raw=show_raw)
-            case UserMessage() as message:
-                return self._user_message(message)
-            case Opened(overrides=overrides):
-                self._choose(overrides)
-                return []
-            case TurnStarted(window=window):
-                self._window = window or self._window
-                return []
-            case TurnEnded() as ended:
-                return self._end_turn(ended)
-            case TokensCounted(usage=usage):
-                size = self._window
-                return [{"sessionUpdate": "usage_update", "used": usage.total_tokens, "size": size}] if size else []
-            case PlanUpdated(plan=plan):
-                steps = [{"content": step.step, "priority": "medium", "status": step.status} for step in plan]
-                return [{"sessionUpdate": "plan", "entries": steps}]
-            case Renamed(title=title):
-                return [{"sessionUpdate": "session_info_update", "title": title}]
-            case _:
-                return self._work(entry)
-
-    def _work(self, entry: Entry) -> list[Json]:
-        tools = self.tools
-        match entry.record:
-            case CommandStarted() as started:
-                return tools.command_started(started)
-            case CommandEnded() as ended:
-                return tools.command_ended(ended)
-            case PatchStarted() as started:
-                return tools.patch_started(started)
-            case PatchEnded() as ended:
-                return tools.patch_ended(ended)
-            case ToolCallBegan() as began:
-                return tools.tool_call_began(began)
-            case ToolCallEnded() as ended:
-                return tools.tool_call_ended(ended)
-            case ToolAnswered() as answered:
-                return tools.answered(answered)
-            case ImageViewed(call_id=call_id, path=path):
-                return tools.image_viewed(call_id, path)
-            case CommandApprovalAsked() | PatchApprovalAsked() | ToolApprovalAsked() | BudgetAsked() as question:
-                return tools.asked(question)
-            case ApprovalDecided(effective=True) as decided:
-                self._decided = "" if decided.source == CLIENT else f"approval {decided.decision}: {decided.source}"
-                told = [] if decided.source == CLIENT else [_notice(self._decided)]
-                return [*told, *tools.decided(decided)]
-            case _:
-                return self._notices(entry)
-
-    def _notices(self, entry: Entry) -> list[Json]:
-        """What is neither the model's nor a call: the protocol has no form for it but a thought."""
-        match entry.record:
-            case ServersChecked() as checked:
-                missing = checked.describe()
-                return [_notice(missing)] if missing else []
-            case UndoEnded() | Compacted() | RetryScheduled() as told:
-                return [_notice(told.describe())]
-            case AnswerRejected(problem=problem):
-                return [_notice(f"the answer does not have the form that was asked for: {problem}; the model tries again")]
-            case Noticed(message=message, withdraws=withdraws):
-                if withdraws:
-                    self._message, self._said = None, ""
-                return [_notice(message)] if message and message != self._decided else []
-            case _:
-                return []
-
-    # -- what is said
+    def entry(self, entry: r.Entry) -> list[Json]:
+        return [update for step in self._activity.entry(entry) for update in self._tell(step)]
 
     def delta(self, live: LiveDelta) -> list[Json]:
-        """Of text. What commands print goes to `tools`."""
-        match live.delta:
-            case TextDelta(text=text):
-                return self._say(text)
-            case ReasoningDelta(text=text):
-                self._thought = self._thought or new_uuid()
-                return [_chunk(THOUGHT, text, self._thought)]
-            case OutputDelta():
+        """Of text. What commands print is told by `tools`, from time to time."""
+        return [update for step in self._activity.delta(live.delta) for update in self._tell(step)]
+
+    def _tell(self, step: a.Step) -> list[Json]:
+        match step:
+            case a.Grew():
+                return self._grew(step)
+            case a.Began(item=item):
+                return [self.tools.begin(item)] if isinstance(item, a.Work) else []
+            case a.Resumed(item=item):
+                return [self.tools.go_on(item)]
+            case a.Ended():
+                return self._ended(step)
+            case a.Answered(call=call, output=output, success=success):
+                return [] if success else self.tools.never_began(call, output)
+            case a.Decided(words=words):
+                return [_notice(words)] if words else []
+            case a.Accepted(message=message):
+                return self._user_message(message)
+            case a.Told():
+                return self._told(step)
+            case a.Asked() | a.Read() | a.LeftRunning():
                 return []
+
+    def _told(self, told: a.Told) -> list[Json]:
+        """What is neither the model's nor a call: the protocol has no form for most of it but a thought."""
+        name = self.NAMES.get(type(told.record))
+        if name is not None:
+            return name(self, told.record)
+        if isinstance(told.record, r.Noticed) and told.record.withdraws:
+            self._message, self._said = None, ""
+        return [_notice(told.words)] if told.words and not told.repeats and type(told.record) not in _UNTOLD else []
+
+    # -- what is said
 
     def _say(self, text: str) -> list[Json]:
         if not text:
@@ -155,22 +80,31 @@ class Projection:
         self._said += text
         return [_chunk(MESSAGE, text, self._message)]
 
-    def _item(self, item: ModelItem, *, show_raw: bool) -> list[Json]:
-        match item:
-            case Message():
-                told = self._finish(item.text())
+    def _grew(self, grew: a.Grew) -> list[Json]:
+        match grew.item:
+            case a.Text():
+                return self._say(grew.text)
+            case a.Thought():
+                self._thought = self._thought or new_uuid()
+                return [_chunk(THOUGHT, grew.text, self._thought)]
+            case a.Command() as item:
+                self.tools.printed(item)
+                return []
+
+    def _ended(self, ended: a.Ended) -> list[Json]:
+        match ended.item:
+            case a.Text() if ended.how == "cut":
+                return self._finish(ended.text) if not self._said else []
+            case a.Text():
+                told = self._finish(ended.text)
                 self._message, self._said = None, ""
                 return told
-            case Reasoning(summary=summary, content=content):
-                shown, self._thought = self._thought, None
-                if shown is not None or self._hides_reasoning:
-                    return []
-                parts = [part.text for part in (content or ())] if show_raw and content else [part.text for part in summary]
-                text = "\n\n".join(part for part in parts if part)
-                return [_chunk(THOUGHT, text, new_uuid())] if text else []
-            case FunctionCall():
-                self.tools.called(item)
-                return []
+            case a.Thought():
+                return self._thought_ended(ended)
+            case a.Compaction():
+                return [_notice(ended.record.describe())] if isinstance(ended.record, r.Compacted) else []
+            case item:
+                return self.tools.end(item, ended)
 
     def _finish(self, whole: str) -> list[Json]:
         """What was not shown of it yet."""
@@ -180,7 +114,12 @@ class Projection:
             self._message, self._said = None, ""  # it turned out otherwise: the whole of it once more
         return self._say(whole[len(self._said) :])
 
-    def _user_message(self, message: UserMessage) -> list[Json]:
+    def _thought_ended(self, ended: a.Ended) -> list[Json]:
+        shown, self._thought = self._thought, None
+        text = "\n\n".join(ended.raw or ended.summary)
+        return [_chunk(THOUGHT, text, new_uuid())] if text and shown is None and not self._hides_reasoning else []
+
+    def _user_message(self, message: r.UserMessage) -> list[Json]:
         if message.overrides is not None:
             self._choose(message.overrides)
         if message.message_id in self.own:
@@ -190,18 +129,46 @@ class Projection:
             for block in shown_blocks(message.message)
         ]
 
-    def _choose(self, overrides: Overrides) -> None:
+    def _choose(self, overrides: r.Overrides) -> None:
         self.cwd = overrides.cwd or self.cwd
         if overrides.sandbox is not None and overrides.sandbox != FULL_SANDBOX:
             self.sandbox = overrides.sandbox
 
-    def _end_turn(self, ended: TurnEnded) -> list[Json]:
-        told = self._finish(ended.unfinished) if ended.unfinished and not self._said else []
-        told += self.tools.end_turn()
+    # -- records that stand for themselves
+
+    def _opened(self, opened: r.Opened) -> list[Json]:
+        self._choose(opened.overrides)
+        return []
+
+    def _turn_started(self, started: r.TurnStarted) -> list[Json]:
+        self._window = started.window or self._window
+        return []
+
+    def _turn_ended(self, ended: r.TurnEnded) -> list[Json]:
         self._message, self._said, self._thought = None, "", None
-        if ended.reason == "failed":
-            told.append(_chunk(MESSAGE, f"The turn failed: {ended.message or 'nobody knows why'}", new_uuid()))
-        return told
+        if ended.reason != "failed":
+            return []
+        return [_chunk(MESSAGE, f"The turn failed: {ended.message or 'nobody knows why'}", new_uuid())]
+
+    def _counted(self, counted: r.TokensCounted) -> list[Json]:
+        size = self._window
+        return [{"sessionUpdate": "usage_update", "used": counted.usage.total_tokens, "size": size}] if size else []
+
+    def _planned(self, updated: r.PlanUpdated) -> list[Json]:
+        steps = [{"content": step.step, "priority": "medium", "status": step.status} for step in updated.plan]
+        return [{"sessionUpdate": "plan", "entries": steps}]
+
+    def _renamed(self, renamed: r.Renamed) -> list[Json]:
+        return [{"sessionUpdate": "session_info_update", "title": renamed.title}]
+
+    NAMES: ClassVar[dict[type[r.Record], Callable[["Projection", Any], list[Json]]]] = {
+        r.Opened: _opened,
+        r.TurnStarted: _turn_started,
+        r.TurnEnded: _turn_ended,
+        r.TokensCounted: _counted,
+        r.PlanUpdated: _planned,
+        r.Renamed: _renamed,
+    }
 
 
 def _chunk(kind: str, text: str, message_id: str) -> Json:

@@ -11,7 +11,7 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConfigError, UnknownConversation, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.ops import Cancel
-from understudy.protocol.records import OutputDelta, Overrides, Question, TurnEnded, UserMessage
+from understudy.protocol.records import Overrides, Question, TurnEnded, UserMessage
 from understudy.servers.acp.content import Json
 from understudy.servers.acp.editor_peer import EditorPeer
 from understudy.servers.acp.editor_texts import EditorTexts
@@ -48,7 +48,6 @@ class EditorSession:
         self._holding = False
         self._asked = AskedQuestions(handle, read_answer, self._withdraw)
         self._when_shown: list[tuple[int, Callable[[], None]]] = []
-        self._printing: dict[str, None] = {}  # calls whose output is to be shown
         self._timer: asyncio.TimerHandle | None = None
         self._mode = ""
         self._texts: EditorTexts | None = None
@@ -142,22 +141,14 @@ class EditorSession:
                 callback()
 
     def delta(self, live: LiveDelta) -> None:
-        if isinstance(live.delta, OutputDelta):
-            call_id = self.projection.tools.output(live.delta)
-            if call_id is not None:
-                self._printing[call_id] = None
-                if self._timer is None:
-                    self._timer = asyncio.get_running_loop().call_later(OUTPUT_SECONDS, self._show_output)
-        else:
-            self.tell(self.projection.delta(live))
+        self.tell(self.projection.delta(live))
+        if self.projection.tools.prints and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(OUTPUT_SECONDS, self._show_output)
 
     def _show_output(self) -> None:
         self._timer = None
-        calls, self._printing = self._printing, {}
-        for call_id in calls:
-            update = self.projection.tools.output_so_far(call_id)
-            if update is not None and not self.over:
-                self.tell([update])
+        if not self.over:
+            self.tell(self.projection.tools.take_output())
 
     def question(self, question: Question, turn: str) -> None:
         if self.following.can_answer:
