@@ -71,11 +71,11 @@ class SharedPages:
         return page
 
     async def _read_on(self, begin: int, published: int) -> _Page:
-        known = self._pages.get(begin)
-        last = known.entries[-1].entry.seq if known is not None and known.entries else begin
+        page = self._pages.setdefault(begin, _Page())  # also where it is dropped while it is read: it has all from its beginning on
+        last = page.entries[-1].entry.seq if page.entries else begin
         entries = await self._read(last, begin + PAGE_RECORDS - last, PAGE_BYTES)
-        page = self._pages.setdefault(begin, _Page())
-        if not page.entries or page.entries[-1].entry.seq == last:  # else somebody has read them meanwhile
+        end = page.entries[-1].entry.seq if page.entries else begin
+        if end == last:  # else somebody has read them meanwhile
             page.entries += map(LiveEntry, entries)
             end = page.entries[-1].entry.seq if page.entries else begin
             page.is_full = end >= begin + PAGE_RECORDS or (bool(entries) and end < published)
