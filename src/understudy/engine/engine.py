@@ -187,18 +187,21 @@ class Engine:
         return await self.find(caller, new_id)
 
     async def _find(self, conversation_id: ConversationId) -> Conversation:
-        conversation = self._conversations.pop(conversation_id, None)
-        if conversation is None:
-            conversation = self._make(conversation_id, kept=self._logs.is_kept(conversation_id))
-        self._remember(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
-        if conversation.tail.state.last_seq:
-            return conversation
-        try:
-            await conversation.load()
-        except BaseException:
-            self._forget(conversation)
-            raise
-        return conversation
+        while True:
+            conversation = self._conversations.pop(conversation_id, None)
+            if conversation is None:
+                conversation = self._make(conversation_id, kept=self._logs.is_kept(conversation_id))
+            self._remember(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
+            if conversation.tail.state.last_seq:
+                return conversation
+            try:
+                await conversation.load()
+            except BaseException:
+                if not conversation.tail.state.last_seq:
+                    self._forget(conversation)
+                raise
+            if self._conversations.setdefault(conversation_id, conversation) is conversation:
+                return conversation  # also where somebody has forgotten it, who asked for it at the same time and could not read it
 
     def _forget(self, conversation: Conversation) -> None:
         if self._conversations.get(conversation.id) is conversation:
