@@ -79,6 +79,7 @@ class Turn:
         self._long_commands = long_commands
         self._unsaved = unsaved
         self._compacts = compacts
+        self._left_before = set(tail.state.waiting)  # by a turn that was cut off; what comes from now on is for this one
         self._budget = TurnBudget()
         self._standing: str | None = None  # an answer without the form that was asked for, which stands if there is no other
         self._timing: ModelTiming | None = None  # of the request under way, where somebody observes
@@ -115,10 +116,9 @@ class Turn:
                 await self.calls.run(call, self)
             await self.calls.finish_reads()
         if self._compacts:
-            before = set(state.waiting)  # left by a turn that was cut off: for the next message's turn
             await self._context.sum_up(self)
             await self._read_letters()
-            if before.issuperset(state.waiting):
+            if self._left_before.issuperset(state.waiting):  # those are for the next message's turn
                 return TurnEnded("completed")
         while True:
             try:
