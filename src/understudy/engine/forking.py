@@ -39,7 +39,8 @@ def forked(
     message, or of the turn with this id; by default the last one that is over. Raises `BadRequest` where there is no such end.
     """
     end = _end(entries, message_id, turn)
-    copied = [_copy(entry, new_id, owner, thread_source, now) for entry in entries if entry.seq <= end]
+    copied = [_copy(entry, new_id, owner, thread_source) for entry in entries if entry.seq <= end]
+    now = max(now, copied[-1].at)
     added: list[tuple[str, Record]] = [("0", Noticed(f"forked from conversation {source}"))]
     state = State.read(copied)
     for of_turn, begun in state.sessions.running.values():
@@ -48,7 +49,7 @@ def forked(
     for of_turn, record in added:
         before = copied[-1].seq
         copied.append(Entry(before + 1, before, of_turn, now, record))
-    return Batch(new_id, 1, 0, tuple(copied), State.read(copied).summary(), creates=True)
+    return Batch(new_id, 1, 0, tuple(copied), State.read(copied).summary(), creates=True, made_at=now)
 
 
 async def fork(
@@ -87,13 +88,13 @@ def _end(entries: Sequence[Entry], message_id: str | None, turn: str | None) -> 
     return ends[-1] if ends else 1  # nothing was said in it yet: its settings alone
 
 
-def _copy(entry: Entry, new_id: ConversationId, owner: str, thread_source: str | None, now: float) -> Entry:
+def _copy(entry: Entry, new_id: ConversationId, owner: str, thread_source: str | None) -> Entry:
     match entry.record:
         case Opened() as opened:
             renamed = msgspec.structs.replace(
                 opened, conversation_id=new_id, owner=owner, thread_source=thread_source or opened.thread_source
             )
-            return msgspec.structs.replace(entry, record=renamed, at=now)
+            return msgspec.structs.replace(entry, record=renamed)
         case ApprovalDecided(key=str()) as decided:  # for the rest of the other conversation
             return msgspec.structs.replace(entry, record=msgspec.structs.replace(decided, key=None))
         case _:

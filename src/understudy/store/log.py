@@ -138,6 +138,7 @@ class Batch(msgspec.Struct, frozen=True):
     creates: bool = False
     clears_text: bool = False
     takes_letters: int = 0  # letters up to this number have been accepted with this batch
+    made_at: float | None = None  # when the conversation was made, where its first record is older: a copy keeps their times
     encoded: tuple[bytes, ...] = ()  # the entries' records, where whoever made the batch has encoded them already
 
 

@@ -136,7 +136,8 @@ class MemoryLog:
         if batch.creates:
             if one is not None:
                 return StoreError(f"conversation {batch.conversation_id} is there already")
-            one = self._conversations[batch.conversation_id] = _OneLog(batch.epoch, first.at, last.at, batch.summary, _owner(first))
+            made_at = first.at if batch.made_at is None else batch.made_at
+            one = self._conversations[batch.conversation_id] = _OneLog(batch.epoch, made_at, last.at, batch.summary, _owner(first))
         elif one is None or (one.epoch, len(one.entries)) != (batch.epoch - batch.claims, batch.previous_seq):
             return Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
         one.epoch, one.summary, one.updated_at = batch.epoch, batch.summary, max(one.updated_at, last.at)

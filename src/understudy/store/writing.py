@@ -129,7 +129,8 @@ def append(number: int, batch: Batch, heads: LastDigests) -> list[Row]:
     heads.note(number, batch.epoch, last.seq, digest, is_sealed)
     head = bytearray(heads.seal(batch.conversation_id, last.seq, digest) if is_sealed else digest)
     if batch.creates:
-        rows: list[Row] = [("open", number, batch.conversation_id, batch.epoch, last.seq, first.at, last.at, summary, head)]
+        made_at = first.at if batch.made_at is None else batch.made_at
+        rows: list[Row] = [("open", number, batch.conversation_id, batch.epoch, last.seq, made_at, last.at, summary, head)]
         if isinstance(first.record, Opened) and first.record.owner != LOCAL_NAME:
             rows.append(("owner", number, first.record.owner, 0, 0, 0, 0, 0, 0))
     else:
