@@ -228,7 +228,8 @@ class Conversation:
         if following is not None and accepted.message_id:
             following.follow_message(accepted)
         if told is not None:
-            (self.tail if accepted.queued and self.claim.is_held else self).when_durable(told)
+            in_our_log = self.claim.is_held and not accepted.held  # else it is a letter, or waits for the end of the turn
+            (self.tail if in_our_log else self).when_durable(told)
         return accepted
 
     async def _handle(self, op: TurnOp) -> Accepted:
@@ -272,9 +273,21 @@ class Conversation:
         if self.held:
             self.held.when_durable(callback)
         elif self.letters.posting:
-            self.letters.when_posted(callback)
+            self.letters.when_posted(lambda error: self._when_records_are(callback, error))
         else:
             self.tail.when_durable(callback)
+
+    def _when_records_are(self, callback: Told, error: AgentError | None) -> None:
+        """Letters are durable. What was appended since they were sent may not be."""
+        if error is not None or self.tail.idle:
+            callback(error)
+        else:
+            self.tail.when_durable(callback)
+
+    def check_log(self) -> None:
+        """Raises why nothing can be recorded any more, while what runs here is being stopped for that reason."""
+        if self.tail.failure is not None:
+            raise self.tail.failure
 
     def on_posted(self, error: AgentError | None) -> None:
         """A message was left for another process."""

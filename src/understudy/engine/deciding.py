@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 async def decide(conversation: "Conversation", op: Decide) -> Accepted:
     """Not effective when the question was not open any more."""
     if conversation.running.turn is not None:
+        conversation.check_log()
         turn = conversation.running.turn.turn_id
         return _taken(conversation, op, turn)
     meant = op.turn or conversation.state.turn or ""

@@ -43,6 +43,7 @@ async def send_for_own_turn(conversation: "Conversation", op: Send, record: User
 
 def queue(conversation: "Conversation", op: Send, record: UserMessage) -> Accepted:
     """Under the claim. Whoever has begun the turn that runs has room for the one after it."""
+    conversation.check_log()
     if not conversation.running or conversation.running.by != op.by:
         conversation.running.check_room(op.by)
     if record.parent_message_id is not None:

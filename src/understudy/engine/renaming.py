@@ -18,7 +18,9 @@ async def rename(conversation: "Conversation", op: Rename) -> Accepted:
     op = msgspec.structs.replace(op, title=read_title(op.title))
     if conversation.refuses:
         raise UnknownConversation(f"no conversation {conversation.id}")
-    if not conversation.running:
+    if conversation.running:
+        conversation.check_log()
+    else:
         try:
             await conversation.claim.take()
         except ConversationBusy:
