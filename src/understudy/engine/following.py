@@ -14,7 +14,7 @@ from understudy.engine.given_text import GivenText
 from understudy.engine.shown_text import UNFINISHED_CHARACTERS
 from understudy.engine.text_so_far import MAY_FINISH_TEXT, TEXT, said_in
 from understudy.engine.viewer import Outlet, QuietViewer, Viewer
-from understudy.errors import AgentError, report_bug
+from understudy.errors import AgentError, BadRequest, report_bug
 from understudy.protocol.items import Reasoning
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import (
@@ -33,6 +33,7 @@ from understudy.protocol.records import (
     TextDelta,
     ToolAnswered,
     ToolApprovalAsked,
+    TurnDropped,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CANCELLED_BEFORE = "the message was cancelled before its turn began"
 _LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent})
 _ACTED_UPON = frozenset(
     {CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded}
@@ -274,6 +276,9 @@ class Following:
                 return
         if kind in _LOCATES_MESSAGE:
             self._locate_message(entry)
+        elif type(entry.record) is TurnDropped and self._only_its_turn and entry.record.message_id == self.message_id:
+            self.fail(BadRequest(CANCELLED_BEFORE))
+            return
         if self._only_its_turn and entry.turn != self.turn and kind is not Opened and not _is_of_session(entry.record):
             return
         self._viewer.entry(live)

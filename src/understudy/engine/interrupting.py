@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from understudy.engine.following import CANCELLED_BEFORE
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ops import Cancel, Interrupt
 
 if TYPE_CHECKING:
     from understudy.engine.conversation import Conversation
-
-CANCELLED_BEFORE = "the message was cancelled before its turn began"
 
 
 async def interrupt(conversation: "Conversation", op: Interrupt, turn: str | None) -> str | None:

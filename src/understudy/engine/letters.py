@@ -9,7 +9,7 @@ from understudy.errors import AgentError, StoreError
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Cancel, Compact, Decide, Interrupt, Op, Send
-from understudy.protocol.records import Entry, TurnQueued, UserMessage
+from understudy.protocol.records import Entry, TurnDropped, TurnQueued, UserMessage
 from understudy.store.log import EventLog, Letter
 
 logger = logging.getLogger(__name__)
@@ -63,6 +63,8 @@ class Letters:
                 self.unread.discard(entry.record.message_id)
             elif isinstance(entry.record, TurnQueued):
                 self.unread.discard(entry.record.message.message_id)
+            elif isinstance(entry.record, TurnDropped):
+                self.unread.discard(entry.record.message_id)
 
     async def waiting(self) -> list[Letter]:
         """Letters for us that were not read yet."""
@@ -114,5 +116,8 @@ class Letters:
         self.unread.difference_update(op.message.message_id for op in sent)
         taken_back = {letter.op.message_id for letter in letters if isinstance(letter.op, Cancel)}
         wanted = [op for op in sent if op.message.message_id not in taken_back]
+        for op in sent:
+            if op not in wanted:  # whoever waits for its turn learns from the log that there will be none
+                self._tail.append(TurnDropped(op.message.message_id), turn=self._tail.state.turn or "0")
         self.sent_by = wanted[-1].by if wanted else LOCAL_NAME
         return [op.message for op in wanted]
