@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak replacements real-model agent-suite mutants pictures page-pictures changelog release clean set-up
+.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak replacements simulate real-model agent-suite mutants pictures page-pictures changelog release clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ soak: $(READY) ## long runs: random schedules, kill -9 at random moments (also p
 
 replacements: $(READY) ## names that are kept from running commands are replaced from outside in generated layouts; ARGS="--count 2000 --seed 7"
 	@nice $(RUN) -m tests.soak replacements $(ARGS)
+
+simulate: $(READY) ## the engine in a simulated world, under SEEDS=2000 schedules from FIRST=0, or one with its history: SEED=17
+	@$(RUN) -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0)) $(ARGS)
 
 real-model: $(READY) ## a small real model (llama.cpp) answers through the server (installs it; outside CI)
 	@$(RUN) scripts/real_model.py $(ARGS)
