@@ -22,7 +22,7 @@ from understudy.store.bell import Bell
 from understudy.store.chain import LastDigests
 from understudy.store.claims import Claims, SqliteClaim
 from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of, sized_entries_of
-from understudy.store.hints import WriteHints
+from understudy.store.hints import FileAlarm, WriteHints
 from understudy.store.log import (
     NOWHERE,
     Audited,
@@ -82,7 +82,8 @@ class SqliteLog:
         self.time = RecordClock(newest=files.newest, note=folder / "doubted_clock").now
         self._heard = b""
         self._generation = 0
-        self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look)
+        alarm = None if loop is None else FileAlarm(loop, folder / "bell")
+        self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look, alarm)
         looks = files.there.find_gone, files.check_commit
         self._queries = Queries(files.reader, str(self.path), files.there)
         self._heads = LastDigests(files.writer, self._seals)
