@@ -184,6 +184,30 @@ async def test_what_was_acknowledged_outlives_a_write_ahead_log_that_is_cut_in_p
     assert not (home / "understudy" / "kept").exists()
 
 
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("newcomer", [True, False], ids=["another one is made", "none is there"])
+async def test_who_waits_for_another_process_is_told_when_the_folder_was_moved_away(tmp_path: Path, *, newcomer: bool) -> None:
+    home = home_in(tmp_path)
+    async with ScriptedModel([deltas(["half ", HOLD, "whole"]), *([say("new")] if newcomer else [])]) as model:
+        here = McpProcess(model.url, cwd=tmp_path, home=home)
+        there = McpProcess(model.url, cwd=tmp_path, home=home)
+        async with here, there:
+            running = here.call_tool("codex", prompt="0")
+            thread = (await here.event("session_configured", running))["session_id"]
+            await here.event("agent_message_delta", running)
+            waiting = there.call_tool("codex-reply", threadId=thread)
+            await listed(there)
+            (home / "understudy").rename(tmp_path / "elsewhere")
+            if newcomer:
+                async with McpProcess(model.url, cwd=tmp_path, home=home) as later:
+                    assert text_of(await later.call_tool("codex", prompt="1")) == "new"
+            told = await waiting
+            assert told["isError"] is True
+            assert "restart the server" in text_of(told)
+            model.release()
+            assert (await running)["isError"] is True
+
+
 @pytest.mark.slow
 async def test_a_server_is_as_good_as_new_after_its_shared_memory_was_cut(tmp_path: Path) -> None:
     """That file is SQLite's own mapping: cutting it may end the process, and loses nothing."""

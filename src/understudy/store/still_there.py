@@ -16,6 +16,7 @@ from understudy.store.shared_memory import SharedMemory
 _PAGES_IN_HEADER = struct.Struct(">I"), 28  # of the database: how many pages it has
 _FRAMES_IN_INDEX = struct.Struct("=HI"), 14  # of the shared memory: the size of a page, and frames in the write-ahead log
 _WAL_HEADER, _FRAME_HEADER = 32, 24
+AWAY_SECONDS = 10.0  # that the whole folder may be away, before those who wait for what others do are told that it is gone
 _GROWING_SECONDS = 0.2  # within which another process writes the pages that the header tells of
 
 
@@ -30,7 +31,7 @@ class StillThere:
         self._database, self._wal, self._shm = self._names = (str(path), f"{beside}-wal", f"{beside}-shm")
         self._known: dict[str, tuple[int, int]] = {}
         self._sizes = dict.fromkeys(self._names, 0)
-        self._folder_known = _place(self._folder)
+        self._away_since: float | None = None
         self._opened: dict[str, int] = {}  # never closed: that would free the locks which SQLite has on the same file
         self.memory = SharedMemory(Path(self._shm))
         self.gone: StoreGone | None = None  # for good
@@ -53,6 +54,7 @@ class StillThere:
             if found.st_size < self._sizes[name] and self._was_cut(name):
                 return self._lost(name, "was cut short")
             self._sizes[name] = found.st_size
+        self._away_since = None
         return None
 
     def check_readable(self) -> None:
@@ -75,8 +77,10 @@ class StillThere:
         told = (
             f"conversation store: {name} {what} while this server had it open, so that nothing is kept any more; restart the server"
         )
-        if _place(self._folder) != self._folder_known:
-            return StoreError(told)  # the whole folder was moved, and may come back as it was
+        if _place(self._folder) is None:  # the whole folder was moved, and may come back as it was
+            self._away_since = self._away_since or time.monotonic()
+            if time.monotonic() - self._away_since < AWAY_SECONDS:
+                return StoreError(told)
         self.gone = StoreGone(told)
         self._on_gone()
         return self.gone
