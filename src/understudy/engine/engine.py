@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from understudy.engine.turns_at_work import TurnsAtWork
 
 MOST_NAMED = 100  # viewers
+LOOKED_AT = 8  # conversations, whether they may be forgotten, for each that is remembered: thousands may be busy
 MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
 
@@ -312,11 +313,12 @@ class Engine:
 
     def _remember(self, conversation: Conversation) -> None:
         self._conversations[conversation.id] = conversation
-        if len(self._conversations) > MOST_IDLE:
-            for conversation_id, other in tuple(self._conversations.items())[: len(self._conversations) - MOST_IDLE]:
-                if other.is_quiet:
-                    other.forget()
-                    del self._conversations[conversation_id]
+        for conversation_id in tuple(islice(self._conversations, min(max(0, len(self._conversations) - MOST_IDLE), LOOKED_AT))):
+            other = self._conversations.pop(conversation_id)
+            if other.is_quiet:
+                other.forget()
+            else:
+                self._conversations[conversation_id] = other  # behind all others, so that it is not looked at each time
 
     def in_hand(self) -> "InHand":
         from understudy.engine.observing import InHand  # asked for where somebody observes

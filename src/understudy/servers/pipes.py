@@ -5,7 +5,9 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import cast
 
 from understudy.servers.lines import LineSplitter
@@ -13,6 +15,8 @@ from understudy.servers.pipe_sink import PipeSink
 from understudy.servers.process import Ending
 
 logger = logging.getLogger(__name__)
+
+LINES_IN_A_STEP = 32  # of the event loop: a call may cost a thousand calls of functions in the step that it comes in
 
 Receive = Callable[[bytes], None]
 
@@ -63,31 +67,76 @@ def _can_be_polled(fd: int) -> bool:
 
 
 class _Input(asyncio.Protocol):
+    """Hands over so many lines in one step of the event loop; the rest waits, and so does whoever writes them."""
+
     def __init__(self, receive: Receive, sink: PipeSink, ending: Ending) -> None:
         self._receive = receive
         self._sink = sink
         self._ending = ending
         self._lines = LineSplitter()
+        self._waiting: deque[bytes] = deque()
+        self._is_ended = False
         self._transport: asyncio.ReadTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.ReadTransport, transport)  # uvloop transports don't subclass `ReadTransport`
 
     def data_received(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
+        lines = self._lines.feed(data)
+        if self._waiting:
+            self._waiting += lines
+        else:
+            self._hand_over(lines)
+
+    def _hand_over(self, lines: Iterable[bytes]) -> None:
+        rest = iter(lines)
+        for line in islice(rest, LINES_IN_A_STEP):
             self._receive(line)
-        if self._sink.overfull and self._transport is not None:
-            self._transport.pause_reading()
-            self._sink.drained(self._transport.resume_reading)
+        self._waiting.extend(rest)
+        if self._waiting:
+            self._pause()
+            asyncio.get_running_loop().call_soon(self._go_on)
+        elif self._sink.overfull and self._pause():
+            self._sink.drained(self._resume)
+
+    def _go_on(self) -> None:
+        lines = tuple(self._waiting)
+        self._waiting.clear()
+        self._hand_over(lines)
+        if self._waiting:
+            return
+        if self._is_ended:
+            self._ending.end()
+        elif not self._sink.overfull:
+            self._resume()
+
+    def _pause(self) -> bool:
+        if self._transport is None:
+            return False
+        self._transport.pause_reading()
+        return True
+
+    def _resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def eof_received(self) -> None:
         last = self._lines.rest()
-        if last:
+        if self._waiting and last:
+            self._waiting.append(last)
+        elif last:
             self._receive(last)
-        self._ending.end()
+        self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ending.end()
+        self._transport = None
+        self._end()
+
+    def _end(self) -> None:
+        """Once all that came was handed over."""
+        self._is_ended = True
+        if not self._waiting:
+            self._ending.end()
 
 
 class _Output(asyncio.BaseProtocol):
