@@ -46,7 +46,10 @@ class History:
     @property
     def can_be_summed_up(self) -> bool:
         """Whether a model has said anything since it last did that."""
-        return any(step > self.summed_up_at and _is_said(item) for item, step in zip(self.items, self.steps, strict=True))
+        for item, step in zip(reversed(self.items), reversed(self.steps), strict=True):  # seldom more than a few
+            if step > self.summed_up_at and _is_said(item):
+                return True
+        return False
 
     def compact(self, record: Compacted, seq: int) -> None:
         kept = set(self.sources if record.kept is None else record.kept)

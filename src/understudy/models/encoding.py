@@ -1,5 +1,6 @@
 """Histories as JSON. A long one is encoded once and only added to, since it goes out whole with every request."""
 
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -19,14 +20,14 @@ class Unchanging:
 
     def __init__(self, encoder: Callable[[Any], bytes]) -> None:
         self._encoder = encoder
-        self._value: object = None
-        self._encoded = b""
+        self._known: tuple[object, bytes] = None, b""  # set together: long histories are encoded in threads
 
     def encode(self, value: object) -> bytes:
-        if value is not self._value:
-            self._encoded = self._encoder(value)
-            self._value = value
-        return self._encoded
+        known, encoded = self._known
+        if value is not known:
+            encoded = self._encoder(value)
+            self._known = value, encoded
+        return encoded
 
 
 class EncodedHistory:
@@ -68,18 +69,23 @@ class HistoryCache:
         self._limit = limit
         self._histories: OrderedDict[tuple[str, str], EncodedHistory] = OrderedDict()
         self._size = 0
+        self._lock = threading.Lock()  # long histories are encoded in threads
 
     def encode(self, wire: str, conversation_id: str, items: Sequence[object], encoder: ItemEncoder) -> bytes:
         key = (wire, conversation_id)
-        history = self._histories.pop(key, None) or EncodedHistory()
-        self._size -= history.size
+        with self._lock:
+            history = self._histories.pop(key, None) or EncodedHistory()  # nobody else has it meanwhile
+            self._size -= history.size
         encoded = history.encode(items, encoder)
-        if history.size <= self._limit:
-            self._histories[key] = history
-            self._size += history.size
-        while self._size > self._limit:
-            _, oldest = self._histories.popitem(last=False)
-            self._size -= oldest.size
+        with self._lock:
+            if (other := self._histories.pop(key, None)) is not None:  # a request that was given up may still be encoded
+                self._size -= other.size
+            if history.size <= self._limit:
+                self._histories[key] = history
+                self._size += history.size
+            while self._size > self._limit:
+                _, oldest = self._histories.popitem(last=False)
+                self._size -= oldest.size
         return encoded
 
 

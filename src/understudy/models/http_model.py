@@ -40,6 +40,7 @@ USAGE_SECONDS = 1.0  # how long a finished answer is held open for its token cou
 ERROR_BODY_SECONDS = 10.0
 TRIES_AT_NOBODY = 2  # more, where nothing listens on this machine: a server that is just being started
 KEPT_ALIVE = 4  # times the idle timeout: so long a stream may send comments, empty events and the like while its model thinks
+ITEMS_IN_A_STEP = 512  # of a history that are encoded in one step of the event loop
 PIECE_BYTES = 16 * 1024  # of an answer that are read in one step of the event loop: as many as two thousand events
 
 
@@ -142,7 +143,7 @@ class HttpModel:
     async def request(self, prompt: Prompt) -> BegunAnswer:
         """An answer that promises a stream. Raises ModelError."""
         attempt = 0
-        body = self._wire.body(prompt)
+        body = await self._body(prompt)
         while True:
             attempt += 1
             key = await self._credentials.key_soon(self._provider)
@@ -169,11 +170,17 @@ class HttpModel:
                 told = self.without_secrets(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
                 if self._wire.gives_way(prompt, response.status, told):
                     attempt -= 1
-                    body = self._wire.body(prompt)
+                    body = await self._body(prompt)
                     continue
                 delay = self._delay_or_raise(response, told, attempt, self._retries(prompt))
                 logger.debug("request %d got status %d; again in %.3fs", attempt, response.status, delay)
             await asyncio.sleep(delay)
+
+    async def _body(self, prompt: Prompt) -> list[bytes]:
+        """Others are served while a long history is encoded."""
+        if len(prompt.items) <= ITEMS_IN_A_STEP:
+            return self._wire.body(prompt)
+        return await asyncio.to_thread(self._wire.body, prompt)
 
     def _is_not_running(self, failure: HttpFailure) -> bool:
         """Nobody listens on this machine, and nobody has: a server that was there a moment ago may be starting again."""

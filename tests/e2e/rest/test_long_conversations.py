@@ -17,8 +17,8 @@ from understudy.store.log import Batch, Summary
 from understudy.store.sqlite import SqliteLog
 from understudy.testing import ScriptedModel, say
 
-TURNS = 4000
-CALLS_IN_A_STEP = 80_000
+TURNS = 10_000
+CALLS_IN_A_STEP = 40_000  # whatever the number of turns
 
 
 def written(home: Path, cwd: Path, turns: int) -> ConversationId:
