@@ -106,7 +106,9 @@ def test_an_export_replaces_a_file_whole_and_reaches_standard_output_by_any_name
     target = tmp_path / "out.jsonl"
     target.write_text("old")
     target.chmod(0o644)
-    assert _write(program, "export", conversation, target)[0] == 0
+    code, said = _write(program, "export", conversation, target)
+    assert (code, "is there already and is not overwritten" in said, target.read_text()) == (1, True, "old")
+    assert program.call("export", conversation, "-o", str(target), "--force").code == 0
     assert target.read_text().startswith('{"understudy_export":1')
     assert target.stat().st_mode & 0o777 == 0o600
     for name in ("-", "/dev/stdout"):

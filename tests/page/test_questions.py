@@ -42,6 +42,7 @@ async def test_a_command_is_asked_about_with_its_reason_and_runs_once_approved(t
         assert (server.cwd / "made.txt").exists()
         await tab.question.wait_for(state="detached")
         await tab.sees("approved by you", tab.timeline)
+        await tab.sees("outside the sandbox", tab.page.locator(".of-command"))
         await tab.until("() => !document.title.includes('waiting')")
 
 

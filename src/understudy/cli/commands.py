@@ -27,9 +27,27 @@ from understudy.errors import AgentError
 
 TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # what stands after `--` is another program's
 
+GROUPS = {
+    "work with the agent": ("chat", "exec", "review", "resume", "demo"),
+    "serve programs, editors and people": ("mcp-server", "app-server", "acp", "proto", "serve", "open", "token"),
+    "conversations": (
+        "conversations",
+        "show",
+        "approvals",
+        "rename",
+        "compact",
+        "undo",
+        "export",
+        "import",
+        "verify",
+        "backup",
+    ),
+    "what may run": ("policy", "trust", "sandbox", "apply-patch"),
+    "set up": ("login", "logout", "model", "mcp", "config", "doctor", "bench-agent", "completion"),
+}
 DESCRIPTION = "A coding agent that other programs call over MCP."
 EPILOG = (
-    "Ids of conversations may be shortened as long as they are unique. `understudy COMMAND --help` lists the options of a command."
+    "`understudy COMMAND --help` lists the options of a command. Ids of conversations may be shortened as long as they are unique."
 )
 
 
@@ -67,6 +85,8 @@ def _serves(words: Sequence[str]) -> bool:
 def _carry_out(words: list[str]) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
+    if words == ["version"]:
+        words = ["--version"]
     if words[command_at(words) :][:1] and words[command_at(words)] in EXEC_WORDS:
         words = place_behind(words, lambda _: True)
     if is_exec(words):
@@ -111,6 +131,7 @@ def build_parser() -> Parser:
     parser = Parser(prog=program_name(), description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("-V", "--version", action="version", version=version_text())
     parser.set_defaults(act=None, help_of=parser)
+    parser.groups = GROUPS
     commands: CommandParsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     add_chat(commands)
     _add_exec(commands)

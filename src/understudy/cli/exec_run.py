@@ -150,25 +150,16 @@ def _thread_source(request: ExecRequest) -> str | None:
 
 
 async def find_conversation(engine: Engine, request: ExecRequest) -> ConversationId:
-    from understudy.store.lookup import find_id
+    from understudy.store.lookup import find_id, newest_id
 
     if not request.last:
         return await find_id(engine.log, request.thread or "")
-    here = _real(request.cwd or os.getcwd())
-    cursor: str | None = None
-    while True:
-        page = await engine.list(LOCAL, READ_AT_ONCE, cursor)
-        for listed in page.rows:
-            if request.all or _real(listed.summary.cwd) == here:
-                return listed.conversation_id
-        cursor = page.next_cursor
-        if cursor is None:
-            where = "there is no conversation yet" if request.all else f"no conversation has worked in {here} yet"
-            raise BadRequest(f"nothing to {request.action}: {where}; `understudy conversations` lists those there are")
-
-
-def _real(folder: str) -> str:
-    return os.path.realpath(folder)
+    here = request.cwd or os.getcwd()
+    found = await newest_id(engine.log, None if request.all else here)
+    if found is None:
+        where = "there is no conversation yet" if request.all else f"no conversation has worked in {here} yet"
+        raise BadRequest(f"nothing to {request.action}: {where}; `understudy conversations` lists those there are")
+    return found
 
 
 def _write_last(file: str, message: str, places: Places) -> int:

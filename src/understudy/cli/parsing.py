@@ -41,6 +41,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.formatter_class = _Formatter
+        self.groups: Mapping[str, Sequence[str]] = {}  # headings of the list of commands, where they are many
         self.about_other_words: str | None = None  # said in place of an action's name that is not known, which is not repeated
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
@@ -60,7 +61,18 @@ class Parser(argparse.ArgumentParser):
         return self._with_optional_action(super().format_usage())
 
     def format_help(self) -> str:
-        return self._with_optional_action(super().format_help())
+        return self._grouped(self._with_optional_action(super().format_help()))
+
+    def _grouped(self, text: str) -> str:
+        """The list of commands under headings. What no heading names stays under "commands"."""
+        if not self.groups or "\ncommands:\n" not in text:
+            return text
+        head, _, rest = text.partition("\ncommands:\n")
+        listed, _, tail = rest.partition("\n\n")
+        entries = _entries(listed)
+        found = {heading: "".join(entries.pop(name, "") for name in names) for heading, names in self.groups.items()}
+        found["commands"] = "".join(entries.values())
+        return "\n".join((head, *(f"{heading}:\n{lines}" for heading, lines in found.items() if lines), tail))
 
     def _with_optional_action(self, text: str) -> str:
         """`conversations` does something without an action, too."""
@@ -111,6 +123,18 @@ class Parser(argparse.ArgumentParser):
             if "_name_parser_map" in vars(action):
                 return cast(Mapping[str, Parser], vars(action)["_name_parser_map"])
         return {}
+
+
+def _entries(listed: str) -> dict[str, str]:
+    """Each command with the lines that the formatter gave it."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in listed.splitlines()[1:]:
+        if line.startswith("    ") and not line.startswith("     "):
+            name = line.split()[0]
+            found[name] = ""
+        found[name] += f"{line[2:]}\n"
+    return found
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

@@ -180,7 +180,9 @@ class RecordTeller:
             return
         outcome = _outcome(output)
         argv = _argv(call)
-        if argv is None:
+        if argv is None and (patch := _patch_text(call)):
+            self._teller.attempted_patch(patch)
+        elif argv is None:
             self._teller.tool(call.name, call.arguments)
         else:
             self._teller.command(call_id, argv)
@@ -207,6 +209,12 @@ class _Shell(msgspec.Struct, frozen=True):
     cmd: str | None = None
 
 
+class _Patch(msgspec.Struct, frozen=True):
+    """The arguments of `apply_patch`."""
+
+    input: str = ""
+
+
 class _Metadata(msgspec.Struct, frozen=True):
     exit_code: int
     duration_seconds: float
@@ -217,6 +225,16 @@ class _Outcome(msgspec.Struct, frozen=True):
 
     output: str
     metadata: _Metadata
+
+
+def _patch_text(call: FunctionCall) -> str:
+    """Of a patch that did not get as far as changing files."""
+    if call.name != "apply_patch":
+        return ""
+    try:
+        return msgspec.json.decode(call.arguments, type=_Patch).input
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
 
 
 def _argv(call: FunctionCall) -> list[str] | None:

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from contextlib import suppress
 
+from understudy.cli.meant import find_meant, settle_words
 from understudy.cli.settings import read_overrides
 from understudy.cli.viewing import JsonViewer, PersonViewer, TerminalViewer
 from understudy.engine.engine import Engine
@@ -17,12 +18,12 @@ from understudy.protocol.ops import Resume
 from understudy.protocol.records import Overrides
 from understudy.servers.log_lines import log_warnings
 from understudy.servers.memory import hide_memory
-from understudy.store.lookup import find_id
 
 COMPACT = "/compact"
 
 
 def run(options: Namespace) -> int:
+    settle_words(options, options.command, after="prompt")
     log_warnings()
     hide_memory()  # the environment holds keys, and commands may run outside the sandbox
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
@@ -35,7 +36,7 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
     flags = dict(read_overrides(options))
     engine = Engine()
     try:
-        handle = await engine.find(LOCAL, await find_id(engine.log, options.id))
+        handle = await engine.find(LOCAL, await find_meant(engine.log, options))
         can_ask = options.prompt != "-" and sys.stdin.isatty()
         viewer: TerminalViewer = (JsonViewer if options.json else PersonViewer)(handle, can_ask=can_ask)
         viewer.following.go_live()

@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from understudy.cli.event_lines import event_lines
+from understudy.cli.meant import find_meant, settle_words
 from understudy.cli.spending import spent_line
 from understudy.cli.stored import find, going_on_in, open_stored, rfc3339, status_of
 from understudy.cli.waiting import wait_for
@@ -16,7 +17,8 @@ EVERY_LINE = 1_000_000_000
 
 
 def run(options: Namespace) -> int:
-    listed, status, entries, saved, running = wait_for(lambda: _read(options.id))
+    settle_words(options, "show")
+    listed, status, entries, saved, running = wait_for(lambda: _read(options))
     if options.json:
         for line in _all_lines(entries):
             sys.stdout.buffer.write(line)
@@ -28,9 +30,9 @@ def run(options: Namespace) -> int:
 Found = tuple[Listed, Status, Sequence[Entry], SavedText | None, Sequence[RunningCommand]]
 
 
-async def _read(spelled: str) -> Found:
+async def _read(options: Namespace) -> Found:
     async with open_stored() as log:
-        listed = await find(log, spelled)
+        listed = await find(log, await find_meant(log, options))
         entries = await log.read(listed.conversation_id)
         running = (await going_on_in(log, listed)).commands
         return listed, await status_of(log, listed), entries, await log.saved_text(listed.conversation_id), running

@@ -83,6 +83,13 @@ class Teller:
             "⚙ ", "bold yellow", f"{one_line(name)} {shown if len(shown) <= LONGEST_ARGUMENTS else shown[:LONGEST_ARGUMENTS] + '…'}"
         )
 
+    def attempted_patch(self, text: str) -> None:
+        """One that was not applied, as the model wrote it."""
+        self._block("± ", "bold yellow", "apply_patch")
+        output = _Output(self.console, self._head_lines)
+        output.feed("stdout", text.encode("utf-8", "surrogatepass"))
+        output.end()
+
     def told(self, text: str, success: bool) -> None:
         """What the model was given for a call."""
         output = _Output(self.console, self._head_lines)

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from understudy.cli.meant import find_meant, settle_words
 from understudy.cli.output_file import is_stdout, new_file
 from understudy.cli.stored import find, open_stored, write
 from understudy.cli.waiting import wait_for
@@ -43,7 +44,8 @@ def run(options: Namespace) -> int:
 
 
 def _export(options: Namespace) -> int:
-    listed, entries = wait_for(lambda: _read_stored(options.id))
+    settle_words(options, "export")
+    listed, entries = wait_for(lambda: _read_stored(options))
     lines = export_lines(listed, entries)
     if is_stdout(options.output):
         if sys.stdout.isatty():
@@ -51,15 +53,15 @@ def _export(options: Namespace) -> int:
         sys.stdout.buffer.writelines(lines)
         return 0
     target = Path(options.output)
-    with new_file(target, may_replace=True) as part, open(part, "wb") as file:
+    with new_file(target, may_replace=options.force) as part, open(part, "wb") as file:
         file.writelines(lines)
     print(f"{len(entries)} records of {listed.conversation_id} are in {target}", file=sys.stderr)
     return 0
 
 
-async def _read_stored(spelled: str) -> tuple[Listed, Sequence[Entry]]:
+async def _read_stored(options: Namespace) -> tuple[Listed, Sequence[Entry]]:
     async with open_stored() as log:
-        listed = await find(log, spelled)
+        listed = await find(log, await find_meant(log, options))
         return listed, await log.read(listed.conversation_id)
 
 

@@ -4,18 +4,19 @@ import asyncio
 import sys
 from argparse import Namespace
 
+from understudy.cli.meant import find_meant, settle_words
 from understudy.cli.terminal import one_line
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.records import UndoEnded
 from understudy.servers.log_lines import log_warnings
-from understudy.store.lookup import find_id
 
 
 def run(options: Namespace) -> int:
     """0 where all of it was taken back."""
+    settle_words(options, "undo", after="turn")
     log_warnings()
-    ended = asyncio.run(_undo(options.id, options.turn or ""))
+    ended = asyncio.run(_undo(options))
     if ended.problem:
         print(f"understudy: {ended.problem}", file=sys.stderr)
         return 1
@@ -29,10 +30,10 @@ def run(options: Namespace) -> int:
     return 0 if ended.complete else 1
 
 
-async def _undo(spelled: str, turn: str) -> UndoEnded:
+async def _undo(options: Namespace) -> UndoEnded:
     engine = Engine()
     try:
-        handle = await engine.find(LOCAL, await find_id(engine.log, spelled))
-        return await handle.undo(turn)
+        handle = await engine.find(LOCAL, await find_meant(engine.log, options))
+        return await handle.undo(options.turn or "")
     finally:
         await engine.close()

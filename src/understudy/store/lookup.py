@@ -1,5 +1,6 @@
 """Finding a conversation by the beginning of its id, through the index and without reading any log."""
 
+import os
 from collections.abc import Sequence
 
 from understudy.errors import BadRequest, UnknownConversation
@@ -9,6 +10,7 @@ from understudy.store.log import Store
 
 MOST_NAMED = 5
 LISTED = "`understudy conversations` lists those there are"
+READ_AT_ONCE = 50
 _LIKENESS = 0.75
 _DASHES = (8, 12, 16, 20)  # digits before each dash of a UUID
 
@@ -23,6 +25,24 @@ async def find_id(store: Store, spelled: str) -> ConversationId:
         some = ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")
         raise BadRequest(f"{spelled} could be one of {some}; give more of the id")
     return found[0]
+
+
+async def newest_id(store: Store, folder: str | None) -> ConversationId | None:
+    """The conversation that was active last in this folder, or in any."""
+    here = None if folder is None else _real(folder)
+    cursor: str | None = None
+    while True:
+        page = await store.list(READ_AT_ONCE, cursor)
+        for listed in page.rows:
+            if here is None or _real(listed.summary.cwd) == here:
+                return listed.conversation_id
+        cursor = page.next_cursor
+        if cursor is None:
+            return None
+
+
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def _meant(ids: Sequence[ConversationId], start: str) -> str:

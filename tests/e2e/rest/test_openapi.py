@@ -37,6 +37,7 @@ async def test_the_document_has_every_route_and_nothing_that_it_does_not_define(
         assert len(operations) == len(set(operations))
         for path, methods in document["paths"].items():
             for operation in methods.values():
+                assert operation["tags"][0] in {tag["name"] for tag in document["tags"]}
                 named = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
                 assert named == {part[1:-1] for part in path.split("/") if part.startswith("{")}
         for schema in document["components"]["schemas"].values():

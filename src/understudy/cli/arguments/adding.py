@@ -28,6 +28,11 @@ def add_json(parser: argparse.ArgumentParser, about: str = "as JSON") -> None:
     parser.add_argument("--json", action="store_true", help=about)
 
 
+def add_id_or_last(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ID", help=ID)
+    parser.add_argument("--last", action="store_true", help="the conversation that was active last in this folder")
+
+
 def add_overrides(parser: argparse.ArgumentParser, about: str = "set a key of config.toml", *, keep: bool = False) -> None:
     """`keep`: what was given before, to the command of which this is an action, stays where nothing is given here."""
     parser.add_argument(

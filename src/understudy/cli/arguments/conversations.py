@@ -1,6 +1,6 @@
 """Commands that list, show, continue, export and import conversations."""
 
-from understudy.cli.arguments.adding import ID, CommandParsers, add, add_json, add_overrides, count
+from understudy.cli.arguments.adding import ID, CommandParsers, add, add_id_or_last, add_json, add_overrides, count
 
 
 def add_conversations(commands: CommandParsers) -> None:
@@ -22,12 +22,13 @@ def add_conversations(commands: CommandParsers) -> None:
     listing.set_defaults(action="list")
 
     show = add(commands, "show", "show", "print a conversation for reading")
-    show.add_argument("id", metavar="ID", help=ID)
+    add_id_or_last(show)
     add_json(show, "one event per line, with its sequence number")
     show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first ones")
 
     resume = add(commands, "resume", "resume", "continue a conversation in this terminal", more="Ctrl-C interrupts the turn.")
-    resume.add_argument("id", metavar="ID", help=ID)
+    add_id_or_last(resume)
+    resume.set_defaults(command="resume")
     resume.add_argument(
         "prompt",
         nargs="?",
@@ -39,8 +40,8 @@ def add_conversations(commands: CommandParsers) -> None:
     add_overrides(resume, "set a key of config.toml for this conversation, from here on")
 
     compact = add(commands, "compact", "resume", "have the model summarise a conversation, to make room in its context")
-    compact.set_defaults(prompt="/compact", overrides=[], model=None)
-    compact.add_argument("id", metavar="ID", help=ID)
+    compact.set_defaults(command="compact", prompt="/compact", overrides=[], model=None)
+    add_id_or_last(compact)
     add_json(compact, "one event per line, as it comes")
 
     rename = add(commands, "rename", "rename", "give a conversation a title")
@@ -54,15 +55,16 @@ def add_conversations(commands: CommandParsers) -> None:
         "take back the patches of a turn",
         more="Files that were changed since are left alone. The exit code is 0 if all of the turn was taken back.",
     )
-    undo.add_argument("id", metavar="ID", help=ID)
+    add_id_or_last(undo)
     undo.add_argument("turn", nargs="?", metavar="TURN", help="the number of the turn (default: the last turn that changed files)")
 
 
 def add_transfer(commands: CommandParsers) -> None:
     export = add(commands, "export", "transfer", "write a conversation to one file of JSON lines")
     export.set_defaults(action="export")
-    export.add_argument("id", metavar="ID", help=ID)
+    add_id_or_last(export)
     export.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
+    export.add_argument("--force", action="store_true", help="replace FILE if it is there")
 
     import_ = add(
         commands,

@@ -12,6 +12,7 @@ from understudy.protocol.records import (
     ApprovalDecided,
     BudgetAsked,
     CommandApprovalAsked,
+    CommandStarted,
     CompactionStarted,
     Entry,
     Opened,
@@ -119,6 +120,8 @@ class RestCodec:
             case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
                 shown = shown_question(question, entry.turn, entry.at, self._cwd, seconds_to_answer(self._handle))
                 return [_with(event, {"question": shown}) for event in found]
+            case CommandStarted(contained=False):
+                return [_with(event, {"outside": True}) for event in found]
             case TokensCounted(cost_usd=cost):
                 return [_with(event, {"cost_usd": cost}) for event in found]
             case TurnEnded(unfinished=str(text)) if text:

@@ -8,7 +8,7 @@ import msgspec
 
 from understudy import __version__
 from understudy.servers.rest.failures import Failure
-from understudy.servers.rest.routes import ROUTES, Route
+from understudy.servers.rest.routes import ROUTES, TAGS, Route
 
 _REF = "#/components/schemas/{name}"
 _ALWAYS = {
@@ -38,6 +38,7 @@ def openapi_document() -> bytes:
             "version": __version__,
             "description": "Conversations with a coding agent: begin them, watch them, answer their questions.",
         },
+        "tags": [{"name": name, "description": about} for name, about in TAGS.items()],
         "security": [{"token": []}, {"cookie": []}],
         "paths": paths,
         "components": {
@@ -55,6 +56,7 @@ def _operation(route: Route, by_kind: dict[type[Any], Any], components: dict[str
     named = re.findall(r"\{(\w+)\}", route.path)
     operation: dict[str, Any] = {
         "operationId": route.handler.__name__,
+        "tags": [route.tag],
         "summary": route.summary,
         "parameters": [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named],
         "responses": {str(route.status): {"description": "Done", "content": _content(route, by_kind)}},

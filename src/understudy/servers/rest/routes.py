@@ -24,6 +24,20 @@ class Route(msgspec.Struct, frozen=True):
     streams: bool = False  # the answer may be server-sent events
     kinds: tuple[str, ...] = ()  # content types beside JSON
 
+    @property
+    def tag(self) -> str:
+        """Under which heading documents and generated clients have it."""
+        if self.method == "GET":
+            return "watch"
+        return "ask and answer" if self.handler.__module__ == acting.__name__ else "manage"
+
+
+TAGS = {
+    "watch": "Read conversations, and follow them as they go on",
+    "ask and answer": "Begin turns, stop them, answer their questions",
+    "manage": "Rename, archive, summarise, fork, undo and delete",
+}
+
 
 ONE = "/v1/conversations/{id}"
 

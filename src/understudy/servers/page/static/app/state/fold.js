@@ -87,7 +87,7 @@ const READERS = {
   agent_reasoning: (timeline, event, msg) => timeline.make(event, "reasoning", { text: msg.text ?? "" }),
   agent_reasoning_raw_content: (timeline, event, msg) => timeline.make(event, "reasoning", { text: msg.text ?? "" }),
 
-  exec_command_begin: (timeline, event, msg) => timeline.begin(event, "command", { ...commandOf(msg), state: "running" }),
+  exec_command_begin: (timeline, event, msg) => timeline.begin(event, "command", { ...commandOf(msg), isOutside: msg.outside === true, state: "running" }),
   exec_command_end: (timeline, event, msg) =>
     timeline.call(event, "command", {
       ...commandOf(msg),

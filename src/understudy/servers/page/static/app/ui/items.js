@@ -75,7 +75,7 @@ function Command({ item, actions, unfolded }) {
     <article class="command ${item.state}" aria-label="Command">
       <header>
         <${CommandLine} argv=${item.argv ?? ["(a command whose beginning is further up)"]} />
-        <span class="facts"><span class="outcome">${status}</span> ${seconds(item.duration)}</span>
+        <span class="facts">${item.isOutside && html`<span class="outside">outside the sandbox</span> `}<span class="outcome">${status}</span> ${seconds(item.duration)}</span>
       </header>
       ${item.state === "running" && html`<${RunningOutput} call=${item.callId} live=${actions.live} />`}
       <${Output} text=${item.output ?? ""} isFailed=${item.state === "failed"} unfolded=${unfolded} />
