@@ -25,6 +25,7 @@ AgentError                     anything we raise on purpose; its text is written
 ├── SandboxError               a command could not be contained, so it was not run
 └── StoreError                 the log could not be read or written
     ├── CannotBeRecorded       one record could not be encoded; the log itself is well
+    ├── Unavailable            the database was away for longer than anybody waits
     ├── StoreGone              its files were taken away: this process reads and writes it no more
     ├── Fenced                 another process owns the conversation now
     └── ConversationBusy       another process runs a turn of it
@@ -32,7 +33,7 @@ AgentError                     anything we raise on purpose; its text is written
 
 import errno
 import os
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -195,6 +196,14 @@ class SandboxError(AgentError):
 
 class StoreError(AgentError):
     kind = "store_error"
+
+
+class Unavailable(StoreError):
+    """It did not answer for too long. `outcome`: what was to be written may be there all the same, or surely is not."""
+
+    def __init__(self, message: str, outcome: Literal["unknown", "not written"] = "not written") -> None:
+        super().__init__(message)
+        self.outcome = outcome
 
 
 class Damaged(StoreError):

@@ -75,6 +75,7 @@ class SimulatedLog:
     """Everything written goes through one queue, in order, as it does with one writer thread; what waits together is one commit."""
 
     shared = True
+    is_remote = False
 
     def __init__(
         self, disk: Disk, loop: ProcessLoop, random: Random, troubles: Troubles, pid: int, wall: Callable[[], float]

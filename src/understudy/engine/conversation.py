@@ -23,7 +23,7 @@ from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
 from understudy.engine.op_queue import OpQueue
 from understudy.engine.our_claim import OurClaim
 from understudy.engine.pace import PAGE_BYTES, PAGE_RECORDS, Pace
-from understudy.engine.phases import MAY_BE_FORGOTTEN, REFUSES, Given, Standing, kept
+from understudy.engine.phases import MAY_BE_FORGOTTEN, OURS, REFUSES, Given, Standing, kept
 from understudy.engine.running import Running
 from understudy.engine.sending import begin_what_waits, send
 from understudy.engine.tail import CommitDelay, Tail, Told
@@ -68,6 +68,8 @@ class Conversation:
         self._pages: SharedPages | None = None
         self.tail.on_failure = self._on_failure
         self.tail.on_all_written = self._release
+        if log.is_remote:
+            self.tail.gives_back = self._give_back
         self.letters = Letters(conversation_id, log, self.tail)
         self.standing = Standing()
         self.claim = OurClaim(conversation_id, log, self.tail, self.letters, self.standing)
@@ -373,6 +375,15 @@ class Conversation:
         if not (self.running.turn or self.standing.phase in REFUSES or self.queue.busy or self.long_commands):
             self.claim.release()
 
+    def _give_back(self) -> bool:
+        """With the batch that is handed over now: nothing more is to be written under this claim. Whoever wants it next, here too,
+        asks the log for it, which answers once that batch is written.
+        """
+        waits = self.held or self.elsewhere.letters_left or self.state.queued
+        if waits or self.standing.phase is not OURS or self.state.turn is not None or self.queue.busy or self.long_commands:
+            return False
+        return self.claim.give_back()
+
     # -- ending
 
     async def delete(self) -> None:
@@ -421,7 +432,7 @@ class Conversation:
         self.tail.close()
         if self._pages is not None:
             self._pages.close()
-        self.tail.on_failure = self.tail.on_all_written = self.claim.runs_something = None
+        self.tail.on_failure = self.tail.on_all_written = self.tail.gives_back = self.claim.runs_something = None
         self.standing.effects = ()
         del self.queue, self.elsewhere, self.beginning, self.long_commands  # they know this one
 

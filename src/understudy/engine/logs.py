@@ -61,6 +61,10 @@ class Logs:
     async def close(self) -> None:
         """What is written is on disk."""
         if self._store is not None:
+            if self._store.is_remote:  # others are waited for
+                await asyncio.to_thread(self._store.finish)
+                await asyncio.to_thread(self._store.close)
+                return
             self._store.finish()
             await asyncio.sleep(0)  # whoever waited for the disk is told
             self._store.close()

@@ -92,6 +92,15 @@ class OurClaim:
             claim.release()
             self._standing.note(Given.RELEASED)
 
+    def give_back(self) -> bool:
+        """With a batch, which does the rest. False where it is not ours."""
+        if self._claim is None:
+            return False
+        self._claim.on_lost = None
+        self._claim = None
+        self._standing.note(Given.RELEASED)
+        return True
+
     def _lose(self) -> None:
         self._claim = self._as_of = None
         self._standing.note(Given.LOST)

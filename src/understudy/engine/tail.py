@@ -95,6 +95,7 @@ class Tail:
         self._letters_taken = 0
         self.failure: AgentError | None = None
         self.on_failure: Callable[[], None] | None = None
+        self.gives_back: Callable[[], bool] | None = None  # asked whether the claim goes back with what is handed over now
         self.on_all_written: Callable[[], None] | None = None  # called before anyone is shown the last of it
         self.observer: Observer | None = None
 
@@ -195,6 +196,7 @@ class Tail:
             claims=self._claims,
             creates=self._creates,
             clears_text=clears,
+            releases=self.gives_back is not None and self.gives_back(),
             takes_letters=self._letters_taken,
             encoded=encoded,
         )

@@ -101,8 +101,9 @@ NOWHERE = Position(0, 0)
 class Holder(msgspec.Struct, frozen=True):
     """Whoever has the claim on a conversation, as far as the log can tell."""
 
-    process: int | None = None
+    process: int | None = None  # on this machine: elsewhere its number means nothing
     since: float | None = None
+    host: str | None = None  # another one than ours
 
 
 class SavedText(msgspec.Struct, frozen=True):
@@ -127,7 +128,9 @@ class SavedText(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Entries to append together. The first batch of a claim raises the epoch; the first of all makes the conversation."""
+    """Entries to append together. The first batch of a claim says so (`claims`): a log of one machine raises the epoch with it,
+    others have done so with the claim. The first of all makes the conversation.
+    """
 
     conversation_id: ConversationId
     epoch: int
@@ -137,6 +140,7 @@ class Batch(msgspec.Struct, frozen=True):
     claims: bool = False
     creates: bool = False
     clears_text: bool = False
+    releases: bool = False  # the claim is given back with it, in one step: whoever sees these entries can have it
     takes_letters: int = 0  # letters up to this number have been accepted with this batch
     made_at: float | None = None  # when the conversation was made, where its first record is older: a copy keeps their times
     encoded: tuple[bytes, ...] = ()  # the entries' records, where whoever made the batch has encoded them already
@@ -181,7 +185,9 @@ class Claim(Protocol):
 
     @property
     def position(self) -> Position:
-        """Where the conversation stood when the claim was taken, read in the same step."""
+        """Where the conversation stood when the claim was taken, read in the same step. What is written under the claim has the
+        epoch after that one.
+        """
         ...
 
     @property
@@ -210,12 +216,23 @@ class EventLog(Protocol):
         """Whether other processes may write to it too."""
         ...
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a question and its answer take the time of a network. Then a claim is given back with the last append
+        (`Batch.releases`), which costs no question of its own, and closing may wait for others.
+        """
+        ...
+
     def time(self) -> float:
         """That of a record which is made now: a clock that was set back, perhaps by mistake, is not believed at once."""
         ...
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Queue a batch. `done` is called once it is durable, or with the reason why it is not: `Fenced`, another `StoreError`."""
+        """Queue a batch. `done` is called once it is durable, or with the reason why it is not: `Fenced`, another `StoreError`.
+
+        A log that is away is waited for, but not for ever: then the reason is `Unavailable`, which says whether it may be written
+        all the same.
+        """
         ...
 
     def save_text(

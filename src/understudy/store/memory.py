@@ -106,6 +106,8 @@ class MemoryLog:
     def __contains__(self, conversation_id: object) -> bool:
         return conversation_id in self._conversations
 
+    is_remote = False
+
     @property
     def shared(self) -> bool:
         return len(self._memory.logs) > 1
@@ -138,7 +140,7 @@ class MemoryLog:
                 return StoreError(f"conversation {batch.conversation_id} is there already")
             made_at = first.at if batch.made_at is None else batch.made_at
             one = self._conversations[batch.conversation_id] = _OneLog(batch.epoch, made_at, last.at, batch.summary, _owner(first))
-        elif one is None or (one.epoch, len(one.entries)) != (batch.epoch - batch.claims, batch.previous_seq):
+        elif one is None or (one.epoch, len(one.entries)) != (batch.epoch, batch.previous_seq):
             return Fenced(f"conversation {batch.conversation_id} has been taken over by another process")
         one.epoch, one.summary, one.updated_at = batch.epoch, batch.summary, max(one.updated_at, last.at)
         encoded = batch.encoded or [msgspec.json.encode(entry.record) for entry in batch.entries]
@@ -148,6 +150,8 @@ class MemoryLog:
         if batch.clears_text:
             one.said.clear()
         one.letters = [letter for letter in one.letters if letter.number > batch.takes_letters]
+        if batch.releases and (claim := self._memory.claims.get(batch.conversation_id)) is not None:
+            claim.release()
         self._memory.tell_others(self, batch.conversation_id)
         return None
 
@@ -189,6 +193,8 @@ class MemoryLog:
             return Holder()
         one = self._conversations.get(conversation_id)
         claim = MemoryClaim(self, conversation_id, NOWHERE if one is None else one.position)
+        if one is not None:
+            one.epoch += 1  # from now on, whoever had it before writes nothing more
         self._memory.claims[conversation_id] = claim
         return claim
 

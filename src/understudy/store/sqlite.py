@@ -66,6 +66,7 @@ class SqliteLog:
     """Raises `StoreError` with a text for people whenever SQLite cannot do what is asked."""
 
     shared = True
+    is_remote = False
 
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop | None = None) -> None:
         prepare_folder(folder)
@@ -108,7 +109,20 @@ class SqliteLog:
     # -- writing
 
     def append(self, batch: Batch, done: Committed) -> None:
+        if batch.releases:
+            done = self._releasing(batch.conversation_id, done)
         self._submit(batch.conversation_id, lambda number: writing.append(number, batch, self._heads), done)
+
+    def _releasing(self, conversation_id: ConversationId, done: Committed) -> Committed:
+        """The claim goes back once it is durable, before anybody is told."""
+        claim = self._claims.held(number_of(conversation_id))
+
+        def written(error: BaseException | None) -> None:
+            if error is None and claim is not None:
+                claim.release()
+            done(error)
+
+        return written
 
     def save_text(
         self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False

@@ -20,6 +20,8 @@ class Process(EventLog, Protocol):
 
 
 class SharedStore(Protocol):
+    raises_at_claim: bool  # the epoch; else with the first append under it
+
     def open(self) -> Process: ...
 
     def close(self) -> None:
@@ -32,6 +34,8 @@ class SharedStore(Protocol):
 
 
 class SqliteStore:
+    raises_at_claim = False
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._logs: list[SqliteLog] = []
@@ -52,6 +56,8 @@ class SqliteStore:
 
 
 class MemoryStore:
+    raises_at_claim = True
+
     def __init__(self, _: Path) -> None:
         self._memory = Memory()
 

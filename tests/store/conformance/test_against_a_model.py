@@ -54,6 +54,8 @@ class World:
         kept = self.kept.get(conversation)
         found = claim.position.epoch, claim.position.last_seq, claim.position.letters
         assert found == ((0, 0, False) if kept is None else (kept.epoch, kept.last_seq, kept.letters > 0))
+        if kept is not None:
+            kept.epoch += self.store.raises_at_claim
         self.claims[process, conversation] = claim, 0
 
     async def release(self, process: int, conversation: int) -> None:
@@ -74,7 +76,8 @@ class World:
             assert await written(lambda done: log.append(opened(name), done)) is None
             kept = self.kept[conversation] = Kept()
         else:
-            batch = noticed(name, epoch or kept.epoch + 1, kept.last_seq + 1, claims=not epoch, count=2)
+            first = kept.epoch + (not self.store.raises_at_claim)
+            batch = noticed(name, epoch or first, kept.last_seq + 1, claims=not epoch, count=2)
             assert await written(lambda done: log.append(batch, done)) is None
             kept.epoch, kept.last_seq = batch.epoch, kept.last_seq + 2
         self.claims[process, conversation] = claim, kept.epoch

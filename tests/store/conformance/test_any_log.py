@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.store.conformance.stores import SharedStore
@@ -42,12 +43,13 @@ async def test_an_append_counts_only_from_where_the_conversation_stands(store: S
     log, other = store.open(), store.open()
     name = new_id()
     await append(log, opened(name))
+    claim = await claim_of(other, name)
     await append(other, noticed(name, 2, 2, claims=True))
     for late in (
         noticed(name, 1, 2),
         noticed(name, 2, 2),
         noticed(name, 2, 4),
-        noticed(name, 2, 3, claims=True),
+        noticed(name, 4, 3, claims=True),
         noticed(name, 1, 3),
     ):
         with pytest.raises(Fenced, match=name):
@@ -56,6 +58,7 @@ async def test_an_append_counts_only_from_where_the_conversation_stands(store: S
         await append(log, noticed(new_id(), 1, 2))
     assert await place_of(log, name) == (2, 2, False)
     await append(other, noticed(name, 2, 3))
+    claim.release()
 
 
 async def test_a_conversation_is_made_once(store: SharedStore) -> None:
@@ -129,6 +132,32 @@ async def test_the_position_of_a_claim_is_true_whatever_was_known(store: SharedS
     assert (claim.position.epoch, claim.position.last_seq, claim.position.letters) == (5, 6, True)
 
 
+async def test_the_last_append_gives_the_claim_back(store: SharedStore) -> None:
+    log, other = store.open(), store.open()
+    name = new_id()
+    await append(log, opened(name))
+    claim = await claim_of(log, name)
+    assert await other.holder(name) is not None
+    last = noticed(name, 2, 2, claims=True)
+    await append(log, msgspec.structs.replace(last, releases=True))
+    assert await other.holder(name) is None, "whoever was told that it is written, and asks, is not refused"
+    taken = await claim_of(other, name)
+    assert (taken.position.epoch, taken.position.last_seq) == (2, 2)
+    claim.release()
+    assert await log.holder(name) is not None, "what went back with the append cannot be given back for another"
+
+
+async def test_a_claim_that_is_asked_for_while_it_goes_back_is_had_again(store: SharedStore) -> None:
+    log = store.open()
+    name = new_id()
+    await append(log, opened(name))
+    await claim_of(log, name)
+    log.append(msgspec.structs.replace(noticed(name, 2, 2, claims=True), releases=True), lambda _: None)
+    if log.is_remote:
+        again = await claim_of(log, name)
+        assert (again.position.epoch, again.position.last_seq) == (2, 2), "it is asked after the append"
+
+
 async def test_the_end_of_a_process_frees_its_claims(store: SharedStore) -> None:
     log, other = store.open(), store.open()
     names = [new_id() for _ in range(3)]
@@ -178,7 +207,7 @@ async def test_letters_are_read_in_order_until_they_are_taken(store: SharedStore
     assert [letter.op for letter in await log.letters(name)] == ops
     numbers = [letter.number for letter in await log.letters(name)]
     assert numbers == sorted(set(numbers))
-    assert await place_of(other, name) == (1, 1, True)
+    assert (await other.positions([name]))[name].letters
     await append(log, noticed(name, 2, 2, claims=True, taken=numbers[1]))
     assert [letter.op for letter in await log.letters(name)] == ops[2:]
     assert await written(lambda done: log.post(name, ops[1], done)) is None
@@ -217,6 +246,7 @@ async def test_the_text_so_far_is_added_to_replaced_and_cleared(store: SharedSto
     assert await written(lambda done: log.save_text(name, 1, SavedText(1, "anew"), done)) is None
     assert await other.saved_text(name) == SavedText(1, "anew")
     batch = noticed(name, 2, 2, claims=True)
+    await claim_of(other, name)
     await append(other, Batch(name, 2, 1, batch.entries, SUMMARY, claims=True, clears_text=True))
     assert await log.saved_text(name) is None
     assert await written(lambda done: log.save_text(name, 1, SavedText(1, "late"), done)) is None
@@ -304,7 +334,9 @@ async def test_equal_records_have_equal_digests_and_others_do_not(store: SharedS
     digests: list[bytes] = []
     await append(log, opened(one))
     for number in range(2, 6):
+        claim = await claim_of((log, other)[number % 2], one)
         await append((log, other)[number % 2], noticed(one, number, number, claims=True))
+        claim.release()
         found = await log.find(one)
         assert found is not None
         assert found == await other.find(one)
@@ -340,8 +372,8 @@ async def test_whoever_listens_is_told_of_what_others_do(store: SharedStore) -> 
 
     acts: list[Callable[[Committed], None]] = [
         lambda done: other.post(name, Interrupt(), done),
-        lambda done: other.append(noticed(name, 2, 2, claims=True), done),
-        lambda done: other.save_text(name, 2, SavedText(2, "half"), done),
+        lambda done: other.append(noticed(name, 1, 2), done),
+        lambda done: other.save_text(name, 1, SavedText(2, "half"), done),
     ]
     for act in acts:
         told[0] = 0
@@ -358,9 +390,9 @@ async def test_whoever_listens_is_told_of_what_others_do(store: SharedStore) -> 
     other.close()
     await hinted()
     stop()
-    stop()
     told[0] = 0
-    await append(store.open(), noticed(name, 2, 3))
+    third = store.open()
+    assert await written(lambda done: third.post(name, Interrupt(), done)) is None
     await log.list(1)
     assert told == [0]
 
