@@ -1,4 +1,4 @@
-"""What is checked for a caller with limits before anything is recorded: what a conversation has, and what a message changes."""
+"""What a caller with limits may have is judged in the engine, before anything is recorded, whichever door they come by."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from typing import Any
 
 import pytest
 
-from tests.support.connections import EngineHere, KeepingSink
+from tests.support.connections import EngineHere
+from understudy.engine.caller_limits import check_image_paths, within_limits
 from understudy.engine.handle import Handle
 from understudy.errors import LacksRight, NotAllowed
-from understudy.protocol.callers import Caller
+from understudy.protocol.callers import Caller, Limits
 from understudy.protocol.items import InputText, Message
+from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import Overrides, Record, TurnQueued, UserMessage
-from understudy.servers.mcp.call import ClientContext
-from understudy.servers.mcp.caller_limits import CallerLimits
-from understudy.servers.mcp.peer import Peer
 from understudy.testing.waiting import WAIT_SECONDS
 
 GO = Message("user", (InputText("Go"),))
 ANN = Caller("ann")
-READER = Caller("bob", others=frozenset({"read"}))
-HELPER = Caller("bob", others=frozenset({"read", "run"}))
+READER = frozenset({"read"})
+HELPER = frozenset({"read", "run"})
 
 
 class Scene:
-    """`client` has limits: it may work in the folder `allowed`, not with full access. `free` has none."""
+    """A caller with `limits` may work in the folder `allowed`, not with full access."""
 
     def __init__(self, here: EngineHere, folder: Path) -> None:
         self.engine = here.engine
         self.allowed, self.elsewhere = folder / "allowed", folder / "elsewhere"
         for place in (self.allowed, self.elsewhere):
             place.mkdir()
-        self.free = ClientContext(here.engine, ANN, Peer(), KeepingSink())
-        self.client = ClientContext(here.engine, ANN, Peer(), KeepingSink())
-        self.client.limits = CallerLimits((str(self.allowed),), frozenset({"read-only", "workspace-write"}))
+        self.limits = Limits((str(self.allowed),), frozenset({"read-only", "workspace-write"}))
+        self.limited = Caller("ann", limits=self.limits)
 
     async def conversation(self, folder: Path | None = None, caller: Caller = ANN, **chosen: Any) -> Handle:
         values: dict[str, Any] = {"sandbox": "read-only", **chosen}
         handle = await self.engine.create(caller, Overrides(cwd=str(folder or self.allowed), **values))
         await handle.durable()
         return handle
+
+    async def judged(self, handle: Handle, op: Op) -> Op:
+        return await within_limits(handle, self.limits, op)
 
     async def record(self, handle: Handle, record: Record) -> None:
         handle._conversation.tail.append(record, turn="1")  # pyright: ignore[reportPrivateUsage]
@@ -56,34 +57,64 @@ async def scene(tmp_path: Path) -> AsyncGenerator[Scene]:
         yield Scene(here, tmp_path)
 
 
-async def test_for_a_new_conversation_only_what_the_caller_may_set_is_taken(scene: Scene) -> None:
-    harmless, harmful = Overrides(config={"model": "x"}), Overrides(config={"notify": ["x"]})
-    assert scene.client.check_new(harmless) is harmless
-    assert scene.free.check_new(harmful) is harmful
-    with pytest.raises(NotAllowed, match="`notify` cannot be set"):
-        scene.client.check_new(harmful)
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ({"config": {"notify": ["x"]}}, "`notify` cannot be set"),
+        ({"sandbox": "danger-full-access"}, "may not use sandbox `danger-full-access`"),
+        ({"folder": "elsewhere"}, "may not work in"),
+    ],
+)
+async def test_of_a_new_conversation_nothing_is_recorded_where_the_caller_may_not_have_it(
+    scene: Scene, chosen: dict[str, Any], reason: str
+) -> None:
+    folder = scene.elsewhere if chosen.pop("folder", None) else scene.allowed
+    with pytest.raises(NotAllowed, match=reason):
+        await scene.conversation(folder, scene.limited, **chosen)
+    assert not (await scene.engine.list(ANN, 10)).rows
+    await scene.conversation(folder, ANN, **chosen)
+    await scene.conversation(scene.allowed, scene.limited, config={"model": "x"})
 
 
-async def test_what_comes_of_it_is_checked_where_it_is_pinned(scene: Scene) -> None:
-    fine = await scene.conversation()
-    full = await scene.conversation(sandbox="danger-full-access")
-    away = await scene.conversation(scene.elsewhere)
-    scene.client.check_setup(fine.setup())
-    scene.client.check_message(fine)
-    for handle, reason in ((full, "may not use sandbox"), (away, "may not work in")):
-        scene.free.check_setup(handle.setup())
-        scene.free.check_message(handle)
-        with pytest.raises(NotAllowed, match=reason):
-            scene.client.check_setup(handle.setup())
-        with pytest.raises(NotAllowed, match=reason):
-            scene.client.check_message(handle)
-
-
-async def test_images_by_path_are_for_those_without_limits(scene: Scene) -> None:
-    scene.free.check_images(["/etc/passwd"])
-    scene.client.check_images(["data:image/png;base64,"])
+def test_images_by_path_are_for_those_without_limits_and_for_an_open_door() -> None:
+    check_image_paths(None)
+    check_image_paths(Limits(None, frozenset(), open_door=True))
     with pytest.raises(NotAllowed, match="not as paths of the server"):
-        scene.client.check_images(["data:image/png;base64,", "/etc/passwd"])
+        check_image_paths(Limits(None, frozenset()))
+
+
+# What a door hands in of each kind of op, and whether it is judged by where the conversation works.
+OPS: list[tuple[Op, bool]] = [
+    (Send(UserMessage("m1", GO)), True),
+    (Compact(), True),
+    (Undo("u1"), True),
+    (Interrupt(), False),
+    (Cancel("m1"), False),
+    (Decide("c1", "denied", "client"), False),
+    (Resume(), False),
+    (Rename("A title"), False),
+    (Archive(), False),
+    (Delete(), False),
+]
+
+
+def test_every_kind_of_op_is_in_the_table() -> None:
+    assert {type(op) for op, _ in OPS} == set(Op.__args__)
+
+
+@pytest.mark.parametrize(("op", "is_judged"), OPS, ids=lambda value: type(value).__name__)
+async def test_no_op_that_works_in_a_folder_gets_past_the_handle_of_a_caller_who_may_not(
+    scene: Scene, op: Op, is_judged: bool
+) -> None:
+    away = await scene.conversation(scene.elsewhere)
+    before = away.published
+    handle = await scene.engine.find(scene.limited, away.id)
+    if is_judged:
+        with pytest.raises(NotAllowed, match="may not work in"):
+            await handle.submit(op)
+        assert away.published == before
+    else:
+        await handle.submit(op)
 
 
 # -- messages
@@ -91,11 +122,12 @@ async def test_images_by_path_are_for_those_without_limits(scene: Scene) -> None
 
 async def test_a_message_that_changes_nothing_needs_a_conversation_that_the_caller_may_have(scene: Scene) -> None:
     fine, away = await scene.conversation(), await scene.conversation(scene.elsewhere)
+    full = await scene.conversation(sandbox="danger-full-access")
     op = fine.message(GO)
-    assert await scene.client.check_send(fine, op) is op
-    assert await scene.free.check_send(away, op) is op
-    with pytest.raises(NotAllowed, match="may not work in"):
-        await scene.client.check_send(away, away.message(GO))
+    assert await scene.judged(fine, op) is op
+    for handle, reason in ((away, "may not work in"), (full, "may not use sandbox")):
+        with pytest.raises(NotAllowed, match=reason):
+            await scene.judged(handle, handle.message(GO))
 
 
 @pytest.mark.parametrize(
@@ -111,14 +143,13 @@ async def test_what_a_message_changes_is_judged_with_all_that_it_leaves(scene: S
     if chosen.cwd:
         chosen = Overrides(cwd=str(scene.elsewhere))
     with pytest.raises(NotAllowed, match=reason):
-        await scene.client.check_send(handle, handle.message(GO, chosen))
-    op = handle.message(GO, chosen)
-    assert await scene.free.check_send(handle, op) is op
+        await scene.judged(handle, handle.message(GO, chosen))
 
 
 async def test_a_message_may_leave_a_place_where_the_caller_may_not_work_and_is_pinned_to_where_it_goes(scene: Scene) -> None:
     away = await scene.conversation(scene.elsewhere)
-    op = await scene.client.check_send(away, away.message(GO, Overrides(cwd=str(scene.allowed))))
+    op = await scene.judged(away, away.message(GO, Overrides(cwd=str(scene.allowed))))
+    assert isinstance(op, Send)
     assert op.message.pins is not None
     assert str(scene.allowed) in [pin.path for pin in op.message.pins.places]
 
@@ -129,21 +160,19 @@ async def test_who_goes_back_in_a_conversation_needs_all_of_its_past(scene: Scen
     for parent, allowed in ((None, True), ("m1", False)):
         op = away.message(GO, moves, parent)
         if allowed:
-            await scene.client.check_send(away, op)
+            await scene.judged(away, op)
         else:
             with pytest.raises(NotAllowed, match="may not work in"):
-                await scene.client.check_send(away, op)
+                await scene.judged(away, op)
     fine = await scene.conversation()
-    await scene.client.check_send(fine, fine.message(GO, moves, "m1"))
+    await scene.judged(fine, fine.message(GO, moves, "m1"))
 
 
 async def test_messages_that_wait_go_first_and_are_judged_too(scene: Scene) -> None:
     handle = await scene.conversation()
     await scene.record(handle, TurnQueued(UserMessage("m1", GO, Overrides(sandbox="danger-full-access"))))
-    op = handle.message(GO)
-    assert await scene.free.check_send(handle, op) is op
     with pytest.raises(NotAllowed, match="may not use sandbox"):
-        await scene.client.check_send(handle, op)
+        await scene.judged(handle, handle.message(GO))
 
 
 # -- undoing and forking
@@ -151,35 +180,32 @@ async def test_messages_that_wait_go_first_and_are_judged_too(scene: Scene) -> N
 
 async def test_files_are_put_back_only_where_the_caller_may_work_now_and_might_have_then(scene: Scene) -> None:
     fine, away = await scene.conversation(), await scene.conversation(scene.elsewhere)
-    await scene.client.check_undo(fine)
-    await scene.free.check_undo(away)
+    undo = Undo("u1")
+    assert await scene.judged(fine, undo) is undo
     with pytest.raises(NotAllowed, match="may not work in"):
-        await scene.client.check_undo(away)
+        await scene.judged(away, undo)
     moved = away.message(GO, Overrides(cwd=str(scene.allowed)))
     await scene.record(away, away.pinned(moved).message)
-    scene.client.check_message(away)
+    await scene.judged(away, Compact())
     with pytest.raises(NotAllowed, match="may not work in"):
-        await scene.client.check_undo(away)
+        await scene.judged(away, undo)
     full = await scene.conversation(sandbox="danger-full-access")
     await scene.record(full, UserMessage("m1", GO, Overrides(sandbox="read-only")))
     with pytest.raises(NotAllowed, match="may not use sandbox"):
-        await scene.client.check_undo(full)
+        await scene.judged(full, undo)
 
 
-async def test_a_fork_needs_the_right_to_run_and_takes_nothing_along_that_others_chose_and_the_caller_may_not(scene: Scene) -> None:
-    harmful = await scene.conversation(config={"model_verbosity": "low", "notify": ["x"]})
-    for caller, allowed in ((READER, False), (HELPER, True)):
-        handle = await scene.engine.find(caller, harmful.id)
-        if allowed:
-            await scene.free.check_fork(handle)
-            with pytest.raises(NotAllowed, match="`notify` was set for it"):
-                await scene.client.check_fork(handle)
-        else:
-            with pytest.raises(LacksRight):
-                await scene.free.check_fork(handle)
-    await scene.client.check_fork(harmful)  # what was chosen for it before the caller had limits was the caller's choice
-    harmless = await scene.conversation(config={"model_verbosity": "low"})
-    await scene.client.check_fork(await scene.engine.find(HELPER, harmless.id))
-    aaron = Caller("aaron", others=frozenset({"read", "run"}))
-    with pytest.raises(NotAllowed, match="`notify` was set for it"):
-        await scene.client.check_fork(await scene.engine.find(aaron, harmful.id))
+@pytest.mark.parametrize("is_limited", [False, True])
+@pytest.mark.parametrize(
+    ("name", "others", "refused"), [("bob", READER, "right to run"), ("bob", HELPER, "`notify` was set"), ("ann", READER, "")]
+)
+async def test_a_fork_needs_the_right_to_run_and_takes_nothing_along_that_others_chose_and_the_caller_may_not(
+    scene: Scene, name: str, others: frozenset[Any], refused: str, is_limited: bool
+) -> None:
+    source = await scene.conversation(config={"model_verbosity": "low", "notify": ["x"]})
+    caller = Caller(name, others=others, limits=scene.limits if is_limited else None)
+    if refused and (is_limited or "right" in refused):
+        with pytest.raises(LacksRight if "right" in refused else NotAllowed, match=refused):
+            await scene.engine.fork(caller, source.id)
+    else:
+        assert (await scene.engine.fork(caller, source.id)).facts.owner == name

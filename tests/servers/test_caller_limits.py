@@ -2,10 +2,11 @@
 
 import pytest
 
+from understudy.engine.caller_limits import check_inherited, check_past
 from understudy.errors import NotAllowed
+from understudy.protocol.callers import Limits
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Overrides, Record, TurnQueued, UserMessage
-from understudy.servers.mcp.caller_limits import CallerLimits
 
 
 def message(chosen: Overrides) -> UserMessage:
@@ -17,11 +18,11 @@ def test_what_a_message_chose_is_judged_also_while_it_is_queued(queued: bool) ->
     def record(chosen: Overrides) -> Record:
         return TurnQueued(message(chosen)) if queued else message(chosen)
 
-    limits = CallerLimits(("/srv",), frozenset({"read-only"}))
-    limits.check_past([record(Overrides(sandbox="read-only"))])
-    limits.check_inherited([record(Overrides(config={"model": "x"}))])
+    limits = Limits(("/srv",), frozenset({"read-only"}))
+    check_past(limits, [record(Overrides(sandbox="read-only"))])
+    check_inherited(limits, [record(Overrides(config={"model": "x"}))])
     for chosen in (Overrides(sandbox="danger-full-access"), Overrides(cwd="/home")):
         with pytest.raises(NotAllowed):
-            limits.check_past([record(chosen)])
+            check_past(limits, [record(chosen)])
     with pytest.raises(NotAllowed):
-        limits.check_inherited([record(Overrides(config={"notify": ["x"]}))])
+        check_inherited(limits, [record(Overrides(config={"notify": ["x"]}))])

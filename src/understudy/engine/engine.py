@@ -25,14 +25,13 @@ from understudy.engine.pace import Pace
 from understudy.engine.phases import FORGOTTEN
 from understudy.engine.preparing import Preparing
 from understudy.engine.tail import CommitDelay, Told
-from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.warming import Warming
 from understudy.engine.watch import Watch
 from understudy.errors import ConversationBusy, LacksRight, StoreError, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
-from understudy.protocol.records import Entry, Overrides
+from understudy.protocol.records import Entry, Overrides, Terms
 from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Listed, Page, Store
 from understudy.store.opening import open_store
@@ -102,19 +101,23 @@ class Engine:
         self,
         caller: Caller,
         overrides: Overrides,
-        check: Callable[[TurnSetup], None] | None = None,
         thread_source: str | None = None,
         *,
         for_turn: bool = False,
+        terms: Terms | None = None,
     ) -> Handle:
-        """A new conversation of this caller, opened in the log. Raises `ConfigError`, with nothing recorded.
+        """A new conversation of this caller, opened in the log. Raises `AgentError` with nothing recorded where it cannot be, or
+        where the caller may not have it.
 
-        `check` is given what it will run with, its folder pinned already, and raises where the caller may not have that.
-        `for_turn`: a message follows at once, so that the caller needs room for a turn.
+        `for_turn`: a message follows at once, so that the caller needs room for a turn; `terms`: with these.
         """
         for right in ("run", "read"):  # who cannot see it could do nothing with it
             if not caller.may(right, caller.name):
                 raise LacksRight(f"{caller.name} does not have the right to {right} conversations", right)
+        if caller.limits is not None:
+            from understudy.engine.caller_limits import check_choices  # callers with a token of their own have some
+
+            check_choices(caller.limits, overrides)
         self._check_room()
         if for_turn and self.at_work is not None:
             self.at_work.check(caller.name)
@@ -123,8 +126,14 @@ class Engine:
         if config.history_persistence == "none":
             self._logs.in_memory()
         setup = self._preparing.prepare_from(config, conversation_id)
-        if check is not None:
-            check(setup)
+        if caller.limits is not None:
+            from understudy.engine.caller_limits import check_setup
+
+            check_setup(caller.limits, setup)
+        if terms is not None and terms.budget is not None:
+            from understudy.engine.raised_budget import check_budget  # few messages have one
+
+            check_budget(caller, caller.name, terms.budget, config)
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
         stored = self._preparing.for_the_log(conversation_id, overrides, config)
         conversation.beginning.use_setup(setup, stored)
@@ -179,6 +188,10 @@ class Engine:
 
         handle = await self.find(caller, source)
         handle.check_right("run")
+        if caller.limits is not None and handle.facts.owner != caller.name:
+            from understudy.engine.caller_limits import check_inherited
+
+            check_inherited(caller.limits, [entry.record for entry in await handle.read(0)])
         self._check_room()
         known = self._logs.of(kept=self._logs.is_kept(source))
         target = known if kept is None else self._logs.of(kept=kept)

@@ -1,6 +1,6 @@
 """What a front end holds of a conversation, and all that it holds: it submits ops, and follows the log.
 
-A handle is bound to a caller, whose name goes with every op and whose rights are checked here.
+A handle is bound to a caller, whose name goes with every op. What they may do and choose is checked here.
 """
 
 import logging
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from understudy.config.model import Config
 from understudy.engine.broadcast import LiveEntry
 from understudy.engine.chosen import with_changes
 from understudy.engine.durable import Durable
@@ -126,11 +127,14 @@ class Handle:
         `following` is told where a message went in the same step, before it can be shown anything of it; `durable` when all of it
         is durable.
         """
+        op = self._checked(op)
+        if self.caller.limits is not None:
+            from understudy.engine.caller_limits import within_limits  # callers with a token of their own have some
+
+            op = await within_limits(self, self.caller.limits, op)
         if self._engine.observer is not None and isinstance(op, Send):
             self._engine.observer.sent(self.id, op.message.message_id)
-        return await self._engine.submit(
-            self._conversation, self._checked(op), following, None if durable is None else durable.tell
-        )
+        return await self._engine.submit(self._conversation, op, following, None if durable is None else durable.tell)
 
     def _checked(self, op: Op) -> Op:
         self.check_right(_NEEDS[type(op)])
@@ -151,10 +155,7 @@ class Handle:
             return
         from understudy.engine.raised_budget import check_budget  # few messages have one
 
-        chosen = self._conversation.state.overrides
-        if message.overrides is not None:
-            chosen = with_changes(chosen, message.overrides)
-        config = self._engine.configure(chosen)
+        config = self.config_with(message.overrides or Overrides())
         check_budget(self.caller, owner, message.terms.budget, config)
 
     def _asks_for_budget(self, call_id: str) -> bool:
@@ -391,6 +392,10 @@ class Handle:
     def with_changes(self, overrides: Overrides) -> Overrides:
         """What a message with these overrides would run with."""
         return with_changes(self._conversation.state.overrides, overrides)
+
+    def config_with(self, overrides: Overrides) -> Config:
+        """Its configuration. Raises `ConfigError`."""
+        return self._engine.configure(self.with_changes(overrides))
 
     def setup(self) -> TurnSetup:
         """What the next turn would run with. Raises `ConfigError`."""

@@ -1,4 +1,4 @@
-"""Who speaks to the engine, and what they may do.
+"""Who speaks to the engine, what they may do, and what they may choose.
 
 `run`: send, interrupt, cancel, archive and delete. `approve`: answer questions. `read`: see a conversation at all.
 `budget`: raise what is configured, by asking for more or by answering whether more may be used; anyone may ask for less.
@@ -8,10 +8,22 @@ from typing import Literal
 
 import msgspec
 
+from understudy.protocol.choices import SandboxMode
+
 Right = Literal["run", "approve", "read", "budget"]
 
 ALL_RIGHTS: frozenset[Right] = frozenset({"run", "approve", "read", "budget"})
 LOCAL_NAME = "local"
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a caller may choose for a conversation: folders, sandboxes, and settings that harm nobody. `engine/caller_limits.py`
+    judges by it.
+    """
+
+    roots: tuple[str, ...] | None  # folders in which the caller's agents work; None: anywhere
+    modes: frozenset[SandboxMode]  # sandboxes that they may have
+    open_door: bool = False  # no token is asked for: everything may be chosen, but nothing that lets a command come to the door
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -21,6 +33,7 @@ class Caller(msgspec.Struct, frozen=True):
     rights: frozenset[Right] = ALL_RIGHTS
     others: frozenset[Right] = frozenset()
     door: str = ""  # by which they come: a decision says from where it was made
+    limits: Limits | None = None  # None: everything may be chosen, as at a terminal
 
     def may(self, right: Right, owner: str) -> bool:
         """Whether the caller has this right on a conversation of that owner."""

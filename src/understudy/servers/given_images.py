@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from understudy.config.sandbox import places_of
+from understudy.engine.caller_limits import check_image_paths
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import InvalidArguments
@@ -25,6 +26,7 @@ from understudy.models.images import (
 )
 from understudy.places.places import Places
 from understudy.places.reading import NotForModels
+from understudy.protocol.callers import Caller
 from understudy.protocol.encodable import visible
 from understudy.protocol.items import InputImage
 from understudy.protocol.records import Overrides
@@ -58,9 +60,14 @@ def check_images(value: object) -> str | None:
     return None if count <= MOST_IMAGES else f"invalid value: {count} images, expected {MOST_IMAGES} at most"
 
 
-async def read_images(given: Sequence[str], cwd: str, find_places: FindPlaces) -> tuple[InputImage, ...]:
-    """Of `codex` and `codex-reply`: paths, relative ones from `cwd`, and `data:` URLs. Raises `InvalidArguments`."""
-    places = None if all(item.startswith("data:") for item in given) else find_places()
+async def read_images(caller: Caller, given: Sequence[str], cwd: str, find_places: FindPlaces) -> tuple[InputImage, ...]:
+    """Of `codex` and `codex-reply`: paths, relative ones from `cwd`, and `data:` URLs. Raises `InvalidArguments`, and `NotAllowed`
+    where the caller may name no file.
+    """
+    places: Places | None = None
+    if not all(item.startswith("data:") for item in given):
+        check_image_paths(caller.limits)
+        places = find_places()
     urls = await asyncio.to_thread(
         lambda: [_read(item, cwd, places) for item in given]
     )  # a disk may be slow, and scaling takes long

@@ -18,11 +18,10 @@ from joserfc.jwk import GuestProtocol, Key
 from understudy.config.issued import IssuedChoices
 from understudy.config.tokens import DEFAULT_RIGHTS, RIGHTS
 from understudy.models.http import HttpClient
-from understudy.protocol.callers import LOCAL_NAME, Caller, Right
+from understudy.protocol.callers import LOCAL_NAME, Caller, Limits, Right
 from understudy.servers.http.answers import Refusal, Send, encode, send_answer
 from understudy.servers.http.issuer_keys import IssuerKeys
 from understudy.servers.http.principals import DOOR, Principal
-from understudy.servers.mcp.caller_limits import CallerLimits
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +95,8 @@ class Issuer:
         # a cookie that was made for a token does not stand for one with other rights
         made_of = " ".join(["issuer:" + self._issuer, *sorted(caller.rights), "others:", *sorted(caller.others)])
         choices = self._choices.of(name, _texts(claims.get(self._groups_claim)))
-        principal = Principal(caller, CallerLimits(choices.roots, choices.modes), made_of, issued=True)
+        limited = msgspec.structs.replace(caller, limits=Limits(choices.roots, choices.modes))
+        principal = Principal(limited, made_of, issued=True)
         known = _Known(principal, float(claims["exp"]) + LEEWAY_SECONDS)
         if len(self._tokens) >= MOST_REMEMBERED:
             self._tokens.clear()

@@ -65,7 +65,7 @@ class Modern:
 
     def _serve(self, request: Request, principal: Principal) -> "_LoneExchange":
         sink = StreamSink(self._loop)
-        client = alone(self._engine, principal.caller, principal.limits, self._board, sink)
+        client = alone(self._engine, principal.caller, self._board, sink)
         exchange = _LoneExchange(self, principal, sink, serve_modern(request, client, self._offer))
         if sink.json is None:
             self._open.add(exchange)

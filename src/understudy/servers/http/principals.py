@@ -5,16 +5,16 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from understudy.config.serve import ServeSettings
 from understudy.config.tokens import NamedToken, first_token, hash_of, read_tokens, tokens_file
 from understudy.errors import ConfigError
-from understudy.protocol.callers import LOCAL, Caller, by_door
+from understudy.protocol.callers import LOCAL, Caller, Limits, by_door
+from understudy.protocol.choices import SandboxMode
 from understudy.servers.http.answers import Refusal
-from understudy.servers.mcp.caller_limits import OPEN_DOOR, CallerLimits
 from understudy.servers.request_scope import note_caller
 
 if TYPE_CHECKING:
@@ -24,13 +24,14 @@ logger = logging.getLogger(__name__)
 
 MOST_FOUND = 1000
 DOOR = "mcp-http"  # the other doors of a server say their own
+_AT_DOOR = by_door(LOCAL, DOOR)
+_AT_OPEN_DOOR = msgspec.structs.replace(_AT_DOOR, limits=Limits(None, frozenset(get_args(SandboxMode)), open_door=True))
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """A caller, and what they may choose."""
+    """A caller, and the token that they came with."""
 
     caller: Caller
-    limits: CallerLimits | None = None  # None: everything, as at a terminal
     token_hash: str = ""  # of what they came with: whoever had the token before this one is somebody else
     issued: bool = False  # an issuer has signed their token, and may sign one with more scopes
 
@@ -40,14 +41,13 @@ class Principal(msgspec.Struct, frozen=True):
 
     def has_all_of(self, other: "Principal") -> bool:
         """Whether nothing is allowed to the other one that this one may not."""
-        return self is other or (
-            self.caller.rights >= other.caller.rights and self.caller.others >= other.caller.others and self.limits == other.limits
-        )
+        mine, theirs = self.caller, other.caller
+        return self is other or (mine.rights >= theirs.rights and mine.others >= theirs.others and mine.limits == theirs.limits)
 
 
 def _principal_of(token: NamedToken) -> Principal:
-    caller = Caller(token.name, frozenset(token.rights), frozenset(token.others), DOOR)
-    return Principal(caller, CallerLimits(token.roots, frozenset(token.sandbox)), token.hash)
+    limits = Limits(token.roots, frozenset(token.sandbox))
+    return Principal(Caller(token.name, frozenset(token.rights), frozenset(token.others), DOOR, limits), token.hash)
 
 
 class Principals:
@@ -73,7 +73,7 @@ class Principals:
 
     @property
     def _local(self) -> Principal:
-        return Principal(by_door(LOCAL, DOOR), OPEN_DOOR if self._open else None, self._first_hash)
+        return Principal(_AT_OPEN_DOOR if self._open else _AT_DOOR, self._first_hash)
 
     @property
     def are_open(self) -> bool:

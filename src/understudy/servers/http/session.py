@@ -60,7 +60,7 @@ class HttpSession:
     def speak_for(self, principal: Principal) -> None:
         self.used = self._loop.time()
         self.principal = principal
-        self.dispatcher.speak_for(principal.caller, principal.limits)
+        self.dispatcher.speak_for(principal.caller)
 
     # -- messages
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -20,11 +20,7 @@ from understudy.servers.mcp.peer import Peer
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
-    from understudy.engine.turn_setup import TurnSetup
-    from understudy.protocol.ops import Send
-    from understudy.protocol.records import Overrides, Terms
     from understudy.servers.mcp.call_viewer import CallViewer
-    from understudy.servers.mcp.caller_limits import CallerLimits
     from understudy.servers.mcp.progress import Progress
     from understudy.servers.mcp.rounds import AskedAgain
     from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
@@ -79,79 +75,7 @@ class MakeViewer(Protocol):
     ) -> "CallViewer": ...
 
 
-class CallerChecks:
-    """Whether a caller may have what they chose, checked before anything is recorded. The same for every door."""
-
-    engine: Engine
-    limits: "CallerLimits | None"  # what the caller may choose; None: everything
-
-    def check_new(self, chosen: "Overrides") -> "Overrides":
-        """What a call chose for a new conversation, where the caller may. Raises `NotAllowed`."""
-        if self.limits is not None:
-            self.limits.check_choices(chosen)
-        return chosen
-
-    def check_setup(self, setup: "TurnSetup") -> None:
-        """Whether the caller may work with what came of it, where it is pinned. Raises `NotAllowed`."""
-        if self.limits is not None:
-            self.limits.check_config(setup.config)
-            self.limits.check_place(str(setup.config.cwd), setup.pins)
-
-    def check_setup_for(self, caller: Caller, terms: "Terms | None") -> "Callable[[TurnSetup], None]":
-        """Likewise, with the budget of the message that comes first."""
-        if terms is None or terms.budget is None:
-            return self.check_setup
-        budget = terms.budget
-
-        def check(setup: "TurnSetup") -> None:
-            from understudy.engine.raised_budget import check_budget  # few messages have one
-
-            self.check_setup(setup)
-            check_budget(caller, caller.name, budget, setup.config)
-
-        return check
-
-    def check_message(self, handle: Handle) -> None:
-        """Whether the caller may let this conversation work where it is. Raises `NotAllowed`."""
-        if self.limits is not None:
-            self.check_setup(handle.setup())
-
-    async def check_send(self, handle: Handle, op: "Send") -> "Send":
-        """Likewise, with the changes that a message makes, which are pinned in the op. Raises `NotAllowed`."""
-        if self.limits is None:
-            return op
-        if op.message.parent_message_id is not None:  # the conversation goes back to where it was then
-            self.limits.check_past(entry.record for entry in await handle.read(0))
-        self.limits.check_past(handle.queued)  # what a process left that ended goes before the message, with what it chose
-        if op.message.overrides is None:
-            self.check_setup(handle.setup())
-            return op
-        self.limits.check_choices(op.message.overrides)
-        config = self.engine.configure(handle.with_changes(op.message.overrides))
-        self.limits.check_config(config)
-        op = handle.pinned(op)
-        self.limits.check_place(str(config.cwd), op.message.pins)
-        return op
-
-    async def check_undo(self, handle: Handle) -> None:
-        """Whether the caller may have files put back where this conversation has worked. Raises `NotAllowed`."""
-        if self.limits is not None:
-            self.check_setup(handle.setup())
-            self.limits.check_past(entry.record for entry in await handle.read(0))
-
-    async def check_fork(self, handle: Handle) -> None:
-        """Whether the caller may have a conversation of their own with what was chosen for this one. Raises `AgentError`."""
-        handle.check_right("run")
-        if self.limits is not None and handle.facts.owner != handle.caller.name:
-            self.limits.check_inherited(entry.record for entry in await handle.read(0))
-
-    def check_images(self, given: Sequence[str]) -> None:
-        """Raises `NotAllowed`."""
-        if self.limits is not None:
-            self.limits.check_images(given)
-
-
-class ClientContext(CallerChecks):
+class ClientContext:
     """What the calls of one client have in common."""
 
     def __init__(self, engine: Engine, caller: Caller, peer: Peer, sink: Sink) -> None:
@@ -165,7 +89,6 @@ class ClientContext(CallerChecks):
         self.capabilities: Mapping[str, Any] = {}  # what a client of that era declared with its request
         self.asked: AskedAgain | None = None  # what a call of a tool said there of rounds before it
         self.board: TaskBoard | None = None  # the tasks of its server, in that era
-        self.limits: CallerLimits | None = None
         self.loop = asyncio.get_running_loop()
         self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation
         self.streams: dict[ConversationId, StreamViewer] = {}  # one for each conversation it watches

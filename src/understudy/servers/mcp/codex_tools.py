@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.errors import AgentError, ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
+from understudy.errors import AgentError, ConfigError, InvalidArguments, LacksRight, NotAllowed, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Cancel, Delete
@@ -34,11 +34,10 @@ async def codex(call: Call) -> Later:
     values = _read(arguments.CODEX, call.arguments)
     terms = await _read_terms(values) if _has_terms(values) else None
     with _starting():
-        chosen = call.client.check_new(arguments.overrides_from(values))
+        chosen = arguments.overrides_from(values)
     images = await _read_images(call, values, values.get("cwd", ""), chosen) if values.get("images") else ()
     with _starting():
-        client = call.client
-        handle = await client.engine.create(client.caller, chosen, client.check_setup_for(client.caller, terms), for_turn=True)
+        handle = await call.client.engine.create(call.client.caller, chosen, for_turn=True, terms=terms)
     content = (*images, InputText(values["prompt"]))
     return await _begin(call, handle, content, terms, values, created=True)
 
@@ -78,7 +77,6 @@ async def codex_reply(call: Call) -> Later:
         from understudy.servers.mcp.waiting_calls import wait_on  # few calls do
 
         return await wait_on(call, handle, _make_viewer(call, handle, values), values.get("wait-seconds"))
-    call.client.check_message(handle)
     images = await _read_images(call, values, handle.facts.cwd or "", handle) if values.get("images") else ()
     return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, values)
 
@@ -97,7 +95,6 @@ async def _read_terms(values: dict[str, Any]) -> Terms | None:
 
 
 async def _read_images(call: Call, values: dict[str, Any], cwd: str, of: Handle | Overrides) -> tuple[ContentPart, ...]:
-    call.client.check_images(values["images"])
     from understudy.servers.given_images import places_for, places_for_new, read_images  # few calls have any
 
     def find_places() -> "Places":
@@ -105,7 +102,7 @@ async def _read_images(call: Call, values: dict[str, Any], cwd: str, of: Handle 
             return places_for(of) if isinstance(of, Handle) else places_for_new(call.client.engine, of)
 
     try:
-        return await read_images(values["images"], cwd, find_places)
+        return await read_images(call.client.caller, values["images"], cwd, find_places)
     except InvalidArguments as error:
         raise InvalidArguments(f"{UNREADABLE}{error}") from None
 
@@ -135,6 +132,8 @@ async def _begin(
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:
+        if isinstance(error, NotAllowed) and not isinstance(error, LacksRight):
+            raise  # what the caller may not choose is refused like a wrong argument
         viewer.failed(error)
         if created and isinstance(error, TooManyTurns):  # others began theirs meanwhile
             handle.submit_soon(Delete())

@@ -1,7 +1,7 @@
 """Arguments of the conversation tools: what each takes, ids, and the content of a message with its images."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -84,15 +84,14 @@ async def read_content(items: list[Any], handle: Handle) -> tuple[ContentPart, .
         raise InvalidArguments(f"content: {error}\n{hint}") from None
     if all(isinstance(item, _Text) for item in decoded):
         return tuple(InputText(item.text) for item in decoded if isinstance(item, _Text))
-    from understudy.servers.given_images import places_for  # few messages have any
+    cwd, places = handle.facts.cwd, None
+    if any(isinstance(item, _LocalImage) for item in decoded):
+        from understudy.engine.caller_limits import check_image_paths
+        from understudy.servers.given_images import places_for  # few messages have any
 
-    cwd, places = handle.facts.cwd, places_for(handle) if any(isinstance(item, _LocalImage) for item in decoded) else None
+        check_image_paths(handle.caller.limits)
+        places = places_for(handle)
     return await asyncio.to_thread(lambda: tuple(_part(item, cwd, places) for item in decoded))  # a disk may be slow
-
-
-def local_images(items: list[Any]) -> list[str]:
-    """The paths in the content of a message, well-formed or not."""
-    return [str(cast(dict[str, Any], item).get("path")) for item in items if isinstance(item, dict) and "path" in item]
 
 
 def _part(item: _Text | _Image | _LocalImage, cwd: str, places: "Places | None") -> ContentPart:

@@ -32,9 +32,7 @@ async def create(call: Call) -> OnceDurable:
     prompt = values.get("prompt", "")
     client = call.client
     try:
-        chosen = client.check_new(overrides_from(values))
-        check = client.check_setup_for(client.caller, terms)
-        handle = await client.engine.create(client.caller, chosen, check, for_turn=bool(prompt))
+        handle = await client.engine.create(client.caller, overrides_from(values), for_turn=bool(prompt), terms=terms)
     except ConfigError as error:
         raise ConfigError(f"Failed to load config: {error}") from error
     client.created_by[handle.id] = call.id
@@ -57,12 +55,10 @@ async def send_message(call: Call) -> OnceDurable:
     if parent is not None:
         parent = arguments.read_id(parent, "parent_message_id")
     chosen = overrides_from(values) if any(name in values for name in arguments.OVERRIDES) else None
-    call.client.check_images(arguments.local_images(values["content"]))
     message = Message("user", await arguments.read_content(values["content"], handle))
-    op = await call.client.check_send(handle, handle.message(message, chosen, parent, terms))
     durable = Durable()
     try:
-        sent = await handle.submit(op, durable=durable)
+        sent = await handle.submit(handle.message(message, chosen, parent, terms), durable=durable)
     except UnknownConversation:
         raise UnknownConversation(f"Session does not exist: {handle.id}") from None
     if not sent.joined:  # a message that began a turn can be cancelled for as long as that runs
@@ -137,8 +133,6 @@ async def interrupt(call: Call) -> dict[str, Any]:
 async def compact(call: Call) -> dict[str, Any] | OnceDurable:
     """An idle conversation is summed up by the time of the answer; a running turn does it when it can."""
     handle = await _find(call, _read(arguments.ONE, call))
-    handle.check_right("run")
-    call.client.check_message(handle)
     compacting = await handle.compact()
     turn = compacting.turn
     if turn is None:
@@ -155,7 +149,6 @@ async def fork(call: Call) -> dict[str, Any]:
     message_id = values.get("message_id")
     if message_id is not None:
         message_id = arguments.read_id(message_id, "message_id")
-    await call.client.check_fork(source)
     handle = await call.client.engine.fork(call.client.caller, source.id, message_id=message_id)
     return {"conversation_id": handle.id, "model": handle.facts.model}
 

@@ -18,7 +18,6 @@ from understudy.servers.mcp.tool_table import OFFER, Offer, WritableId, find_too
 from understudy.servers.sink import Sink
 
 if TYPE_CHECKING:
-    from understudy.servers.mcp.caller_limits import CallerLimits
     from understudy.servers.mcp.task_board import TaskBoard
 
 logger = logging.getLogger(__name__)
@@ -98,10 +97,9 @@ class Dispatcher:
                 if answers is None or not self._peer.answer_unreadable(answers):
                     (sink or self._sink).send(error_line(request_id, code, reason), request_id)
 
-    def speak_for(self, caller: Caller, limits: "CallerLimits | None") -> None:
+    def speak_for(self, caller: Caller) -> None:
         """From here on the client speaks in the name of this caller."""
         self._client.caller = caller
-        self._client.limits = limits
 
     @property
     def peer(self) -> Peer:
@@ -170,7 +168,7 @@ class Dispatcher:
             from understudy.servers.mcp.task_board import TaskBoard
 
             self._board = TaskBoard()
-        client = alone(self._client.engine, self._client.caller, self._client.limits, self._board, sink)
+        client = alone(self._client.engine, self._client.caller, self._board, sink)
         return serve_modern(request, client, self._offer)
 
     def _find_handler(self, call: Call, method: str) -> Handler:

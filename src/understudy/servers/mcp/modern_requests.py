@@ -7,7 +7,6 @@ from understudy.errors import AgentError
 from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import Request
 from understudy.servers.mcp.call import SERVER_ENDED, Call, ClientContext
-from understudy.servers.mcp.caller_limits import CallerLimits
 from understudy.servers.mcp.modern_methods import find_modern_handler
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.task_board import TaskBoard
@@ -15,11 +14,10 @@ from understudy.servers.mcp.tool_table import Offer
 from understudy.servers.sink import Sink
 
 
-def alone(engine: Engine, caller: Caller, limits: CallerLimits | None, board: TaskBoard, sink: Sink) -> ClientContext:
+def alone(engine: Engine, caller: Caller, board: TaskBoard, sink: Sink) -> ClientContext:
     """The client of one request."""
     client = ClientContext(engine, caller, Peer(), sink)
     client.board = board
-    client.limits = limits
     client.streams_answer_at_end = True
     return client
 

@@ -86,11 +86,9 @@ async def create(visit: Visit, new: NewConversation) -> RestAnswer:
     terms = await _terms(new)
     if (terms is not None or new.images) and not new.prompt:
         raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
-    wanted = msgspec.structs.replace(new.overrides() or Overrides(), include_plan_tool=True)  # the page shows plans
-    chosen = visit.check_new(wanted)
-    visit.check_images(list(new.images))
+    chosen = msgspec.structs.replace(new.overrides() or Overrides(), include_plan_tool=True)  # the page shows plans
     content = await _content(visit, new.prompt, new.images, chosen)
-    handle = await visit.engine.create(visit.caller, chosen, visit.check_setup_for(visit.caller, terms), for_turn=bool(content))
+    handle = await visit.engine.create(visit.caller, chosen, for_turn=bool(content), terms=terms)
     if content:
         try:
             await handle.submit(handle.message(Message("user", content), terms=terms))
@@ -109,14 +107,13 @@ async def send_message(visit: Visit, new: NewMessage) -> RestAnswer:
     handle = await visit.find()
     chosen = new.overrides()
     handle.check_right("run")
-    visit.check_images(list(new.images))
     content = await _content(visit, new.text, new.images, handle)
     if new.mode == "steer" and handle.running_turn is None:
         await handle.committed()
         raise Conflict("no turn is running that could be steered; `mode`: `send` begins one", "no_turn")
     durable = Durable()
     op = handle.message(Message("user", content), chosen, new.parent_message_id, terms, own_turn=new.mode == "queue")
-    sent = await handle.submit(await visit.check_send(handle, op), durable=durable)
+    sent = await handle.submit(op, durable=durable)
     await durable
     taken = Accepted(message_id=sent.message_id, turn=sent.turn or None, joined=sent.joined, queued=sent.queued or sent.held)
     return RestAnswer(taken, 202)
@@ -189,8 +186,8 @@ async def _content(visit: Visit, text: str, images: tuple[str, ...], of: Handle 
     from understudy.servers.given_images import places_for, places_for_new, read_images  # few messages have any
 
     if isinstance(of, Handle):
-        return (*parts, *await read_images(images, of.facts.cwd, lambda: places_for(of)))
-    return (*parts, *await read_images(images, of.cwd or "", lambda: places_for_new(visit.engine, of)))
+        return (*parts, *await read_images(visit.caller, images, of.facts.cwd, lambda: places_for(of)))
+    return (*parts, *await read_images(visit.caller, images, of.cwd or "", lambda: places_for_new(visit.engine, of)))
 
 
 async def _terms(new: Chosen) -> Terms | None:

@@ -35,8 +35,6 @@ class RenameWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 async def compact(visit: Visit) -> RestAnswer:
     """Not waited for: events tell what comes of it."""
     handle = await visit.find()
-    handle.check_right("run")
-    visit.check_message(handle)
     compacting = await handle.compact()
     await handle.durable()
     when = (
@@ -47,8 +45,6 @@ async def compact(visit: Visit) -> RestAnswer:
 
 async def undo(visit: Visit, wanted: UndoWanted) -> Undone:
     handle = await visit.find()
-    handle.check_right("run")
-    await visit.check_undo(handle)
     ended = await handle.undo(wanted.turn)
     if ended.problem:
         raise Conflict(ended.describe(), "not_undone")
@@ -65,7 +61,6 @@ async def fork(visit: Visit, wanted: ForkWanted) -> RestAnswer:
         except ValueError as error:
             raise InvalidArguments(f"`message` should be the `message_id` of a `user_message`: {error}") from None
     source = await visit.find()
-    await visit.check_fork(source)
     handle = await visit.engine.fork(visit.caller, source.id, message_id=message, turn=wanted.turn)
     location = f"/v1/conversations/{handle.id}"
     return RestAnswer(await conversation_of(visit.engine, handle), 201, ((b"location", location.encode()),))

@@ -41,8 +41,8 @@ class EventsWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 async def me(visit: Visit) -> Me:
-    principal, caller = visit.visitor.principal, visit.caller
-    limits = principal.limits
+    caller = visit.caller
+    limits = caller.limits
     page = await visit.engine.list(caller, LATELY)
     try:
         default = [visit.engine.configure(Overrides()).model]

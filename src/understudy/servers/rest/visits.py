@@ -12,7 +12,6 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.uuids import read_uuid
 from understudy.servers.http.answers import Headers
 from understudy.servers.http.asked import Asked
-from understudy.servers.mcp.call import CallerChecks
 from understudy.servers.page.browsers import Visitor
 
 if TYPE_CHECKING:
@@ -27,13 +26,14 @@ class RestAnswer(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-class Visit(CallerChecks):
+class Visit:
+    """Who asks, what for, and where the path says."""
+
     def __init__(self, engine: Engine, changes: "Changes", visitor: Visitor, asked: Asked, named: dict[str, str]) -> None:
         self.engine = engine
         self.changes = changes
         self.visitor = visitor
         self.asked = asked
-        self.limits = visitor.principal.limits
         self.named = named  # parts of the path, by their names in the route
 
     @property
