@@ -1,5 +1,6 @@
-"""The rights of whoever a command would be: taken on by threads of their own, so that no other thread ever has them."""
+"""The rights of whoever a command would be: a thread has them for a moment, and no other thread ever does."""
 
+import ctypes
 import os
 import threading
 from collections.abc import Generator
@@ -14,6 +15,7 @@ from understudy.places.resolving import resolve_places
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up: run the tests as root for it")
 
+SETGID = 6  # a capability, by its number
 USER = Doer(12345, 23456)
 ROOT_WITHOUT_POWERS = Doer(0, 0, with_groups=True)
 
@@ -58,11 +60,11 @@ def test_it_has_nothing_but_its_own(secret: Path, doer: Doer) -> None:
         doer.act(lambda: os.chown(secret, 1, 1))
     made = doer.act(make)
     assert (made.st_uid, made.st_gid) == doer[:2]
-    (uids, gids, groups, permitted, effective), user = doer.act(rights)
+    (uids, gids, groups, _, effective), user = doer.act(rights)
     assert (uids.split()[-1], gids.split()[-1]) == (str(doer.uid), str(doer.gid))
     assert uids.split()[:3] == ["0", "0", "0"], "somebody with the doer's rights could reach into our memory"
     assert groups == (before[0][2] if doer.with_groups else "")
-    assert (int(permitted, 16), int(effective, 16), user) == (0, 0, 0)
+    assert (int(effective, 16), user) == (0, 0)
     assert rights() == before
     assert secret.read_text() == "secret"
 
@@ -89,6 +91,26 @@ def test_nobody_else_ever_has_these_rights(secret: Path) -> None:
     with ThreadPoolExecutor(16) as threads:
         assert all(threads.map(once, range(600)))
     assert rights() == ours
+
+
+def test_where_they_cannot_be_taken_on_nothing_is_done(secret: Path) -> None:
+    """A server that may not change its groups, as in many containers; nor does work for one user go on as another."""
+    child = os.fork()
+    if not child:
+        libc = ctypes.CDLL(None)
+        header, words = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        libc.capget(ctypes.byref(header), ctypes.byref(words))
+        words[0] = words[1] = words[1] & ~(1 << SETGID)
+        libc.capset(ctypes.byref(header), ctypes.byref(words))
+        before, done = rights(), list[int]()
+        try:
+            USER.act(lambda: done.append(1))
+        except PermissionError:
+            os._exit(0 if not done and rights() == before and secret.read_text() == "secret" else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with pytest.raises(PermissionError, match="of one user"):
+        USER.act(lambda: ROOT_WITHOUT_POWERS.act(secret.read_text))
 
 
 def test_nothing_is_imported_with_them() -> None:

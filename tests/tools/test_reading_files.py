@@ -1,15 +1,18 @@
 """What `ToolContext.read_file` gives a tool, and what it refuses."""
 
 import os
+import threading
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from understudy.errors import ToolError
+from understudy.places.file_systems import FileSystems
 from understudy.places.places import pin_places
 from understudy.policy.rules import NO_RULES
 from understudy.protocol.items import FunctionCall
+from understudy.tools.acts.files import MOST_AT_ONCE, with_file
 from understudy.tools.host import ToolSettings
 from understudy.tools.tool import ToolContext
 
@@ -80,3 +83,32 @@ async def test_nothing_is_read_once_the_working_directory_is_another_folder(proj
     (project / "sub" / "file.txt").write_text("another")
     with pytest.raises(ToolError, match="nothing was read"):
         await reading.read_file("sub/file.txt", 100)
+
+
+@pytest.mark.parametrize(
+    ("path", "at_once"),
+    [("sub/file.txt", True), ("large", False), ("link", False), ("by/file.txt", False), ("sub/../large", False)],
+)
+async def test_only_what_is_small_and_near_is_read_beside_everything_else(project: Path, path: str, at_once: bool) -> None:
+    """Where a link leads nobody knows beforehand; a thread waits for the rest."""
+    (project / "large").write_bytes(bytes(MOST_AT_ONCE + 1))
+    (project / "link").symlink_to("sub/file.txt")
+    (project / "by").symlink_to("sub")
+    host = cast(Any, Host(project))
+    assert (await with_file(host, path, lambda file: threading.get_ident()) == threading.get_ident()) == at_once
+
+
+def test_what_another_machine_may_have_is_not_near(tmp_path: Path) -> None:
+    """Neither that nor what is reached by way of it."""
+    remote = FileSystems()
+    table = {b"/": b"ext4", b"/net": b"nfs4", b"/net/here": b"tmpfs", b"/proc": b"proc", b"/fuse": b"fuse.sshfs"}
+    os.close(remote.table)
+    (tmp_path / "table").write_bytes(b"".join(b"1 1 0:1 / %s rw - %s x rw\n" % each for each in table.items()))
+    remote.table = os.open(tmp_path / "table", os.O_RDONLY)
+    near = [
+        path
+        for path in (b"/a/b", b"/net/f", b"/net/here/f", b"/network/f", b"/fuse", b"/proc/1")
+        if remote.is_local_all_along(path)
+    ]
+    remote.close()
+    assert near == [b"/a/b", b"/network/f"]

@@ -1,10 +1,10 @@
 """Whose rights our process has in what it does for a model: those of whoever a command of that conversation would be.
 
 A server of root runs contained commands as the workspace's owner, or, where that is root too, as root without a single power.
-What it opens, makes, renames and deletes itself for a model is done by threads that have given up everything else, for good: there
-is no way back that could be forgotten, and nothing else ever runs on them. They keep the server's own user in all but access to
-files (the kernel's `fsuid`), so that nobody who has the doer's rights may reach into our memory. A server without powers has
-nothing to give up, and pays nothing.
+What it opens, makes, renames and deletes itself for a model is done by a thread that has put everything else away meanwhile
+(`thread_rights.py`), and does nothing else until it has its own rights again. It remains the server's own user in all but access
+to files, so that nobody who has the doer's rights may reach into our memory. A server without powers has nothing to put away,
+and pays nothing.
 """
 
 import os
@@ -12,17 +12,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-MOST_THREADS = 64  # never reached: whoever asks waits, and is one of the few threads of the server
-_SETGROUPS = {"x86_64": 116, "aarch64": 159}  # called by its number: the C library's own would change every thread
 _STATUS = "/proc/self/status"
-_REFUSED = "the server cannot take on the rights of the workspace's owner here, so it does nothing"
 
 _this_thread = threading.local()
 
@@ -40,9 +34,20 @@ class Doer(NamedTuple):
         Raises PermissionError where they cannot be taken on: then nothing is done. Nothing may be imported in there, since our own
         code may be out of the doer's reach.
         """
-        if getattr(_this_thread, "doer", None) == self:
+        doing = getattr(_this_thread, "doer", None)
+        if doing == self:
             return work()
-        return _threads_of(self).submit(_act, self, work).result()
+        if doing is not None:
+            raise PermissionError(1, "this is done with the rights of one user, so nothing in it can be done with another's")
+        _forbid_imports()
+        from understudy.places.thread_rights import borrowed  # few servers are root
+
+        with borrowed(self.uid, self.gid, keep_groups=self.with_groups):
+            _this_thread.doer = self
+            try:
+                return work()
+            finally:
+                _this_thread.doer = None
 
 
 def owner_of(workspace: str) -> tuple[int, int] | None:
@@ -86,40 +91,6 @@ def has_powers() -> bool:
         return False
 
 
-@cache
-def _threads_of(doer: Doer) -> "ThreadPoolExecutor":
-    from concurrent.futures import ThreadPoolExecutor  # few servers are root
-
-    _forbid_imports()
-    return ThreadPoolExecutor(MOST_THREADS, thread_name_prefix=f"doer-{doer.uid}")
-
-
-def _act(doer: Doer, work: Callable[[], T]) -> T:
-    if getattr(_this_thread, "doer", None) is None:
-        _become(doer)
-        _this_thread.doer = doer
-    return work()
-
-
-def _become(doer: Doer) -> None:
-    """This thread alone, for good. Raises PermissionError."""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    number = _SETGROUPS.get(os.uname().machine)
-    if not doer.with_groups and (number is None or libc.syscall(number, 0, None) != 0):
-        raise PermissionError(1, _REFUSED)
-    # These say who it was before, and tell no failure: so ask again.
-    libc.setfsgid(ctypes.c_uint32(doer.gid))
-    libc.setfsuid(ctypes.c_uint32(doer.uid))
-    header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    given_up = libc.capset(ctypes.byref(header), ctypes.byref(none)) == 0
-    nobody = ctypes.c_uint32(-1)
-    now = libc.setfsuid(nobody) & 0xFFFFFFFF, libc.setfsgid(nobody) & 0xFFFFFFFF
-    if not given_up or now != (doer.uid, doer.gid):
-        raise PermissionError(1, _REFUSED)
-
-
 class _NoImports:
     """The import system would remember for all threads what one of ours could not find."""
 
@@ -130,8 +101,7 @@ class _NoImports:
 
 @cache
 def _forbid_imports() -> None:
-    import ctypes  # the first thing that such a thread needs
-    import hashlib
+    import hashlib  # what the work may need
 
-    del ctypes, hashlib
+    del hashlib
     sys.meta_path.insert(0, _NoImports())

@@ -39,14 +39,27 @@ class FileSystems:
 
     def is_local(self, path: bytes) -> bool:
         """Of what stands at a real, absolute path."""
-        self.have_changed()
-        if self._kinds is None:
-            self._kinds = self._read()
-        while path not in self._kinds:
+        kinds = self._current()
+        while path not in kinds:
             if path in (b"/", b""):
                 return False
             path = os.path.dirname(path)
-        return self._kinds[path] in _LOCAL
+        return kinds[path] in _LOCAL
+
+    def is_local_all_along(self, path: bytes) -> bool:
+        """Also of everything on the way to it."""
+        kinds = self._current()
+        while path not in (b"/", b""):
+            if path in kinds and kinds[path] not in _LOCAL:
+                return False
+            path = os.path.dirname(path)
+        return kinds.get(b"/") in _LOCAL
+
+    def _current(self) -> "dict[bytes, bytes]":
+        self.have_changed()
+        if self._kinds is None:
+            self._kinds = self._read()
+        return self._kinds
 
     def _read(self) -> "dict[bytes, bytes]":
         """The kind of file system by the path where it is mounted; of several on one path, that of the uppermost."""

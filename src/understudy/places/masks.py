@@ -41,7 +41,7 @@ class Masks:
             found.add((status.st_dev, status.st_ino))
         return found
 
-    def note(self) -> None:
+    def note(self) -> set[Identity]:
         """Remember them, for when somebody asks who may not look there."""
         noted: dict[str, Identity] = {}
         for path in self.paths:
@@ -49,6 +49,7 @@ class Masks:
                 status = os.stat(path)
                 noted[path] = status.st_dev, status.st_ino
         self._noted = noted
+        return set(noted.values())
 
     def inner_identities(self) -> frozenset[Identity] | None:
         """Of all files in masked folders; None where there are too many to look at."""

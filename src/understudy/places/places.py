@@ -63,10 +63,9 @@ class Places:
         Raises what `work` raises, and PermissionError where these rights cannot be taken on. Nothing may be imported in there.
         """
         doer = self.doer
-        if doer is None:
-            return work()
-        self.masks.note()  # the doer may not be able to look at them
-        return doer.act(work)
+        if doer is not None:
+            self.masks.note()  # the doer may not be able to look at them
+        return _as(doer, work)
 
     def real(self, path: str) -> str:
         """Where a pinned place that the user spells like this really is; any other path as it is."""
@@ -87,29 +86,32 @@ class Places:
         """For the time that a command runs."""
         return MaskWatch(path for path in self.masks.paths if any(is_within(path, root) for root in self.roots))
 
-    def reading_limits(self, *hidden: str) -> ReadLimits:
-        """What is not read for a model; `hidden`: more folders that it does not see, but for the roots in them."""
-        pins = {place.path: (place.device, place.inode) for place in self.pinned}
-        return ReadLimits(self.masks, Unreadable((*KERNEL, *hidden), self.roots), pins)
-
-    def open_for_model(self, path: str, *hidden: str, base: str = "/") -> int:
+    def open_for_model(self, path: str, *hidden: str, base: str = "/", follow: bool = True) -> int:
         """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here.
 
-        `base`: a folder of our own, which is opened with our own rights.
+        `hidden`: more folders that it does not see, but for the roots in them. `base`: a folder of our own, which is opened with
+        our own rights. `follow` links, or raise `LeadsElsewhere`.
         """
-        limits = self.reading_limits(*hidden)
-        if base == "/":
-            return self.act(lambda: open_for_model(path, limits))
-        opened = os.open(base, FOLDER)
+        doer = self.doer
+        pins = {place.path: (place.device, place.inode) for place in self.pinned}
+        masked = None if doer is None else self.masks.note()
+        unreadable = Unreadable((*KERNEL, *hidden), self.roots)
+        limits = ReadLimits(self.masks, unreadable, pins, hidden=masked, follow=follow)
+        opened = None if base == "/" else os.open(base, FOLDER)
         try:
-            return self.act(lambda: open_for_model(path, limits, base=base, opened_base=opened))
+            return _as(doer, lambda: open_for_model(path, limits, base=base, opened_base=opened))
         finally:
-            os.close(opened)
+            if opened is not None:
+                os.close(opened)
 
     def pins(self) -> Pins:
         """For the log. A path that no log can hold is pinned for this process only."""
         kept = [Pin(each.spelled, each.path, each.device, each.inode) for each in self.pinned if _is_text(each)]
         return Pins(_boot(), tuple(kept))
+
+
+def _as(doer: Doer | None, work: Callable[[], T]) -> T:
+    return work() if doer is None else doer.act(work)
 
 
 def pin_places(

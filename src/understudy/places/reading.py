@@ -23,14 +23,30 @@ class NotForModels(Exception):
     """It is not to be given to a model. The text says why, for the log or the model."""
 
 
+class LeadsElsewhere(Exception):
+    """A link stands on the way, and none was to be followed."""
+
+
 class ReadLimits:
     """What is not read for a model, besides what is no regular file."""
 
-    def __init__(self, masks: Masks, unreadable: Unreadable | None = None, pins: Mapping[str, Identity] | None = None) -> None:
-        """`pins`: what has to stand at these paths, by real path; an inode of 0 is not compared."""
+    def __init__(
+        self,
+        masks: Masks,
+        unreadable: Unreadable | None = None,
+        pins: Mapping[str, Identity] | None = None,
+        *,
+        hidden: set[Identity] | None = None,
+        follow: bool = True,
+    ) -> None:
+        """`pins`: what has to stand at these paths, by real path; an inode of 0 is not compared. `hidden`: what is masked, where
+        somebody has just looked. `follow` links, or raise `LeadsElsewhere`.
+        """
         self.masks = masks
         self.unreadable = unreadable or Unreadable(())
         self.pins = pins or {}
+        self.hidden = hidden
+        self.follow = follow
 
 
 def open_for_model(
@@ -62,7 +78,7 @@ class JudgedWalk:
 
     def __init__(self, limits: ReadLimits, base: str = "/", opened_base: int | None = None) -> None:
         self._limits = limits
-        self._hidden = limits.masks.identities()
+        self._hidden = limits.masks.identities() if limits.hidden is None else limits.hidden
         self._base = base
         self._opened_base = opened_base
         self._in_base = base != "/"
@@ -122,6 +138,8 @@ class JudgedWalk:
             status = os.fstat(found)
             self._judge(status, name)
             if stat.S_ISLNK(status.st_mode):
+                if not self._limits.follow:
+                    raise LeadsElsewhere
                 self._links += 1
                 if self._links > _MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

@@ -7,7 +7,8 @@ from io import BytesIO, FileIO
 from typing import TypeVar
 
 from understudy.errors import ToolError
-from understudy.places.reading import NotForModels
+from understudy.places.near import is_near
+from understudy.places.reading import LeadsElsewhere, NotForModels
 from understudy.tools.acts.looking import Spot, judge_reading
 from understudy.tools.acts.numbered_lines import LineRange, numbered
 from understudy.tools.acts.showing import shown
@@ -16,6 +17,7 @@ from understudy.tools.output import file_bytes
 from understudy.tools.tool import ReadRequest, ToolOutput
 
 T = TypeVar("T")
+MOST_AT_ONCE = 64 * 1024  # bytes of a file that is read without a thread of its own
 NOT_SAVED = "[this is what the user has in an editor, and has not saved yet]"
 
 
@@ -49,13 +51,26 @@ async def with_file(host: ToolHost, path: str, read: Callable[[FileIO], T]) -> T
     """What `read`, which may raise ValueError in words, makes of a file. Raises `ToolError`."""
     spot = Spot(host, path)
     judge_reading(host, spot, path)
+    if is_near(spot.path, spot.base):
+        try:
+            return _read(host, spot, path, read, at_once=True)
+        except (LeadsElsewhere, _Large):
+            pass
     return await asyncio.to_thread(_read, host, spot, path, read)  # it may lie on a slow disk, and others wait for the loop
 
 
-def _read(host: ToolHost, spot: Spot, path: str, read: Callable[[FileIO], T]) -> T:
+class _Large(Exception):
+    pass
+
+
+def _read(host: ToolHost, spot: Spot, path: str, read: Callable[[FileIO], T], *, at_once: bool = False) -> T:
+    """`at_once`: raises `LeadsElsewhere` or `_Large` for what may take time."""
+    places = host.settings.places
     try:
-        with open(host.settings.places.open_for_model(spot.path, *spot.hidden, base=spot.base), "rb", buffering=0) as file:
+        with open(places.open_for_model(spot.path, *spot.hidden, base=spot.base, follow=not at_once), "rb", buffering=0) as file:
             os.set_blocking(file.fileno(), True)
+            if at_once and os.fstat(file.fileno()).st_size > MOST_AT_ONCE:
+                raise _Large
             return read(file)
     except NotForModels as error:
         raise ToolError(f"{path} may not be read: {error}") from None
