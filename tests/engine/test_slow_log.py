@@ -13,7 +13,7 @@ import pytest
 from tests.support.connections import EngineHere
 from tests.support.playbook import Playbook
 from tests.support.suspending_log import SuspendingLog
-from understudy.engine import engine as engine_module
+from understudy.engine import remembered
 from understudy.engine.phases import FORGOTTEN
 from understudy.engine.viewer import QuietViewer
 from understudy.errors import StoreError, UnknownConversation
@@ -117,9 +117,10 @@ async def test_a_conversation_that_leaves_memory_while_the_log_is_asked_about_it
             following.stop()
             if deleted:
                 SqliteLog.delete(log, handle.id, lambda error: None)
-            monkeypatch.setattr(engine_module, "MOST_IDLE", 0)
+            monkeypatch.setattr(remembered, "MOST_BYTES", 0)
+            monkeypatch.setattr(remembered, "BUSY_SECONDS", 0.0)
             conversation = handle._conversation  # pyright: ignore[reportPrivateUsage]
-            play.engine._remember(conversation)  # pyright: ignore[reportPrivateUsage]  # as for any other one that is opened
+            play.engine._remembered.note_used(conversation)  # pyright: ignore[reportPrivateUsage]  # as for any other one
             assert conversation.standing.phase is FORGOTTEN
             log.move_on()
             await steps()

@@ -101,7 +101,9 @@ class Conversation:
         )
         self.waiting: list[Following] = []  # for the end of a turn, wherever it runs
         self.asks_those_left = False  # in the next step: a viewer has left that could answer a question
-        self._put_away_by = 0  # ops that delete or archive it: they wait for the log outside the queue
+        self.used_at = 0.0  # by the clock of the loop
+        self.counted_bytes = 0  # of memory, when it was used last
+        self.wanted_by = 0  # those who wait for the log outside the queue: to have it read, deleted or archived
         self._log = log
         self.on_watch_needed = on_watch_needed
         self.held = HeldMessages()
@@ -129,7 +131,7 @@ class Conversation:
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        if self.standing.phase not in MAY_BE_FORGOTTEN or self._put_away_by or self.queue.busy or self.needs_watching:
+        if self.standing.phase not in MAY_BE_FORGOTTEN or self.wanted_by or self.queue.busy or self.needs_watching:
             return False
         return not self.claim.is_held and self.tail.idle
 
@@ -390,11 +392,11 @@ class Conversation:
         """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
         from understudy.engine.deleting import delete
 
-        self._put_away_by += 1
+        self.wanted_by += 1
         try:
             await delete(self, self._log)
         finally:
-            self._put_away_by -= 1
+            self.wanted_by -= 1
 
     def note_kept(self) -> None:
         """It could not be deleted."""
@@ -406,11 +408,11 @@ class Conversation:
         """Put it among the archived ones, or back. A turn may run meanwhile; commands that outlive their turns are ended."""
         from understudy.engine.deleting import archive
 
-        self._put_away_by += 1
+        self.wanted_by += 1
         try:
             await archive(self, self._log, archived=archived)
         finally:
-            self._put_away_by -= 1
+            self.wanted_by -= 1
 
     async def stop(self) -> None:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""

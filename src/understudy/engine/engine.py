@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,11 @@ from understudy.engine.conversation import Conversation
 from understudy.engine.eager import EagerTasks
 from understudy.engine.following import Following
 from understudy.engine.handle import Handle
-from understudy.engine.listing import Listing, Standing
 from understudy.engine.logs import Logs, OpenLog
 from understudy.engine.pace import Pace
 from understudy.engine.phases import FORGOTTEN
 from understudy.engine.preparing import Preparing
+from understudy.engine.remembered import Remembered
 from understudy.engine.tail import CommitDelay, Told
 from understudy.engine.warming import Warming
 from understudy.engine.watch import Watch
@@ -37,12 +37,11 @@ from understudy.store.log import Listed, Page, Store
 from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
+    from understudy.engine.listing import Listing, Standing
     from understudy.engine.observing import InHand, Observer
     from understudy.engine.turns_at_work import TurnsAtWork
 
 MOST_NAMED = 100  # viewers
-LOOKED_AT = 8  # conversations, whether they may be forgotten, for each that is remembered: thousands may be busy
-MOST_IDLE = 512  # idle conversations kept in memory; the rest are read again when asked for
 
 
 class Engine:
@@ -72,9 +71,9 @@ class Engine:
             Configs, cli, Path.cwd(), self._env, defaults=defaults, reads_user_file=reads_user_file, given_by=given_by
         )
         self._preparing = Preparing(self._find_home, configs, self._logs, self._commands, self._env)
-        self._conversations: dict[ConversationId, Conversation] = {}  # in order of use
+        self._remembered = Remembered(self._loop)
+        self._conversations = self._remembered.all
         self._watch = Watch(self._logs.store, self._conversations)
-        self._listing = Listing(self._logs, self._conversations)
         self.observer: Observer | None = None  # set before there are conversations
         self.at_work: TurnsAtWork | None = None  # likewise, where callers may have so many turns at once
         self.where_from: Callable[[], str] = str  # the address from which came what is served now, where a door knows it
@@ -138,7 +137,7 @@ class Engine:
         stored = self._preparing.for_the_log(conversation_id, overrides, config)
         conversation.beginning.use_setup(setup, stored)
         await conversation.open(stored, config.model, config.model_provider, setup.pins, caller.name, thread_source)
-        self._remember(conversation)
+        self._remembered.note_used(conversation)
         self._warming.begin(setup)
         return Handle(self, conversation, caller)
 
@@ -152,7 +151,7 @@ class Engine:
             position = (await self.log.positions([conversation_id])).get(conversation_id)
             if position is None:  # another process has deleted it
                 await conversation.elsewhere.note_deleted()
-                self._forget(conversation)
+                self._remembered.forget(conversation)
                 raise UnknownConversation(f"no conversation {conversation_id}")
             await conversation.elsewhere.look(position)
         return Handle(self, conversation, caller)
@@ -166,7 +165,8 @@ class Engine:
         if listed is None:
             raise UnknownConversation(f"no conversation {conversation_id}")
         entries = await self.log.read(conversation_id)
-        self._conversations.pop(conversation_id, None)
+        if (known := self._conversations.get(conversation_id)) is not None:
+            self._remembered.forget(known)
         self._logs.in_memory().log.take_in(listed, entries)
         return await self.find(handle.caller, conversation_id)
 
@@ -202,24 +202,24 @@ class Engine:
 
     async def _find(self, conversation_id: ConversationId) -> Conversation:
         while True:
-            conversation = self._conversations.pop(conversation_id, None)
+            conversation = self._conversations.get(conversation_id)
             if conversation is None:
                 conversation = self._make(conversation_id, kept=self._logs.is_kept(conversation_id))
-            self._remember(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
+            self._remembered.note_used(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
             if conversation.tail.state.last_seq:
                 return conversation
+            conversation.wanted_by += 1
             try:
                 await conversation.load()
             except BaseException:
                 if not conversation.tail.state.last_seq:
-                    self._forget(conversation)
+                    self._remembered.forget(conversation)
                 raise
-            if self._conversations.setdefault(conversation_id, conversation) is conversation:
+            finally:
+                conversation.wanted_by -= 1
+            if self._conversations.get(conversation_id, conversation) is conversation:
+                self._remembered.note_used(conversation)
                 return conversation  # also where somebody has forgotten it, who asked for it at the same time and could not read it
-
-    def _forget(self, conversation: Conversation) -> None:
-        if self._conversations.get(conversation.id) is conversation:
-            del self._conversations[conversation.id]
 
     async def submit(
         self, conversation: Conversation, op: Op, following: Following | None = None, told: Told | None = None
@@ -244,7 +244,7 @@ class Engine:
         try:
             return await conversation.submit(op, following, told)
         except UnknownConversation:  # another process has deleted it
-            self._forget(conversation)
+            self._remembered.forget(conversation)
             raise
 
     def pinned(self, conversation: Conversation, op: Send) -> Send:
@@ -267,10 +267,10 @@ class Engine:
         if known is not None and not known.is_quiet:
             return False
         conversation = self._make(seen.conversation_id, kept=True) if known is None else known
-        self._remember(conversation)  # whoever asks for it meanwhile waits in its queue
+        self._remembered.note_used(conversation)  # whoever asks for it meanwhile waits in its queue
         deleted = await conversation.queue.run(delete_if_unused(conversation, self.log, seen))
         if deleted or not (conversation.loaded or conversation.queue.busy):
-            self._forget(conversation)
+            self._remembered.forget(conversation)
         if deleted:
             await self._clear_up(conversation, self._logs.temporary_folder(conversation.id, kept=True))
         return deleted
@@ -279,7 +279,7 @@ class Engine:
         # Asked before: which conversations are in memory is not known of those that are deleted.
         temporary = self._logs.temporary_folder(conversation.id, kept=self._logs.is_kept(conversation.id))
         await conversation.delete()
-        self._forget(conversation)
+        self._remembered.forget(conversation)
         await self._clear_up(conversation, temporary)
 
     async def _clear_up(self, conversation: Conversation, temporary: Path) -> None:
@@ -289,11 +289,17 @@ class Engine:
 
         await remove_folder(str(temporary))
 
+    @cached_property
+    def _listing(self) -> "Listing":
+        from understudy.engine.listing import Listing  # the first turn of a process asks for none
+
+        return Listing(self._logs, self._conversations)
+
     async def list(self, caller: Caller, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         """What the caller may read, the last active first."""
         return await self._listing.list(caller, limit, cursor, archived=archived)
 
-    async def standing_of(self, listed: Listed) -> Standing:
+    async def standing_of(self, listed: Listed) -> "Standing":
         """What holds now: after a crash a turn is not running, whatever its last record says. The row may be a newer one."""
         return await self._listing.standing_of(listed)
 
@@ -323,15 +329,6 @@ class Engine:
         conversation.tail.observer = self.observer
         conversation.running.at_work = self.at_work
         return conversation
-
-    def _remember(self, conversation: Conversation) -> None:
-        self._conversations[conversation.id] = conversation
-        for conversation_id in tuple(islice(self._conversations, min(max(0, len(self._conversations) - MOST_IDLE), LOOKED_AT))):
-            other = self._conversations.pop(conversation_id)
-            if other.is_quiet:
-                other.forget()
-            else:
-                self._conversations[conversation_id] = other  # behind all others, so that it is not looked at each time
 
     def in_hand(self) -> "InHand":
         from understudy.engine.observing import InHand  # asked for where somebody observes

@@ -9,6 +9,8 @@ import msgspec
 from understudy.protocol.items import FunctionCallOutput, InputImage, InputText, Item, Message, OutputText
 from understudy.protocol.records import Compacted
 
+_encode = msgspec.json.Encoder().encode
+
 
 class History:
     def __init__(self) -> None:
@@ -42,6 +44,10 @@ class History:
     def add_from_user(self, message: Message, seq: int) -> None:
         self.from_users.add(seq)
         self.add(message, seq)
+
+    def size(self) -> int:
+        """Of all items, in bytes of JSON."""
+        return sum(map(len, map(_encode, self.items)))
 
     @property
     def can_be_summed_up(self) -> bool:

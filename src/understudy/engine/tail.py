@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Told = Callable[[AgentError | None], None]
 Flush = Callable[[], None]
 
+BYTES_OF_A_MESSAGE = 400  # where it ended, and which turn it began
 HOLD_SECONDS = 0.002  # for each conversation that is held
 MOST_SECONDS = 0.05
 
@@ -75,6 +76,7 @@ class Tail:
     ) -> None:
         self.conversation_id = conversation_id
         self.state = State()
+        self.size = 0  # about so many bytes of JSON are what the state holds
         self._text_saver = TextSaver(conversation_id, log, loop, self._save_text)
         self.broadcast = Broadcast(conversation_id, self._text_saver)
         self._log = log
@@ -107,13 +109,19 @@ class Tail:
 
     def load(self, state: State, epoch: int) -> None:
         """Continue from what the store holds. The next append raises the epoch."""
-        self.state = state
+        if state is not self.state:
+            self.state = state
+            self.measure()
         self._committed = state.last_seq
         self._epoch, self._claims = epoch + 1, True
         self._text_saver.expect_leftovers()
         self.failure = None
         self._generation += 1
         self._drop_unwritten()
+
+    def measure(self) -> None:
+        """Anew: the state was read from the store, or a part of it has been left out."""
+        self.size = self.state.history.size() + BYTES_OF_A_MESSAGE * len(self.state.message_ends)
 
     def resume(self) -> None:
         """Continue where we left off: nobody else has written since. The next append raises the epoch."""
@@ -200,6 +208,7 @@ class Tail:
             takes_letters=self._letters_taken,
             encoded=encoded,
         )
+        self.size += sum(map(len, encoded))
         self._claims = self._creates = False
         self._letters_taken = 0
         if clears:

@@ -47,6 +47,7 @@ class ContextKeeper:
         used = tokens_if_due(state, self._setup.limits, self._prefix)
         if used is not None:
             await self._made(turn).before_request(state, used)
+            self._tail.measure()
 
     async def when_asked(self, turn: "AsksModel") -> None:
         """A summary between two requests, or at the end of a turn. One that fails does not fail the turn."""
@@ -60,10 +61,13 @@ class ContextKeeper:
     async def sum_up(self, turn: "AsksModel") -> None:
         """Raises `ModelError`."""
         await self._made(turn).when_asked(self._tail.state)
+        self._tail.measure()
 
     async def when_full(self, turn: "AsksModel") -> bool:
         """The provider refused a request for its length. False when there is nothing that could be left out."""
-        return await self._made(turn).when_full(self._tail.state)
+        made_room = await self._made(turn).when_full(self._tail.state)
+        self._tail.measure()
+        return made_room
 
     def leave_out_images(self, turn: "AsksModel", why: ModelError) -> bool:
         """The provider refused a request for an image in it. False when there is none."""
