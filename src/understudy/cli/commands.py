@@ -10,6 +10,7 @@ from understudy.cli.arguments.app_server import add_app_server
 from understudy.cli.arguments.chat import add_chat
 from understudy.cli.arguments.config import add_config
 from understudy.cli.arguments.conversations import add_conversations, add_transfer
+from understudy.cli.arguments.hooks import add_hooks
 from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
 from understudy.cli.arguments.questions import add_questions
@@ -146,6 +147,7 @@ def build_parser() -> Parser:
     add_verify(commands)
     add_running(commands)
     add_policy(commands)
+    add_hooks(commands)
     add_models(commands)
     add_bench(commands)
     add_keys(commands)

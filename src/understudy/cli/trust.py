@@ -11,6 +11,7 @@ from understudy.config.home import find_home, state_dir
 from understudy.config.own_files import OWN_FILES
 from understudy.config.project import read_project_layer
 from understudy.config.trust import TrustStore
+from understudy.engine.hooks.loading import distrust_folder, trust_folder
 from understudy.errors import BadRequest
 
 
@@ -29,6 +30,7 @@ def run(options: Namespace) -> int:
     if options.remove:
         if not store.distrust(folder):
             raise BadRequest(f"{folder} was not trusted")
+        distrust_folder(Path(os.path.realpath(folder)), find_home(os.environ))
         print(f"not trusted any more: {one_line(str(folder))}")
         return 0
     real = store.trust(folder)
@@ -38,6 +40,8 @@ def run(options: Namespace) -> int:
     for name, server in layer.servers.items():
         words = " ".join([str(server.get("command") or server.get("url")), *server.get("args", ())])
         print(one_line(f"its MCP server `{name}` counts now, and runs outside the sandbox: {words}"), file=sys.stderr)
+    for hook in trust_folder(real, find_home(os.environ), os.environ):
+        print(one_line(f"its hook for {hook.event} counts now, and runs in the sandbox: {hook.command}"), file=sys.stderr)
     there = [name for name in OWN_FILES if (real / name).exists()]
     print(f"trusted: {one_line(str(real))} ({', '.join(there) or 'none of ' + ', '.join(OWN_FILES) + ' is there'})")
     print("If these files change, or one is added, it is not trusted any more until you trust it again.", file=sys.stderr)

@@ -91,6 +91,8 @@ def load_config(
         tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
         tree = with_project_servers(tree, project.servers)
         config = build_config(home, TreeReader(tree), overrides, cwd, env, (*warnings, *project.warnings))
+        if "hooks" in file.tree:
+            config = msgspec.structs.replace(config, hooks=TreeReader(file.tree).table("hooks") or {})
         return config if not idle else msgspec.structs.replace(config, notices=(*config.notices, *idle))
     except Mismatch as slip:
         origin = _find_origin(slip.key, settings, profile, file, project)

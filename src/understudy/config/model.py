@@ -111,5 +111,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     prices: Mapping[str, Mapping[str, float]]  # by model: `input`, `output` and perhaps `cached`, in USD per million tokens
     skills: bool
     warnings: tuple[str, ...]  # of what the user wrote and does not count as written
+    hooks: Mapping[str, Any] = {}  # [hooks] of the user's own file, as written: no call or flag may name programs there
     assumes_model: bool = False  # nobody has named one, and the provider is the user's own
     notices: tuple[str, ...] = ()  # that the user should read once, and no program need see

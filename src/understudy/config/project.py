@@ -142,7 +142,7 @@ def _laid_over(layer: ProjectLayer, path: str, content: bytes) -> ProjectLayer:
     slips = {slip.key: slip.word for slip in find_slips(tree)}
     tables = tree.get("mcp_servers")
     has_servers = isinstance(tables, Mapping)
-    known = PROJECT_KEYS | {"mcp_servers"} if has_servers else PROJECT_KEYS
+    known = PROJECT_KEYS | {"mcp_servers", "hooks"} if has_servers else PROJECT_KEYS | {"hooks"}  # hooks are read elsewhere
     ignored = [key for key in _leaves(tree, "") if key not in known and key not in slips]
     silent = {slip.key for slip in find_slips(tree) if not slip.told}
     warnings = [f"`{key}` in {path} {word}" for key, word in slips.items() if key not in silent]

@@ -50,6 +50,12 @@ def folders_to_lock(argv: Words, cwd: str, search_path: str = "") -> frozenset[I
     return frozenset(found)
 
 
+def depended_on(argv: Words, cwd: str, search_path: str = "") -> dict[str, str]:
+    """Those files, by path, each with something that differs when it changes. Raises `TooWide`."""
+    marks = _Dependencies(argv, cwd, search_path).marks
+    return {path: mark for path, mark in marks.items() if path.startswith("/")}
+
+
 class _Dependencies:
     """`marks`: what is there, by path, each with something that differs when it changes; and where programs are found, by name."""
 

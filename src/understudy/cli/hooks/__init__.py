@@ -1,0 +1,1 @@
+"""`understudy hooks`: which hooks there are, whether they count, what one says, and trusting one."""

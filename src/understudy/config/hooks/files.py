@@ -1,0 +1,116 @@
+"""Which files may have hooks, and what they say. A project's are read without following links."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from understudy.config.home import is_there, user_home
+from understudy.config.hooks.entries import Entries, Hook, HookFile, read_json, read_tree, switched_off
+from understudy.config.own_files import OwnFiles, read_own_files
+from understudy.config.project import PROJECT_FILE, project_folders
+from understudy.errors import ConfigError
+
+CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
+CODEX_FILE = ".codex/hooks.json"
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+class FoundHooks(msgspec.Struct, frozen=True):
+    """All entries that were found, low to high, as both programs order them; whether each counts is judged elsewhere."""
+
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[str, ...] = ()
+    off: frozenset[str] = frozenset()  # keys that the user has switched off
+
+
+def hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> list[HookFile]:
+    """Those that are there. Asked for each conversation, so by plain looks and nothing more."""
+    claude_home = env.get("CLAUDE_CONFIG_DIR") or f"{user_home(env)}/.claude"
+    own = (HookFile(f"{home}/hooks.json", "codex", "user"), HookFile(f"{claude_home}/settings.json", "claude", "user"))
+    found = [file for file in own if is_there(file.path)]
+    for folder in reversed(project_folders(cwd)):
+        if is_there(f"{folder}/.claude") and f"{folder}/.claude" != claude_home:
+            files = [HookFile(f"{folder}/{name}", "claude", "project", folder) for name in CLAUDE_FILES]
+            found += [file for file in files if is_there(file.path)]
+        if is_there(f"{folder}/.codex") and f"{folder}/.codex" != str(home):
+            files = [HookFile(f"{folder}/{name}", "codex", "project", folder) for name in (CODEX_FILE, PROJECT_FILE)]
+            found += [file for file in files if is_there(file.path)]
+    return found
+
+
+def find_hooks(cwd: Path, home: Path, env: Mapping[str, str], own_table: Mapping[str, Any]) -> FoundHooks:
+    """`own_table` is `[hooks]` of the user's config.toml."""
+    files = hook_files(str(cwd), home, env)
+    reading = _Reading(home)
+    config = HookFile(f"{home}/config.toml", "codex", "user")
+    entries = [reading.read(file) for file in files if file.source == "user" and file.family == "codex"]
+    entries.append(read_tree(config, own_table or None))
+    entries += [reading.read(file) for file in files if not (file.source == "user" and file.family == "codex")]
+    return FoundHooks(
+        tuple(hook for each in entries for hook in each.hooks),
+        tuple(problem for each in entries for problem in each.problems),
+        switched_off(own_table),
+    )
+
+
+def read_hook_file(path: Path) -> Entries:
+    """One file by its name, as `understudy hooks test` is given it. Raises `ConfigError` where it cannot be read."""
+    family = "claude" if path.name in ("settings.json", "settings.local.json") else "codex"
+    file = HookFile(str(path), family, "user")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    return _read_toml(file, content) if path.suffix == ".toml" else read_json(file, content)
+
+
+class _Reading:
+    """Each folder is read once, so that the bytes that are judged are the bytes that are used."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._folders: dict[str, OwnFiles | str] = {}
+
+    def read(self, file: HookFile) -> Entries:
+        if file.source == "user":
+            return _read_own(file)
+        files = self._folder(file.folder)
+        if isinstance(files, str):
+            return Entries(problems=(f"{file.path} was not read, so its hooks do not run: {files}",))
+        content = files.contents.get(os.path.relpath(file.path, file.folder))
+        if content is None:
+            return Entries(problems=(f"{file.path} was not read, so its hooks do not run: it has to be a plain file, and no link",))
+        return _read_toml(file, content) if file.path.endswith(".toml") else read_json(file, content)
+
+    def _folder(self, folder: str) -> OwnFiles | str:
+        if folder not in self._folders:
+            try:
+                self._folders[folder] = read_own_files(Path(os.path.realpath(folder)))
+            except ConfigError as error:
+                self._folders[folder] = str(error)
+        return self._folders[folder]
+
+
+def _read_own(file: HookFile) -> Entries:
+    try:
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as opened:
+            content = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        return Entries(problems=(f"{file.path} cannot be read, so its hooks do not run: {error.strerror}",))
+    if len(content) > _MOST_BYTES:
+        return Entries(problems=(f"{file.path} is larger than {_MOST_BYTES} bytes, so its hooks do not run",))
+    return read_json(file, content)
+
+
+def _read_toml(file: HookFile, content: bytes) -> Entries:
+    import tomllib
+
+    try:
+        tree = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Entries(problems=(f"{file.path} is not TOML, so its hooks do not run: {error}",))
+    return read_tree(file, cast(Mapping[str, Any], tree).get("hooks"))

@@ -1,0 +1,1 @@
+"""Hooks at work: programs of the user's that are told what happens, and may object. They only tighten, and fail closed."""

@@ -1,0 +1,116 @@
+"""Which hooks count in a folder, and which do not and why: read when a conversation begins in this process, and fixed for it."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.config.home import state_dir
+from understudy.config.hooks.entries import Hook
+from understudy.config.hooks.files import find_hooks
+from understudy.config.hooks.trust import HookTrust
+from understudy.engine.hooks.running import spelled_out
+from understudy.errors import ConfigError
+from understudy.places.resolving import is_within
+from understudy.tools.acts.dependencies import depended_on
+from understudy.tools.acts.wildcards import TooWide
+
+Standing = Literal["user", "trusted", "untrusted", "modified"]
+TRUST_FILE = "hooks.json"
+
+
+class JudgedHook(msgspec.Struct, frozen=True):
+    hook: Hook
+    standing: Standing
+    digest: str
+    enabled: bool = True
+
+    @property
+    def counts(self) -> bool:
+        return self.enabled and self.standing in ("user", "trusted")
+
+
+class LoadedHooks(msgspec.Struct, frozen=True):
+    judged: tuple[JudgedHook, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What is told at each start: entries that are broken or not known, and hooks that nobody has trusted."""
+        named = tuple(_not_run(each) for each in self.judged if each.standing in ("untrusted", "modified"))
+        return (*self.problems, *named)
+
+
+def load_hooks(
+    cwd: Path, home: Path, env: Mapping[str, str], own_table: Mapping[str, Any], untrusted: Sequence[str] = ()
+) -> LoadedHooks:
+    """`untrusted`: folders that the user's configuration marks as that. Raises `ConfigError` for a file of ours."""
+    found = find_hooks(cwd, home, env, own_table)
+    trusted: dict[str, str] | None = None
+    judged: list[JudgedHook] = []
+    for hook in found.hooks:
+        enabled = hook.key not in found.off
+        if hook.file.source == "user":
+            judged.append(JudgedHook(hook, "user", entry_digest(hook), enabled))
+            continue
+        if trusted is None:
+            trusted = hook_trust(home).read()
+        digest = whole_digest(hook)
+        known = None if os.path.realpath(hook.file.folder) in untrusted else trusted.get(hook.key)
+        standing: Standing = "untrusted" if known is None else "trusted" if digest == known else "modified"
+        judged.append(JudgedHook(hook, standing, digest, enabled))
+    return LoadedHooks(tuple(judged), found.problems)
+
+
+def untrusted_folders(projects: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Real paths of folders that the user's configuration marks as that."""
+    return tuple(os.path.realpath(path) for path, table in projects.items() if table.get("trust_level") == "untrusted")
+
+
+def hook_trust(home: Path) -> HookTrust:
+    return HookTrust(state_dir(home) / TRUST_FILE)
+
+
+def trust_folder(folder: Path, home: Path, env: Mapping[str, str]) -> tuple[Hook, ...]:
+    """All hooks of this one folder, as they are now."""
+    hooks = [each for each in load_hooks(folder, home, env, {}).judged if each.hook.file.folder == str(folder)]
+    if hooks:
+        hook_trust(home).trust({each.hook.key: each.digest for each in hooks})
+    return tuple(each.hook for each in hooks)
+
+
+def distrust_folder(folder: Path, home: Path) -> None:
+    """Whatever the file said when it was trusted."""
+    trust = hook_trust(home)
+    if keys := frozenset(key for key in trust.read() if is_within(key.rsplit(":", 3)[0], str(folder))):
+        trust.distrust(keys)
+
+
+def entry_digest(hook: Hook) -> str:
+    return f"sha256:{hashlib.sha256(hook.entry).hexdigest()}"
+
+
+def whole_digest(hook: Hook) -> str:
+    """Of the entry, and of what its command depends on in its folder. Programs of the system are not looked at."""
+    folder = hook.file.folder
+    try:
+        marks = depended_on(spelled_out(hook, folder), folder, os.environ.get("PATH", ""))
+    except (TooWide, ConfigError):
+        marks = {"": os.urandom(16).hex()}  # never the same: nobody could watch all of it
+    digest = hashlib.sha256(hook.entry)
+    real = os.path.realpath(folder)
+    for path, mark in sorted(marks.items()):
+        if not path or is_within(os.path.realpath(path), real):
+            digest.update(f"\n{path}:{mark}".encode("utf-8", "surrogatepass"))
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _not_run(judged: JudgedHook) -> str:
+    import shlex
+
+    why = "it or its script has changed since you trusted it" if judged.standing == "modified" else "nobody has trusted it"
+    key = judged.hook.key
+    return f"the hook {key} does not run, because {why}. Look at it; `understudy hooks trust {shlex.quote(key)}` lets it count"

@@ -1,0 +1,147 @@
+"""One hook's program, from its start to its end: told by standard input, bounded in time and output, ended with the turn.
+
+A hook of the user's own files runs with the user's rights, unless what it would run lies where the model may write. One of a folder
+runs in the sandbox, also where the conversation has none. Neither is given a key.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+
+from understudy.config.hooks.entries import Hook
+from understudy.engine.hooks.answers import Ran
+from understudy.protocol.choices import OutputStream
+from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, Command, Containment, Limits
+from understudy.tools.acts.dependencies import depended_on
+from understudy.tools.acts.wildcards import TooWide
+from understudy.tools.host import RunsCommands, ToolSettings
+
+MOST_OUTPUT = 1024 * 1024  # bytes, of both streams together
+MOST_PROCESSES = 512  # of one contained hook
+GRACE_SECONDS = 0.2  # for what it has left running
+_VARIABLES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "CODEX_HOME"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"),  # to show something
+)
+
+
+class _TooMuch(Exception):
+    """It prints more than anybody reads."""
+
+
+def words_of(hook: Hook) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", hook.command)
+
+
+def spelled_out(hook: Hook, cwd: str) -> tuple[str, ...]:
+    """Its words for finding what it depends on: with the one variable put in that nearly all published hooks use."""
+    folder = hook.file.folder or cwd
+    command = hook.command
+    for spelling in ('"$CLAUDE_PROJECT_DIR"', '"${CLAUDE_PROJECT_DIR}"', "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"):
+        command = command.replace(spelling, folder)
+    return ("/bin/sh", "-c", command)
+
+
+def environment(hook: Hook, given: Mapping[str, str], cwd: str, conversation_id: str) -> dict[str, str]:
+    """Short, and of what the agent's commands are given: so no provider's key is in it."""
+    short = {name: given[name] for name in _VARIABLES if name in given}
+    if hook.file.family == "claude":
+        project = hook.file.folder or cwd
+        short |= {"CLAUDE_PROJECT_DIR": project, "CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": conversation_id}
+        short |= {"CLAUDE_CODE_ENTRYPOINT": "understudy"}
+    return short
+
+
+def containment_of(hook: Hook, settings: ToolSettings, private_tmp: str) -> Containment | None:
+    """None: it runs with the user's rights."""
+    if hook.file.source == "user" and not _can_be_written(hook, settings):
+        return None
+    given = settings.containment
+    if given is None:
+        given = Containment(
+            mode="workspace-write",
+            writable_roots=settings.roots,
+            network="on",
+            protected=settings.protected,
+            masked=settings.places.masks.paths,
+            workspace=settings.cwd,
+            pinned=settings.places.pinned,
+        )
+    limits = given.limits
+    fewer = MOST_PROCESSES if limits.processes is None else min(limits.processes, MOST_PROCESSES)
+    return replace(given, private_tmp=private_tmp, limits=_with_processes(limits, fewer))
+
+
+def _with_processes(limits: Limits, processes: int) -> Limits:
+    return replace(limits, processes=processes, seconds=None)
+
+
+def _can_be_written(hook: Hook, settings: ToolSettings) -> bool:
+    """Whether something that it runs lies where the agent may write: then it could be the model's own script."""
+    if settings.containment is None or settings.sandbox_mode != "workspace-write":
+        return False
+    try:
+        paths = depended_on(spelled_out(hook, settings.cwd), settings.cwd)
+    except TooWide:
+        return True
+    return any(settings.places.judge.place(os.path.realpath(path)).place == "inside" for path in paths)
+
+
+async def run_hook(
+    hook: Hook,
+    payload: bytes,
+    *,
+    sandbox: RunsCommands,
+    cwd: str,
+    env: dict[str, str],
+    containment: Containment | None,
+    owner: str,
+) -> Ran:
+    """To its end; nothing of it is left then, however this is left."""
+    output: dict[OutputStream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+
+    def feed(stream: OutputStream, chunk: bytes) -> None:
+        if sum(map(len, output.values())) + len(chunk) > MOST_OUTPUT:
+            raise _TooMuch
+        output[stream] += chunk
+
+    began = asyncio.get_running_loop().time()
+    source = _as_input(payload)
+    try:
+        if containment is not None and containment.private_tmp is not None:
+            os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)
+        command = Command(words_of(hook), cwd, env, hook.seconds, containment, input=source, owner=owner)
+        command = replace(command, grace_seconds=GRACE_SECONDS)
+        result = await sandbox.run(command, feed)
+    except _TooMuch:
+        seconds = asyncio.get_running_loop().time() - began
+        return Ran(-1, problem=f"it printed more than {MOST_OUTPUT} bytes, and was ended", seconds=seconds)
+    finally:
+        os.close(source)
+    problem = result.setup_error or result.lost or result.spawn_error or result.ended_because
+    if result.timed_out:
+        problem = f"hook timed out after {hook.seconds:g}s"
+    elif result.limit is not None:
+        problem = f"it went beyond its limit of {result.limit}, and was ended"
+    elif result.exit_code in (NOT_FOUND, NOT_EXECUTABLE):
+        problem = f"its program cannot be run (exit code {result.exit_code})"
+    elif result.signal is not None:
+        problem = f"it was ended by signal {result.signal}"
+    stdout, stderr = (bytes(output[stream]).decode(errors="replace") for stream in ("stdout", "stderr"))
+    return Ran(result.exit_code, stdout, stderr, problem, result.duration)
+
+
+def _as_input(payload: bytes) -> int:
+    """A descriptor from which it can be read, without a file that anybody else could change."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("hook", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    view = memoryview(payload)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
