@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.client import BenchError
-from benchmarks.counting.counted import Counted, has_tracer
+from benchmarks.counting.counted import Counted, Counts, has_tracer
 from benchmarks.counting.scenarios import (
     CONVERSATIONS,
     FLOOD_MB,
@@ -78,10 +78,15 @@ def _start(run: Run, *, traced: bool) -> None:
             run.note("start", "python_calls", counts.python)
             run.note("start", "c_calls", counts.c)
             run.note("start", "modules", counts.modules)
-            if counts.modules_at_first_write >= 0:
-                run.note("start", "modules_at_initialize", counts.modules_at_first_write)
-                run.note("start", "calls_at_initialize", counts.calls_at_first_write)
+            _note_first_write(run, "start", counts)
             run.note_talk("start", stage.client, 0, 0, run.model.received()[1] - sent, 1)
+
+
+def _note_first_write(run: Run, name: str, counts: Counts) -> None:
+    """When `initialize` is answered."""
+    if counts.modules_at_first_write >= 0:
+        run.note(name, "modules_at_initialize", counts.modules_at_first_write)
+        run.note(name, "calls_at_initialize", counts.calls_at_first_write)
 
 
 def _warm(run: Run, *, traced: bool) -> None:
@@ -141,6 +146,7 @@ def _app_server(run: Run, *, traced: bool) -> None:
             run.note(name, "python_calls", counts.python)
             run.note(name, "c_calls", counts.c)
             run.note(name, "modules", counts.modules)
+            _note_first_write(run, name, counts)
             run.note_talk(name, client, 0, 0, 0, 1)
 
 

@@ -1,10 +1,10 @@
-"""`understudy app-server`: the protocol of editors and the Codex SDKs, on standard input and output."""
+"""`understudy app-server` with settings, the protocol of editors and the Codex SDKs; without any, `main` takes a shorter way."""
 
 from argparse import Namespace
 
 from understudy.cli.parsing import wrong_usage
 from understudy.cli.settings import read_overrides
-from understudy.servers.stdio_start import start
+from understudy.servers.app_server.start import serve
 
 STDIO = "stdio://"
 
@@ -14,11 +14,4 @@ def run(options: Namespace) -> int:
         wrong_usage(
             f"--listen {options.listen}: only {STDIO} is served. Programs start `understudy app-server` and talk to it by pipes"
         )
-    overrides = read_overrides(options)
-
-    def serve() -> int:
-        from understudy.servers.app_server.stdio import run as serve_clients
-
-        return serve_clients(overrides)
-
-    return start(serve)
+    return serve(read_overrides(options))

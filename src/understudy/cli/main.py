@@ -34,6 +34,13 @@ def main() -> int:
 
                 write_bundle()
             return code
+        if words in (["app-server"], ["app-server", "--listen", "stdio://"]):
+            from understudy.cli.bundle import use_bundle
+
+            use_bundle()
+            from understudy.servers.app_server.start import serve
+
+            return serve()
         if words and (words[0] in ("exec", "e", "review") or words[0].startswith("-")):
             import gc
 

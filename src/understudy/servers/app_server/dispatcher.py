@@ -7,6 +7,7 @@ from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import Request, RequestId
 from understudy.servers.app_server import handshake
 from understudy.servers.app_server.app_peer import AppPeer
+from understudy.servers.app_server.introduction import Handshake
 from understudy.servers.app_server.methods import METHODS
 from understudy.servers.app_server.requests import Handler
 from understudy.servers.app_server.wire import error_line, result_line
@@ -16,8 +17,11 @@ from understudy.servers.sink import Sink
 
 
 class Dispatcher(LineDispatcher):
-    def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
+    def __init__(self, engine: Engine, caller: Caller, sink: Sink, met: Handshake | None = None) -> None:
+        """`met`: what `initialize` said, where it was answered already."""
         self._client = AppPeer(engine, caller, sink)
+        if met is not None:
+            self._client.meet(met.name, met.opted_out)
         super().__init__(engine.tasks, self._client, sink)
 
     async def serve(self, request: Request) -> Any:

@@ -30,7 +30,7 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
         return 0
     except OSError as error:
         return refuse(f"standard input or output failed: {error.strerror}")
-    if early.ended and not early.unanswered.strip():
+    if early.said_nothing:
         return 0
     from understudy.servers.memory import hide_memory
 

@@ -1,0 +1,59 @@
+"""Answers `initialize` of the app server before the server itself is imported; see `mcp/early_initialize.py`."""
+
+import os
+
+from understudy.servers.app_server.introduction import Handshake, introduce
+from understudy.servers.mcp.early_initialize import EarlyInput, answer_first, is_request_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def answer_early(read_fd: int = 0, write_fd: int = 1) -> EarlyInput:
+    """Its `handshake` is a `Handshake`, where a plain `initialize` came first."""
+    return answer_first(_answer, read_fd, write_fd)
+
+
+def _answer(message: "Any") -> "tuple[Handshake, dict[str, Any]] | None":
+    request_id, params, home = message["id"], message["params"], _plain_home()
+    client: Any = params["clientInfo"]
+    capabilities: Any = params.get("capabilities")
+    can: Any = {} if capabilities is None else capabilities
+    opted_out: Any = can.get("optOutNotificationMethods")
+    name, version = client["name"], client.get("version", "0")
+    plain = (
+        message["method"] == "initialize"
+        and is_request_id(request_id)
+        and _may_be(opted_out, list)
+        and all(map(_is_text, (name, version, *(opted_out or ()))))
+        and _may_be(client.get("title"), str)
+        and _may_be(can.get("experimentalApi"), bool)
+    )
+    if home is None or not plain:
+        return None
+    return Handshake(name, frozenset(opted_out or ())), {"id": request_id, "result": introduce(name, version, home)}
+
+
+def _is_text(value: object) -> bool:
+    if isinstance(value, str):
+        value.encode()  # raises ValueError for half a character
+        return True
+    return False
+
+
+def _may_be(value: object, kind: type) -> bool:
+    return value is None or isinstance(value, kind)
+
+
+def _plain_home() -> str | None:
+    """As `config.home.find_home` finds it; None where that has to say more, or has to look further."""
+    named, home = os.environ.get("CODEX_HOME", ""), os.environ.get("HOME", "")
+    if named:
+        try:
+            found = os.path.realpath(named, strict=True)
+        except OSError:
+            return None
+        return found if _is_text(named) and _is_text(found) and os.path.isdir(found) else None
+    plain = os.path.isabs(home) and home == os.path.normpath(home) and _is_text(home)
+    return os.path.join(home, ".codex") if plain else None
