@@ -20,6 +20,7 @@ LAYERS = (
     "tools",
     "engine",
     "servers",
+    "library",
     "bench",
     "cli",
 )

@@ -56,6 +56,10 @@ class HttpClient:
         route = self._route("GET", url)
         return await self._ask(url, route, _request(route, headers, ()), seconds)
 
+    async def delete(self, url: Url, headers: Sequence[tuple[str, str]], *, seconds: float) -> HttpResponse:
+        route = self._route("DELETE", url)
+        return await self._ask(url, route, _request(route, headers, ()), seconds)
+
     async def _ask(self, url: Url, route: "_Route", request: bytes, seconds: float) -> HttpResponse:
         proxy, place = route.proxy, route.place
         connection = self._take_idle(place)

@@ -6,8 +6,10 @@ import msgspec
 
 from understudy.engine.approvals import CLIENT
 from understudy.engine.durable import Durable
+from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import InvalidArguments, TooManyTurns
+from understudy.protocol.callers import Caller
 from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Decide, Delete
@@ -83,11 +85,11 @@ class NewDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 async def create(visit: Visit, new: NewConversation) -> RestAnswer:
-    terms = await _terms(new)
+    terms = await terms_of(new)
     if (terms is not None or new.images) and not new.prompt:
         raise InvalidArguments("`images`, `output_schema` and `budget` belong to a message: give them with a `prompt`")
     chosen = msgspec.structs.replace(new.overrides() or Overrides(), include_plan_tool=True)  # the page shows plans
-    content = await _content(visit, new.prompt, new.images, chosen)
+    content = await content_of(visit.engine, visit.caller, new.prompt, new.images, chosen)
     handle = await visit.engine.create(visit.caller, chosen, for_turn=bool(content), terms=terms)
     if content:
         try:
@@ -101,13 +103,13 @@ async def create(visit: Visit, new: NewConversation) -> RestAnswer:
 
 
 async def send_message(visit: Visit, new: NewMessage) -> RestAnswer:
-    terms = await _terms(new)
+    terms = await terms_of(new)
     if not new.text and not new.images:
         raise InvalidArguments("a message needs a `text`, or `images`")
     handle = await visit.find()
     chosen = new.overrides()
     handle.check_right("run")
-    content = await _content(visit, new.text, new.images, handle)
+    content = await content_of(visit.engine, visit.caller, new.text, new.images, handle)
     if new.mode == "steer" and handle.running_turn is None:
         await handle.committed()
         raise Conflict("no turn is running that could be steered; `mode`: `send` begins one", "no_turn")
@@ -179,18 +181,20 @@ async def interrupt(visit: Visit) -> Stopped:
     return Stopped(status="requested", interrupted=False, message=message)
 
 
-async def _content(visit: Visit, text: str, images: tuple[str, ...], of: Handle | Overrides) -> tuple[ContentPart, ...]:
+async def content_of(
+    engine: Engine, caller: Caller, text: str, images: tuple[str, ...], of: Handle | Overrides
+) -> tuple[ContentPart, ...]:
     parts: tuple[ContentPart, ...] = (InputText(text),) if text else ()
     if not images:
         return parts
     from understudy.servers.given_images import places_for, places_for_new, read_images  # few messages have any
 
     if isinstance(of, Handle):
-        return (*parts, *await read_images(visit.caller, images, of.facts.cwd, lambda: places_for(of)))
-    return (*parts, *await read_images(visit.caller, images, of.cwd or "", lambda: places_for_new(visit.engine, of)))
+        return (*parts, *await read_images(caller, images, of.facts.cwd, lambda: places_for(of)))
+    return (*parts, *await read_images(caller, images, of.cwd or "", lambda: places_for_new(engine, of)))
 
 
-async def _terms(new: Chosen) -> Terms | None:
+async def terms_of(new: Chosen) -> Terms | None:
     if new.output_schema is None and new.budget is None:
         return None
     from understudy.servers.mcp.terms import check_budget, check_schema, read_terms  # few messages have any

@@ -1,26 +1,50 @@
 """`…/events` as a stream: everything after a place in the log, then what happens, from one cursor."""
 
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
 from understudy.engine.pace import PAGE_RECORDS
 from understudy.errors import AgentError
-from understudy.protocol.records import Question, TurnEnded, TurnStarted
+from understudy.protocol.records import Entry, Question, TurnEnded, TurnStarted
 from understudy.servers.http.stream_sink import StreamSink
-from understudy.servers.rest.events import RestCodec
 from understudy.servers.rest.positions import EventPosition, write_position
 
 READ_BACK = PAGE_RECORDS  # at once, in search of the beginning of a turn
 MOST_READ_BACK = 1024
-_encode = msgspec.json.Encoder().encode
 
 
-async def codec_at(handle: Handle, after: int) -> RestCodec:
+class StreamCodec(Protocol):
+    """What one viewer is told of entries and deltas, as lines of JSON."""
+
+    def note(self, entry: Entry) -> None: ...
+
+    def note_given(self, turn: str, given: Mapping[str, int]) -> None:
+        """So much of unfinished texts the viewer has been given before."""
+        ...
+
+    def lines(self, live: LiveEntry) -> tuple[bytes, ...]: ...
+
+    def delta(self, live: LiveDelta) -> bytes:
+        """Empty where nothing is told of it."""
+        ...
+
+    def aside(self, line: bytes) -> bytes:
+        """Of what is no record: who watches. Empty where it is not told."""
+        ...
+
+    def failed(self, reason: str) -> bytes:
+        """Nothing more comes."""
+        ...
+
+
+Codec = TypeVar("Codec", bound=StreamCodec)
+
+
+async def codec_at(handle: Handle, after: int, make: Callable[[Handle], Codec]) -> Codec:
     """One that knows what came before in the turn in whose middle it begins, unless that is too long ago."""
-    codec = RestCodec(handle)
+    codec = make(handle)
     past: list[LiveEntry] = []
     before = after
     while before > 0 and len(past) < MOST_READ_BACK and not any(isinstance(live.entry.record, TurnStarted) for live in past):
@@ -36,7 +60,7 @@ class EventStream:
     """A viewer whose events one connection takes."""
 
     def __init__(
-        self, handle: Handle, sink: StreamSink, codec: RestCodec, after: int, *, answers: bool, hides_reasoning: bool
+        self, handle: Handle, sink: StreamSink, codec: StreamCodec, after: int, *, answers: bool, hides_reasoning: bool
     ) -> None:
         self.handle = handle
         self.sink = sink
@@ -54,6 +78,7 @@ class EventStream:
         for line in rest:
             self._events += 1
             self._send(line)
+        self._codec.note_given(self.handle.facts.turn or "", position.given)
         self.following.rejoin(position.given)
 
     def stop(self) -> None:
@@ -62,7 +87,8 @@ class EventStream:
     def tell(self, line: bytes) -> None:
         """Something that is no record: it has no id, and is not told again."""
         self._id = b""
-        self.sink.send(line, None)
+        if told := self._codec.aside(line):
+            self.sink.send(told, None)
 
     # -- called by the following
 
@@ -73,7 +99,8 @@ class EventStream:
             self._send(line)
 
     def delta(self, live: LiveDelta) -> None:
-        self._send(self._codec.delta(live))
+        if line := self._codec.delta(live):
+            self._send(line)
 
     def question(self, question: Question, turn: str) -> None:
         """It is an event like the others."""
@@ -85,7 +112,8 @@ class EventStream:
         """A stream goes on after every turn."""
 
     def failed(self, error: AgentError) -> None:
-        self.tell(_encode({"msg": {"type": "stream_ended", "reason": str(error)}}))
+        self._id = b""
+        self.sink.send(self._codec.failed(str(error)), None)
         self.sink.end()
 
     def _send(self, line: bytes) -> None:

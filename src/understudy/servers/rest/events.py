@@ -82,6 +82,15 @@ class RestCodec:
             line = live.encoded[RestCodec] = b'{"seq":%d,"turn":%b,"msg":%b}' % (live.after, _encode(live.turn), msg)
         return line
 
+    def note_given(self, turn: str, given: Mapping[str, int]) -> None:
+        """Events of deltas stand for themselves."""
+
+    def aside(self, line: bytes) -> bytes:
+        return line
+
+    def failed(self, reason: str) -> bytes:
+        return _encode({"msg": {"type": "stream_ended", "reason": reason}})
+
     def _project(self, live: LiveEntry) -> list[EventBody]:
         entry = live.entry
         record = entry.record

@@ -41,6 +41,10 @@ _CODES = {
 }
 
 
+def code_of(status: int) -> str:
+    return _CODES.get(status, "failed")
+
+
 class Conflict(AgentError):
     """What was asked for does not fit to how things stand. `details` say how they stand."""
 
@@ -104,5 +108,5 @@ def _refuse(status: int, message: str) -> Refusal:
 
 
 def body_of(refusal: Refusal) -> bytes:
-    problem = refusal.data if isinstance(refusal.data, Problem) else Problem(_CODES.get(refusal.status, "failed"), str(refusal))
+    problem = refusal.data if isinstance(refusal.data, Problem) else Problem(code_of(refusal.status), str(refusal))
     return msgspec.json.encode(Failure(problem))

@@ -1,6 +1,7 @@
 """Handlers that only read: who asks, the list, one conversation, its events as a page or as a stream."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Annotated, get_args
 
 import msgspec
@@ -16,7 +17,8 @@ from understudy.servers.http.answers import Refusal
 from understudy.servers.http.guards import accepts
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.presentation import presentation_of
-from understudy.servers.rest.event_stream import EventStream, codec_at
+from understudy.servers.rest.event_stream import EventStream, StreamCodec, codec_at
+from understudy.servers.rest.events import RestCodec
 from understudy.servers.rest.listing import ListQuery, list_rows
 from understudy.servers.rest.positions import EventPosition, read_position
 from understudy.servers.rest.rows import conversation_of
@@ -74,36 +76,49 @@ async def events(visit: Visit, wanted: EventsWanted) -> RestAnswer | EventStream
     handle = await visit.find()
     accept = visit.asked.header(b"accept")
     if wanted.stream or (wanted.stream is None and accept is not None and "text/event-stream" in accept.lower()):
-        return await _stream(visit, handle, wanted)
+        return await stream_of(visit, handle, wanted, RestCodec)
     if not accepts(accept, "application/json"):
         raise Refusal(406, "events are application/json or text/event-stream, and the request accepts neither")
     return RestAnswer(await _page(handle, wanted))
 
 
-async def _page(handle: Handle, wanted: EventsWanted) -> msgspec.Raw:
-    """As `Events` in `shapes.py`: put together from what the codec has written."""
+class Span(msgspec.Struct, frozen=True):
+    """Records of a page: `first` to `last`, of so many that there are (`end`)."""
+
+    first: int
+    last: int
+    end: int
+    more: bool
+
+
+def span_of(handle: Handle, wanted: EventsWanted) -> Span:
     end = handle.published
-    hidden = presentation_of(handle).hides_reasoning
-    if wanted.after is not None:
-        first = min(wanted.after, end) + 1
-        last = min(end, first + wanted.limit - 1)
-        if wanted.before is not None:
-            last = min(last, wanted.before - 1)
-    else:
+    if wanted.after is None:
         last = end if wanted.before is None else max(0, min(end, wanted.before - 1))
         first = max(1, last - wanted.limit + 1)
-    codec = await codec_at(handle, first - 1)
+        return Span(first, last, end, first > 1)
+    first = min(wanted.after, end) + 1
+    last = min(end, first + wanted.limit - 1)
+    if wanted.before is not None:
+        last = min(last, wanted.before - 1)
+    return Span(first, last, end, last < end)
+
+
+async def _page(handle: Handle, wanted: EventsWanted) -> msgspec.Raw:
+    """As `Events` in `shapes.py`: put together from what the codec has written."""
+    span = span_of(handle, wanted)
+    hidden = presentation_of(handle).hides_reasoning
+    codec = await codec_at(handle, span.first - 1, RestCodec)
     lines: list[bytes] = []
-    for live in await handle.read_shared(first - 1, last):
+    for live in await handle.read_shared(span.first - 1, span.last):
         written = codec.lines(live)
         if not (hidden and is_reasoning(live.entry.record)):
             lines += written
-    more = last < end if wanted.after is not None else first > 1
-    facts = b'"first":%d,"last":%d,"end":%d,"more":%b' % (first, last, end, b"true" if more else b"false")
+    facts = b'"first":%d,"last":%d,"end":%d,"more":%b' % (span.first, span.last, span.end, b"true" if span.more else b"false")
     return msgspec.Raw(b'{"events":[' + b",".join(lines) + b"]," + facts + b"}")
 
 
-async def _stream(visit: Visit, handle: Handle, wanted: EventsWanted) -> EventStream:
+async def stream_of(visit: Visit, handle: Handle, wanted: EventsWanted, make: Callable[[Handle], StreamCodec]) -> EventStream:
     if wanted.before is not None:
         raise Refusal(400, "a stream goes on as things happen: `before` is for pages")
     position = EventPosition(wanted.after or 0)
@@ -115,7 +130,7 @@ async def _stream(visit: Visit, handle: Handle, wanted: EventsWanted) -> EventSt
     end = handle.published
     if position.record > end:  # the log never had that number: there is nothing after it but what comes
         position = EventPosition(end)
-    codec = await codec_at(handle, position.record)
+    codec = await codec_at(handle, position.record, make)
     rest: list[bytes] = []
     if position.events is not None and position.record:
         for live in await handle.read_shared(position.record - 1, position.record):

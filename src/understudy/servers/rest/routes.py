@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.servers.rest import acting, changes, diffs, exporting, images, managing, reading, reports, shapes
+from understudy.servers.items.shapes import Items
+from understudy.servers.rest import acting, changes, diffs, exporting, images, items, managing, reading, reports, shapes
 from understudy.servers.rest.listing import ListQuery
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -67,6 +68,15 @@ ROUTES: tuple[Route, ...] = (
         reading.events,
         "What happened: a page of it, or a stream that goes on",
         shapes.Events,
+        query=reading.EventsWanted,
+        streams=True,
+    ),
+    Route(
+        "GET",
+        ONE + "/items",
+        items.items,
+        "The same as items, each with a beginning, a state and an end: a page of them, or a stream of `Update`s",
+        Items,
         query=reading.EventsWanted,
         streams=True,
     ),
