@@ -30,6 +30,7 @@ from understudy.store.log import (
     Verified,
 )
 from understudy.store.record_clock import RecordClock
+from understudy.store.search.asked import Search
 
 if TYPE_CHECKING:
     from tests.simulation.loop import ProcessLoop
@@ -340,6 +341,10 @@ class SimulatedLog:
     @property
     def place(self) -> str:
         return "simulated"
+
+    @property
+    def search(self) -> Search:
+        _unused()
 
     async def ids(self, beginning: str = "", limit: int | None = None) -> Sequence[ConversationId]:
         return [name for name in sorted(self.disk.logs) if name.startswith(beginning)][:limit]

@@ -42,9 +42,12 @@ def exported(name: str) -> tuple[ConversationId, list[dict[str, Any]]]:
 
 
 def holds(now: Any, before: Any) -> bool:
-    """Whether all that was there is there still; what has been added since has its default."""
+    """Whether all that was there is there still; what has been added since has its default, and defaults may be left out."""
     if isinstance(before, dict):
-        return isinstance(now, dict) and all(holds(now.get(key), value) for key, value in before.items())  # pyright: ignore
+        return isinstance(now, dict) and all(
+            holds(now[key], value) if key in now else value in (None, False)  # pyright: ignore
+            for key, value in before.items()  # pyright: ignore
+        )
     if isinstance(before, list):
         return len(now) == len(before) and all(holds(one, other) for one, other in zip(now, before, strict=True))  # pyright: ignore
     return bool(now == before)

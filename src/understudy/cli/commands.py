@@ -9,7 +9,7 @@ from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_o
 from understudy.cli.arguments.app_server import add_app_server
 from understudy.cli.arguments.chat import add_chat
 from understudy.cli.arguments.config import add_config
-from understudy.cli.arguments.conversations import add_conversations, add_transfer
+from understudy.cli.arguments.conversations import add_conversations, add_search, add_transfer
 from understudy.cli.arguments.hooks import add_hooks
 from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
 from understudy.cli.arguments.models import add_bench, add_keys, add_models
@@ -142,6 +142,7 @@ def build_parser() -> Parser:
     add_mcp(commands)
     add_http(commands)
     add_conversations(commands)
+    add_search(commands)
     add_questions(commands)
     add_transfer(commands)
     add_verify(commands)

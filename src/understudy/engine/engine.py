@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from understudy.engine.listing import Listing, Standing
     from understudy.engine.observing import InHand, Observer
     from understudy.engine.turns_at_work import TurnsAtWork
+    from understudy.store.search.asked import Found, Wanted
 
 MOST_NAMED = 100  # viewers
 
@@ -298,6 +299,12 @@ class Engine:
     async def list(self, caller: Caller, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
         """What the caller may read, the last active first."""
         return await self._listing.list(caller, limit, cursor, archived=archived)
+
+    async def search(self, caller: Caller, wanted: "Wanted") -> "Found":
+        """What was said and run in conversations that are kept, and that the caller may read. The newest first."""
+        from understudy.engine.searching import mask_of, search  # few processes ever do
+
+        return await search(self.log, caller, wanted, mask_of(self._env))
 
     async def standing_of(self, listed: Listed) -> "Standing":
         """What holds now: after a crash a turn is not running, whatever its last record says. The row may be a newer one."""

@@ -15,3 +15,6 @@ SANDBOX_MODES: tuple[str, ...] = get_args(SandboxMode)
 NETWORK_MODES: tuple[str, ...] = get_args(NetworkMode)
 BUDGET_LIMITS: tuple[BudgetLimit, ...] = get_args(BudgetLimit)
 DECISIONS: tuple[str, ...] = get_args(Decision)
+
+SearchRole = Literal["user", "assistant", "command", "patch", "tool"]
+SEARCH_ROLES: tuple[SearchRole, ...] = get_args(SearchRole)

@@ -7,7 +7,7 @@ that every append must match, so that a process that was overtaken cannot write.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -15,6 +15,9 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry
+
+if TYPE_CHECKING:
+    from understudy.store.search.asked import Search
 
 Status = Literal["running", "waiting", "idle"]
 
@@ -336,6 +339,11 @@ class Store(EventLog, Protocol):
     @property
     def place(self) -> str:
         """Where conversations are kept, for people."""
+        ...
+
+    @property
+    def search(self) -> "Search":
+        """Finds what was said and run in them."""
         ...
 
     async def ids(self, beginning: str = "", limit: int | None = None) -> Sequence[ConversationId]:

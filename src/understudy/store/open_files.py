@@ -34,7 +34,7 @@ class OpenFiles:
             self._make()
             self.writer = opened.enter_context(closing(self._connect()))
             refuse_newer(self.writer, path)
-            _use_write_ahead_log(self.writer, busy_seconds)
+            use_write_ahead_log(self.writer, busy_seconds)
             self.writer.execute("PRAGMA synchronous = FULL")
             migrate(self.writer, path, seals)
             writing.prepare(self.writer)
@@ -99,7 +99,7 @@ class OpenFiles:
         return sqlite3.connect(self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False)
 
 
-def _use_write_ahead_log(connection: sqlite3.Connection, busy_seconds: float) -> None:
+def use_write_ahead_log(connection: sqlite3.Connection, busy_seconds: float) -> None:
     """SQLite does not wait here by itself: two processes that open a new store at once would be in each other's way."""
     give_up = time.monotonic() + busy_seconds
     while True:

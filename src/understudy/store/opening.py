@@ -5,7 +5,7 @@ from pathlib import Path
 
 from understudy.config.home import state_dir
 from understudy.store.log import Store
-from understudy.store.place import DATABASE
+from understudy.store.place import DATABASE, SEARCH_INDEX
 from understudy.store.sqlite import SqliteLog
 
 
@@ -30,7 +30,7 @@ def store_place(home: Path) -> str:
 def open_to_others(home: Path) -> tuple[str, ...]:
     """Files and folders of the store that other users may read or write, each with its mode."""
     folder = state_dir(home)
-    expected = {folder: 0o700} | dict.fromkeys(sorted(folder.glob(f"{DATABASE}*")), 0o600)
+    expected = {folder: 0o700} | dict.fromkeys(sorted([*folder.glob(f"{DATABASE}*"), *folder.glob(f"{SEARCH_INDEX}*")]), 0o600)
     modes = {path: path.stat().st_mode & 0o777 for path in expected}
     return tuple(f"{path} (mode {mode:o}, expected {expected[path]:o})" for path, mode in modes.items() if mode & ~expected[path])
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from understudy.errors import StoreError
 
 DATABASE = "conversations.db"
+SEARCH_INDEX = "search.db"  # beside it: may be removed, and is made anew from it
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ncpfs", "ocfs2", "gfs2", "davfs"}
     | {f"fuse.{kind}" for kind in ("glusterfs", "sshfs", "s3fs", "davfs", "rclone")}

@@ -1,7 +1,7 @@
 """The tables, and how an older store becomes a newer one."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -57,6 +57,18 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE conversations ADD COLUMN seal BLOB NOT NULL DEFAULT x'';
     """,
+    # What a search looks at before it trusts the index of words, which is a file of its own. Triggers of the store, so that whoever
+    # writes notes it with the same commit: an older build that has the store open, too.
+    """
+    CREATE TABLE search_index(mark BLOB NOT NULL);   -- which index has everything but what is unindexed
+    CREATE TABLE unindexed(conversation INTEGER PRIMARY KEY);
+    CREATE TRIGGER unindexed_new AFTER INSERT ON conversations BEGIN
+        INSERT OR IGNORE INTO unindexed VALUES (NEW.number); END;
+    CREATE TRIGGER unindexed_more AFTER UPDATE OF last_seq ON conversations BEGIN
+        INSERT OR IGNORE INTO unindexed VALUES (NEW.number); END;
+    CREATE TRIGGER unindexed_gone AFTER DELETE ON conversations BEGIN
+        INSERT OR IGNORE INTO unindexed VALUES (OLD.number); END;
+    """,
 )
 # What is left to do for a version.
 AFTER: dict[int, Callable[[sqlite3.Connection, Seals], None]] = {3: link_older_records, 4: seal_older_heads}
@@ -83,9 +95,8 @@ def migrate(connection: sqlite3.Connection, path: Path, seals: Seals) -> None:
         if version > len(MIGRATIONS):
             raise _from_the_future(path, version)
         for number in range(version, len(MIGRATIONS)):
-            for statement in MIGRATIONS[number].split(";"):
-                if statement.strip():
-                    connection.execute(statement)
+            for statement in statements_of(MIGRATIONS[number]):
+                connection.execute(statement)
             if number + 1 in AFTER:
                 AFTER[number + 1](connection, seals)
             connection.execute(f"PRAGMA user_version = {number + 1}")
@@ -94,6 +105,16 @@ def migrate(connection: sqlite3.Connection, path: Path, seals: Seals) -> None:
         if connection.in_transaction:  # a full disk, say, has ended it already, and is the reason to be told
             connection.execute("ROLLBACK")
         raise
+
+
+def statements_of(script: str) -> Iterator[str]:
+    """One by one: a trigger has semicolons of its own."""
+    statement = ""
+    for piece in script.split(";")[:-1]:
+        statement += f"{piece};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def _from_the_future(path: Path, version: int) -> StoreError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,12 +38,15 @@ from understudy.store.log import (
     Verified,
 )
 from understudy.store.open_files import OpenFiles
-from understudy.store.place import DATABASE, prepare_folder, refuse_network_file_system
+from understudy.store.place import DATABASE, SEARCH_INDEX, prepare_folder, refuse_network_file_system
 from understudy.store.queries import Queries
 from understudy.store.record_clock import RecordClock
 from understudy.store.seals import Seals
 from understudy.store.writer import Handover, Job, Writer, explain
 from understudy.store.writing import Row
+
+if TYPE_CHECKING:
+    from understudy.store.search.searching import Searching
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +55,8 @@ READ_AT_ONCE = 32  # rows, where no more than so many bytes are wanted
 
 _encode = msgspec.json.Encoder().encode
 
+
+Rows = list[Row]
 
 _LETTERS = "EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number)"
 _POSITION = f"epoch, last_seq, {_LETTERS}, id, digest, seal FROM conversations"
@@ -81,6 +86,7 @@ class SqliteLog:
             self._claims = Claims(folder, self._bell.look_again)  # whoever takes a claim asks the bell what others did
             opened.pop_all()  # nothing can fail any more
         self.time = RecordClock(newest=files.newest, note=folder / "doubted_clock").now
+        self._search: Searching | None = None
         self._heard = b""
         self._generation = 0
         alarm = None if loop is None else FileAlarm(loop, folder / "bell")
@@ -99,6 +105,8 @@ class SqliteLog:
 
     def close(self, timeout: float = 5.0) -> bool:
         flushed = self.finish(timeout)
+        if self._search is not None:
+            self._search.close()
         self._hints.close()
         self._files.close(self._files.reader)
         self._claims.close()
@@ -112,6 +120,8 @@ class SqliteLog:
         if batch.releases:
             done = self._releasing(batch.conversation_id, done)
         self._submit(batch.conversation_id, lambda number: writing.append(number, batch, self._heads), done)
+        if self._search is not None:
+            self._search.note_appended(len(batch.entries))
 
     def _releasing(self, conversation_id: ConversationId, done: Committed) -> Committed:
         """The claim goes back once it is durable, before anybody is told."""
@@ -141,7 +151,9 @@ class SqliteLog:
         self._submit(conversation_id, lambda number: writing.archive(number, archived), done)
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
-        """Forget the conversation. The caller holds its claim."""
+        """Forget the conversation. The caller holds its claim. Where it can be searched for, that is forgotten first, too."""
+        if self._loop is not None and (self.path.parent / SEARCH_INDEX).exists():
+            done = self.search.once_forgotten(done)
         self._submit(conversation_id, writing.delete, done)
 
     def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
@@ -284,6 +296,20 @@ class SqliteLog:
         last = rows[limit - 1]
         as_of = max(time.time(), finite(rows[0][2])) if cursor is None else place.as_of  # a clock may have been ahead
         return Page(listed, write_cursor(Cursor(as_of, finite(last[2]), last[-1])))
+
+    # -- searching
+
+    @property
+    def search(self) -> "Searching":
+        if self._search is None:
+            from understudy.store.search.index import Index  # only where somebody searches, or has searched
+            from understudy.store.search.searching import Searching
+
+            self._search = Searching(Index(self.path), self._note, self._queries.check_still_there)
+        return self._search
+
+    def _note(self, rows: Callable[[sqlite3.Connection], Rows], done: Committed) -> None:
+        self._handover.add(Job(ConversationId(""), partial(rows, self._files.writer), done))
 
     # -- looking after it
 

@@ -1,6 +1,16 @@
 """Commands that list, show, continue, export and import conversations."""
 
-from understudy.cli.arguments.adding import ID, CommandParsers, add, add_id_or_last, add_json, add_overrides, count
+from understudy.cli.arguments.adding import (
+    ID,
+    CommandParsers,
+    add,
+    add_id_or_last,
+    add_json,
+    add_overrides,
+    count,
+    positive,
+)
+from understudy.protocol.choices import SEARCH_ROLES
 
 
 def add_conversations(commands: CommandParsers) -> None:
@@ -57,6 +67,24 @@ def add_conversations(commands: CommandParsers) -> None:
     )
     add_id_or_last(undo)
     undo.add_argument("turn", nargs="?", metavar="TURN", help="the number of the turn (default: the last turn that changed files)")
+
+
+def add_search(commands: CommandParsers) -> None:
+    search = add(
+        commands,
+        "search",
+        "search",
+        "find what was said and run, in all conversations",
+        more="All words have to be there. One argument may say more: '\"in this order\"', 'begin*', 'this OR that', and behind -- "
+        "also -without.",
+    )
+    search.add_argument("words", nargs="+", metavar="WORDS", help="what to look for")
+    search.add_argument("--folder", metavar="DIR", help="only what was said while working in this folder or below it")
+    search.add_argument("--since", metavar="TIME", help="not before: 2026-11-19, 2026-11-19T12:00:00Z, or 30m, 12h, 7d, 2w ago")
+    search.add_argument("--role", choices=SEARCH_ROLES, help="only what was said or run in this role")
+    search.add_argument("--limit", type=positive, default=20, metavar="N", help="at most N hits (default: 20)")
+    search.add_argument("--cursor", metavar="NEXT", help="go on where the search before ended, as that says")
+    add_json(search, "hits and the cursor of the next page as JSON")
 
 
 def add_transfer(commands: CommandParsers) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from understudy.config.model import REPORT_KINDS
-from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
+from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, SEARCH_ROLES
 
 
 def _string(description: str, **more: Any) -> dict[str, Any]:
@@ -264,6 +264,30 @@ CONVERSATIONS_LIST = _tool(
             "next_cursor": _string("For the next page; absent on the last."),
         },
         "required": ["conversations"],
+    },
+    _READS,
+)
+
+CONVERSATIONS_SEARCH = _tool(
+    "conversationsSearch",
+    "Search conversations",
+    "Find what was said and run in all conversations, the newest first.",
+    {
+        "query": _string('Words, all of which have to be there; "in this order", begin*, -without, this OR that.'),
+        "folder": _string("Only what was said while working in this folder or below it."),
+        "since": _string("Not before: 2026-11-19, 2026-11-19T12:00:00Z, or 12h, 7d ago."),
+        "role": _string("Only of this kind.", enum=list(SEARCH_ROLES)),
+        "limit": {"type": "integer", "minimum": 1, "description": "At most so many; 20 if not given, 100 at most."},
+        "cursor": _string("next of the page before."),
+    },
+    ["query"],
+    {
+        "type": "object",
+        "properties": {
+            "hits": {"type": "array", "items": {"type": "object"}},
+            "next": _string("For the next page; absent on the last."),
+        },
+        "required": ["hits"],
     },
     _READS,
 )

@@ -41,6 +41,13 @@ def _conversations():  # the module itself, whose names a type checker knows
     return conversation_tools
 
 
+@cache
+def _searching():
+    from understudy.servers.mcp import searching
+
+    return searching
+
+
 _TABLE = (
     ClientTool(described.CODEX, lambda: codex_tools.codex, results.SESSION, needs=("run", "read"), watches_turn=True),
     ClientTool(
@@ -55,6 +62,7 @@ _TABLE = (
     ClientTool(described.CONVERSATION_SEND_MESSAGE, lambda: _conversations().send_message, results.STATUS, needs=("run", "read")),
     ClientTool(described.CONVERSATION_STREAM, lambda: _conversations().stream, results.BARE_FAILURE, needs=("read",)),
     ClientTool(described.CONVERSATIONS_LIST, lambda: _conversations().list_conversations, results.MESSAGE, needs=("read",)),
+    ClientTool(described.CONVERSATIONS_SEARCH, lambda: _searching().search, results.MESSAGE, needs=("read",)),
     ClientTool(described.CONVERSATION_INTERRUPT, lambda: _conversations().interrupt, results.STATUS, needs=("run", "read")),
     ClientTool(described.CONVERSATION_COMPACT, lambda: _conversations().compact, results.STATUS, needs=("run", "read")),
     ClientTool(described.CONVERSATION_FORK, lambda: _conversations().fork, results.MESSAGE, needs=("run", "read")),

@@ -6,7 +6,19 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.servers.items.shapes import Items
-from understudy.servers.rest import acting, changes, diffs, exporting, images, items, managing, reading, reports, shapes
+from understudy.servers.rest import (
+    acting,
+    changes,
+    diffs,
+    exporting,
+    images,
+    items,
+    managing,
+    reading,
+    reports,
+    searching,
+    shapes,
+)
 from understudy.servers.rest.listing import ListQuery
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -151,6 +163,14 @@ ROUTES: tuple[Route, ...] = (
         images.image,
         "An image that an event names",
         kinds=("image/png", "image/jpeg", "image/gif", "image/webp"),
+    ),
+    Route(
+        "GET",
+        "/v1/search",
+        searching.search,
+        "What was said and run, in all conversations: the newest first",
+        shapes.SearchHits,
+        query=searching.SearchQuery,
     ),
     Route("GET", "/v1/changes", changes.watch, "Rows of the list as they change", streams=True),
 )

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from understudy.policy.question_text import Kind
 from understudy.protocol.callers import Right
-from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
+from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode, SearchRole
 
 State = Literal["idle", "working", "waiting", "failed", "interrupted"]
 
@@ -139,6 +139,23 @@ class Stopped(Shape, frozen=True, kw_only=True):
     status: Literal["ok", "requested"]
     interrupted: bool
     message: str | None = None
+
+
+class SearchHit(Shape, frozen=True, kw_only=True):
+    """A place where the words stand: a record of a conversation."""
+
+    conversation_id: str
+    seq: int  # of the record; `…/events?after=seq-1` begins there
+    time: str
+    role: SearchRole
+    snippet: str  # one line, without secrets
+
+
+class SearchHits(Shape, frozen=True, kw_only=True):
+    """The newest first. A page may have few hits and a `next` all the same."""
+
+    hits: tuple[SearchHit, ...]
+    next: str | None
 
 
 class Done(Shape, frozen=True, kw_only=True):

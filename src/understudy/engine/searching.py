@@ -1,0 +1,33 @@
+"""Search in what was said and run: as far as a caller may read it, and without secrets in what is shown of it."""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from understudy.policy.secrets import REDACTED, names_a_secret, secret_pattern
+from understudy.protocol.callers import Caller
+from understudy.store.log import Store
+from understudy.store.search.asked import Found, Mask, Wanted
+
+
+def mask_of(env: Mapping[str, str]) -> Mask:
+    """Takes out what variables hold that are named like secrets, and tokens of well-known kinds."""
+    pattern = secret_pattern(value for name, value in env.items() if names_a_secret(name))
+    return lambda text: _masked(text, pattern)
+
+
+def _masked(text: str, pattern: re.Pattern[str]) -> str:
+    return pattern.sub(REDACTED, text)
+
+
+async def search(store: Store, caller: Caller, wanted: Wanted, mask: Mask) -> Found:
+    """In conversations that are kept: of others nothing is written down, nor in an index. Raises `BadRequest` and `StoreError`."""
+    own, others = "read" in caller.rights, "read" in caller.others
+    if not own and not others:
+        return Found((), None)
+    wanted = msgspec.structs.replace(wanted, owner=None if others else caller.name)
+    found = await store.search.find(wanted, mask)
+    if own:
+        return found
+    return Found(tuple(hit for hit in found.hits if hit.owner != caller.name), found.next)

@@ -1,0 +1,67 @@
+"""What a search is asked for and what it finds, whatever the log is kept in."""
+
+import base64
+from collections.abc import Callable
+from typing import Annotated, Protocol
+
+import msgspec
+
+from understudy.errors import BadRequest
+from understudy.protocol.choices import SearchRole
+from understudy.protocol.ids import ConversationId
+
+PATIENCE_SECONDS = 20.0
+
+Mask = Callable[[str], str]  # a text without the secrets in it
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    words: str  # as they were typed
+    folder: str | None = None  # said while the conversation worked in it, or below it
+    since: float | None = None
+    role: SearchRole | None = None
+    limit: int = 20
+    cursor: str | None = None
+    owner: str | None = None  # whose conversations; None: everybody's
+
+
+class Hit(msgspec.Struct, frozen=True):
+    conversation_id: ConversationId
+    seq: int
+    at: float
+    role: SearchRole
+    snippet: str
+    owner: str
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The newest first. Where there is a `next`, older ones may follow: also after a page with few hits, or none."""
+
+    hits: tuple[Hit, ...]
+    next: str | None
+
+
+class Search(Protocol):
+    """Finds words in the logs of a store."""
+
+    async def find(self, wanted: Wanted, mask: Mask, patience: float = PATIENCE_SECONDS) -> Found:
+        """In all that was committed before. Raises `BadRequest` for what cannot be searched for, and `StoreError`: also where an
+        index has to be made first, and that takes longer than the patience.
+        """
+        ...
+
+
+class _Cursor(msgspec.Struct, frozen=True, array_like=True):
+    place: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+def write_cursor(place: int) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(_Cursor(place))).decode().rstrip("=")
+
+
+def read_cursor(text: str) -> int:
+    """Raises `BadRequest`. One that was made up says only where to go on."""
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Cursor).place
+    except (ValueError, msgspec.MsgspecError):
+        raise BadRequest("invalid cursor: give the `next` of the page before") from None

@@ -1,0 +1,259 @@
+"""The index of a store, brought up to the log a step at a time, and asked. Steps are for a thread, and take some milliseconds."""
+
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from understudy.errors import StoreError
+from understudy.store.log import LATEST
+from understudy.store.place import SEARCH_INDEX
+from understudy.store.search.asked import Found, Hit, Mask, Wanted, read_cursor, write_cursor
+from understudy.store.search.index_file import Indexed, IndexFile, Place, Text, first_place
+from understudy.store.search.log_reader import LogReader, Standing
+from understudy.store.search.snippets import snippet_of
+from understudy.store.search.texts import folder_of, text_of
+from understudy.store.search.words import Question, read_question
+from understudy.store.writer import explain
+
+STEP_CHARACTERS = 256 * 1024  # of text, about a quarter of a tenth of a second
+STEP_CONVERSATIONS = 64
+MOST_LOOKED_AT = 2000  # texts, for one page
+NEWEST = (1 << 63) - 1
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A conversation that is in the index as it stood then; without a digest: one that is gone, and forgotten."""
+
+    conversation: int
+    last_seq: int = 0
+    digest: bytes = b""
+
+
+class Step(msgspec.Struct, frozen=True):
+    done: tuple[Done, ...]
+    more: bool  # whether there is more to do
+
+
+class NotOfThisStore(Exception):
+    """The index is new, or was made for another state of the store: everything is missing in it."""
+
+
+class Index:
+    """Raises `StoreError`. From any thread."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._path = database.parent / SEARCH_INDEX
+        self._lock = threading.Lock()
+        self._file: IndexFile | None = None
+        self._log: LogReader | None = None
+        self._closed = False
+
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._let_go()
+
+    # -- steps
+
+    def begin_anew(self) -> bytes | None:
+        """Empties it, of which nobody sees anything before `end_anew`. The log is to note this mark meanwhile, and all of its
+        conversations as missing. None where another process has been first.
+        """
+        with self._lock:
+            try:
+                file, log = self._open()
+                file.begin()
+                if file.mark is not None and file.mark == log.mark():
+                    file.roll_back()
+                    return None
+                mark = secrets.token_bytes(16)
+                file.empty(mark)
+                return mark
+            except sqlite3.Error as error:
+                raise self._explain(error) from error
+
+    def end_anew(self, *, noted: bool) -> None:
+        with self._lock:
+            try:
+                file, _ = self._open()
+                if noted:
+                    file.commit()
+                else:
+                    file.roll_back()
+            except sqlite3.Error as error:
+                raise self._explain(error) from error
+
+    def catch_up(self, *, only_deleted: bool = False) -> Step:
+        """Raises `NotOfThisStore` too."""
+        with self._lock:
+            try:
+                file, log = self._open()
+                if file.mark is None or file.mark != log.mark():
+                    raise NotOfThisStore
+                return self._step(file, log, only_deleted=only_deleted)
+            except sqlite3.Error as error:
+                raise self._explain(error) from error
+
+    def _step(self, file: IndexFile, log: LogReader, *, only_deleted: bool) -> Step:
+        missing = log.missing(STEP_CONVERSATIONS, only_deleted=only_deleted)
+        if not missing:
+            return Step((), file.has_holes and file.close_holes())
+        done: list[Done] = []
+        room = STEP_CHARACTERS
+        file.begin()
+        try:
+            for conversation in missing:
+                finished, used = _bring_up(file, log, conversation, room)
+                if finished is not None:
+                    done.append(finished)
+                room -= used
+                if finished is None or room <= 0:
+                    break
+            file.commit()
+        finally:
+            file.roll_back()
+        return Step(tuple(done), more=True)
+
+    # -- finding
+
+    def find(self, wanted: Wanted, mask: Mask) -> Found:
+        question = read_question(wanted.words)
+        newest = NEWEST if wanted.cursor is None else read_cursor(wanted.cursor)
+        oldest = 0 if wanted.since is None else first_place(min(max(wanted.since, 0.0), LATEST))
+        with self._lock:
+            try:
+                file, log = self._open()
+                places = file.places(question, wanted.role, wanted.owner, wanted.folder, newest, oldest)
+                return _page(places, log, wanted, question, mask)
+            except sqlite3.Error as error:
+                raise self._explain(error) from error
+
+    def progress(self) -> tuple[int, int]:
+        with self._lock:
+            try:
+                return self._open()[1].progress()
+            except sqlite3.Error as error:
+                raise self._explain(error) from error
+
+    # -- the files
+
+    def _open(self) -> tuple[IndexFile, LogReader]:
+        if self._closed:
+            raise StoreError("conversation store: it is closed")
+        if self._file is not None and not self._file.is_there:  # somebody has removed it: it can be made again
+            self._let_go()
+        if self._file is None:
+            self._file = self._open_file()
+        if self._log is None:
+            self._log = LogReader(self._database)
+        return self._file, self._log
+
+    def _open_file(self) -> IndexFile:
+        try:
+            file = IndexFile(self._path)
+            if file.is_usable:
+                return file
+            file.close()
+        except sqlite3.DatabaseError as error:
+            if not _is_damaged(error):
+                raise
+        except OSError as error:
+            raise StoreError(f"conversation store: {self._path}: {error.strerror}") from error
+        self._remove()
+        return IndexFile(self._path)
+
+    def _remove(self) -> None:
+        for end in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + end).unlink(missing_ok=True)
+
+    def _let_go(self) -> None:
+        for each in (self._file, self._log):
+            if each is not None:
+                each.close()
+        self._file = self._log = None
+
+    def _explain(self, error: sqlite3.Error) -> StoreError:
+        """A damaged index is removed: the next search makes it anew."""
+        if "fts5" in str(error) and "no such module" in str(error):
+            return StoreError("conversation store: search needs SQLite with FTS5, and that of this Python has none")
+        if _is_damaged(error):
+            self._let_go()
+            self._remove()
+            return StoreError(f"conversation store: {self._path} was damaged and is removed; search again, and it is made anew")
+        return explain(error, str(self._path))
+
+
+def _is_damaged(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+
+
+def _bring_up(file: IndexFile, log: LogReader, conversation: int, room: int) -> tuple[Done | None, int]:
+    """None where there is more to do with it; and how many characters it took."""
+    standing, known = log.standing(conversation), file.indexed(conversation)
+    if standing is None or not _goes_on(log, conversation, known):
+        if file.forget(conversation):
+            return None, 0
+        known = Indexed()
+    return (Done(conversation), 0) if standing is None else _add(file, log, conversation, standing, known, room)
+
+
+def _goes_on(log: LogReader, conversation: int, known: Indexed) -> bool:
+    """Whether the log still is what was indexed of it: a store may have been replaced by an older one."""
+    return known.upto == 0 or log.digest_of(conversation, known.upto) == known.digest
+
+
+def _add(
+    file: IndexFile, log: LogReader, conversation: int, standing: Standing, known: Indexed, room: int
+) -> tuple[Done | None, int]:
+    texts: list[Text] = []
+    used = 0
+    folder, upto, digest = known.folder, known.upto, known.digest
+    while used < room and (some := list(log.records(conversation, upto))):
+        for read in some:
+            upto, digest = read.seq, read.digest
+            used += 1
+            if read.record is not None:
+                folder = folder_of(read.record) or folder
+                if (found := text_of(read.record)) is not None:
+                    texts.append(Text(read.seq, read.at, *found, folder))
+                    used += len(found[1])
+            if used >= room:
+                break
+    file.add(conversation, standing.owner, texts)
+    file.note(conversation, Indexed(upto, digest, folder))
+    return (Done(conversation, standing.last_seq, standing.digest) if used < room else None), used
+
+
+def _page(places: Iterator[Place], log: LogReader, wanted: Wanted, question: Question, mask: Mask) -> Found:
+    """A page is bounded by what was looked at, too: with a filter that fits few of many, the next one goes on."""
+    hits: list[Hit] = []
+    last: Place | None = None
+    for looked_at, place in enumerate(places):
+        if last is not None and (len(hits) >= wanted.limit or looked_at >= MOST_LOOKED_AT):
+            return Found(tuple(hits), write_cursor(last.place))
+        last = place
+        hit = _hit(place, log, wanted, question, mask)
+        if hit is not None:
+            hits.append(hit)
+    return Found(tuple(hits), None)
+
+
+def _hit(place: Place, log: LogReader, wanted: Wanted, question: Question, mask: Mask) -> Hit | None:
+    """What is shown is read in the log, and so is whose it is: the index only says where to look."""
+    standing = log.standing(place.conversation)
+    if standing is None or (wanted.owner is not None and standing.owner != wanted.owner):
+        return None
+    read = log.record(place.conversation, place.seq)
+    found = None if read is None or read.record is None else text_of(read.record)
+    if read is None or found is None:
+        return None
+    return Hit(standing.conversation_id, read.seq, read.at, found[0], snippet_of(mask(found[1]), question), standing.owner)

@@ -1,0 +1,259 @@
+"""The index of words: a file of its own beside the store, which can be made anew from the log at any time.
+
+A text has a place, a number that rises with the time at which it was said, so that FTS5 gives the newest first without sorting, and
+goes on from any place. Each word stands there behind a mark: the role of what was said (`u` and `word`), and for an owner who has a
+name the same again behind the owner's number. So whoever may see only their own looks among their own words, and a role costs
+nothing. The folder and those above it are words too.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from understudy.protocol.callers import LOCAL_NAME
+from understudy.protocol.choices import SEARCH_ROLES, SearchRole
+from understudy.store.open_files import use_write_ahead_log
+from understudy.store.search.words import Question, as_match, words_of
+
+VERSION = 1
+BUSY_SECONDS = 5.0
+IN_ONE_MILLISECOND = 15  # bits of a place
+FORGOTTEN_AT_ONCE = 500  # texts
+MERGED_AT_ONCE = 200  # pages
+MOST_FOLDERS = 64  # a folder and those above it
+
+_MARKS: dict[SearchRole, str] = {"user": "u", "assistant": "a", "command": "c", "patch": "p", "tool": "t"}
+_LOCAL = "local"  # among the folders of what belongs to the user of the machine
+_TABLES = (
+    "CREATE TABLE facts(mark BLOB NOT NULL, holes INTEGER NOT NULL DEFAULT 0)",
+    "CREATE TABLE owners(number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE logs(conversation INTEGER PRIMARY KEY, upto INTEGER NOT NULL, digest BLOB NOT NULL, folder TEXT NOT NULL)",
+    "CREATE TABLE texts(place INTEGER PRIMARY KEY, conversation INTEGER NOT NULL, seq INTEGER NOT NULL)",
+    "CREATE INDEX texts_of_one ON texts(conversation, seq)",
+    # ASCII: what is not is a letter, and words have been made before. Texts are not ranked, so their lengths are not kept.
+    "CREATE VIRTUAL TABLE words USING fts5(everyones, owners, folders, tokenize = 'ascii', columnsize = 0)",
+)
+
+
+class Indexed(msgspec.Struct, frozen=True):
+    """How far a log is in the index."""
+
+    upto: int = 0
+    digest: bytes = b""  # of that record
+    folder: str = ""
+
+
+class Text(msgspec.Struct, frozen=True):
+    seq: int
+    at: float
+    role: SearchRole
+    text: str
+    folder: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    place: int
+    conversation: int
+    seq: int
+
+
+class IndexFile:
+    """Raises `sqlite3.Error`. Used by one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        path.touch(mode=0o600)
+        self.path = path
+        self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare()
+            found = path.stat()
+        except BaseException:
+            self._connection.close()
+            raise
+        self._identity = found.st_dev, found.st_ino
+
+    def _prepare(self) -> None:
+        use_write_ahead_log(self._connection, BUSY_SECONDS)
+        self._connection.execute("PRAGMA synchronous = FULL")  # the log is told what is here, and believes it
+        self._connection.execute("PRAGMA secure_delete = ON")
+        if self._version() == VERSION:
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            if self._version() == 0:
+                for statement in _TABLES:
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {VERSION}")
+            self._connection.execute("COMMIT")
+        finally:
+            self._give_up()
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    @property
+    def is_usable(self) -> bool:
+        """Not where another understudy, older or newer, has made it in its own way."""
+        return self._version() == VERSION
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is still the file that others would open."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # -- of which store it is
+
+    @property
+    def mark(self) -> bytes | None:
+        row = self._connection.execute("SELECT mark FROM facts").fetchone()
+        return None if row is None else row[0]
+
+    def empty(self, mark: bytes) -> None:
+        if self.mark is not None:
+            for table in ("facts", "owners", "logs", "texts", "words"):
+                self._connection.execute(f"DROP TABLE {table}")
+            for statement in _TABLES:
+                self._connection.execute(statement)
+        self._connection.execute("INSERT INTO facts(mark) VALUES (?)", (mark,))
+
+    # -- writing
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def _give_up(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    roll_back = _give_up
+
+    def indexed(self, conversation: int) -> Indexed:
+        row = self._connection.execute("SELECT upto, digest, folder FROM logs WHERE conversation = ?", (conversation,)).fetchone()
+        return Indexed() if row is None else Indexed(*row)
+
+    def note(self, conversation: int, indexed: Indexed) -> None:
+        values = conversation, indexed.upto, indexed.digest, indexed.folder
+        self._connection.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?)", values)
+
+    def add(self, conversation: int, owner: str, texts: Sequence[Text]) -> None:
+        own = "" if owner == LOCAL_NAME else str(self._number_of(owner))
+        for text in texts:
+            place = self._free_place(text.at)
+            mark, words = _MARKS[text.role], words_of(text.text)
+            everyones = " ".join([mark + word for word in words])
+            owners = " ".join([own + mark + word for word in words]) if own else ""
+            folders = " ".join([*map(_folder_word, _folder_and_above(text.folder)), *([] if own else [_LOCAL])])
+            self._connection.execute("INSERT INTO texts VALUES (?, ?, ?)", (place, conversation, text.seq))
+            self._connection.execute(
+                "INSERT INTO words(rowid, everyones, owners, folders) VALUES (?, ?, ?, ?)", (place, everyones, owners, folders)
+            )
+
+    def _number_of(self, owner: str) -> int:
+        self._connection.execute("INSERT OR IGNORE INTO owners(name) VALUES (?)", (owner,))
+        return self._find_owner(owner) or 0
+
+    def _find_owner(self, owner: str) -> int | None:
+        row = self._connection.execute("SELECT number FROM owners WHERE name = ?", (owner,)).fetchone()
+        return None if row is None else row[0]
+
+    def _free_place(self, at: float) -> int:
+        """The next of its millisecond; where that is full, of the next one."""
+        begin = first_place(at)
+        while True:
+            end = begin + (1 << IN_ONE_MILLISECOND)
+            query = "SELECT max(place) FROM texts WHERE place >= ? AND place < ?"
+            last: int | None = self._connection.execute(query, (begin, end)).fetchone()[0]
+            if last is None or last + 1 < end:
+                return begin if last is None else last + 1
+            begin = end
+
+    def forget(self, conversation: int) -> bool:
+        """Some of it. False when nothing is left."""
+        query = "SELECT place FROM texts WHERE conversation = ? LIMIT ?"
+        places = self._connection.execute(query, (conversation, FORGOTTEN_AT_ONCE)).fetchall()
+        self._connection.executemany("DELETE FROM words WHERE rowid = ?", places)
+        self._connection.executemany("DELETE FROM texts WHERE place = ?", places)
+        if places:
+            self._connection.execute("UPDATE facts SET holes = 1")
+        else:
+            self._connection.execute("DELETE FROM logs WHERE conversation = ?", (conversation,))
+        return bool(places)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether words of something that was deleted may still lie about in it."""
+        return self._connection.execute("SELECT 1 FROM facts WHERE holes").fetchone() is not None
+
+    def close_holes(self) -> bool:
+        """A step of writing anew what has words of deleted texts in it. False when all of it is done."""
+        before = self._connection.total_changes
+        self._connection.execute("INSERT INTO words(words, rank) VALUES ('merge', ?)", (-MERGED_AT_ONCE,))
+        if self._connection.total_changes - before >= 2:  # FTS5's own sign that there was something to do
+            return True
+        self._connection.execute("UPDATE facts SET holes = 0")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return False
+
+    # -- finding
+
+    def places(
+        self, question: Question, role: SearchRole | None, owner: str | None, folder: str | None, newest: int, oldest: int
+    ) -> Iterator[Place]:
+        """From the newest on, each found when it is asked for."""
+        match = self._match(question, SEARCH_ROLES if role is None else (role,), owner, folder)
+        if match is None:
+            return
+        found = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC"
+        query = "SELECT conversation, seq FROM texts WHERE place = ?"
+        for (place,) in self._connection.execute(found, (match, oldest, newest)):
+            row: tuple[int, int] | None = self._connection.execute(query, (place,)).fetchone()
+            if row is not None:
+                yield Place(place, *row)
+
+    def _match(self, question: Question, roles: Sequence[SearchRole], owner: str | None, folder: str | None) -> str | None:
+        """None where nothing can be found."""
+        if owner is None or owner == LOCAL_NAME:
+            match = f"everyones : ({as_match(question, [_MARKS[role] for role in roles])})"
+            if owner is not None:  # words do not stand there twice for the owner of nearly everything
+                match = f'folders : "{_LOCAL}" AND ({match})'
+        elif (number := self._find_owner(owner)) is not None:
+            match = f"owners : ({as_match(question, [f'{number}{_MARKS[role]}' for role in roles])})"
+        else:
+            return None
+        return match if folder is None else f'folders : "{_folder_word(_clean(folder))}" AND ({match})'
+
+
+def first_place(at: float) -> int:
+    return max(0, int(at * 1000)) << IN_ONE_MILLISECOND
+
+
+def _clean(folder: str) -> str:
+    return folder.rstrip("/") or "/"
+
+
+def _folder_and_above(folder: str) -> list[str]:
+    if not folder:
+        return []
+    path = _clean(folder)
+    found = [path]
+    while path != "/" and "/" in path and len(found) < MOST_FOLDERS:
+        path = _clean(path.rpartition("/")[0])
+        found.append(path)
+    return found
+
+
+def _folder_word(folder: str) -> str:
+    return "f" + blake2b(folder.encode(errors="surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,36 @@
+"""What the log notes of the index, as rows for the writer. Their triggers are made when somebody searches: few processes do."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from understudy.store.search.index import Done
+from understudy.store.writing import Row
+
+_KNOWN = "DELETE FROM unindexed WHERE conversation = NEW.conversation AND"
+_STANDS = "EXISTS (SELECT 1 FROM conversations WHERE number = NEW.conversation"
+_KINDS = {
+    "index": "DELETE FROM search_index; INSERT INTO search_index VALUES (NEW.a);"
+    " INSERT OR IGNORE INTO unindexed SELECT number FROM conversations;",
+    # only as it stood when it was read: what was written since, or deleted, is still to come
+    "indexed": f"{_KNOWN} {_STANDS} AND last_seq = NEW.a AND digest = NEW.b);",
+    "forgotten": f"{_KNOWN} NOT {_STANDS});",
+}
+
+
+def index(mark: bytes, writer: sqlite3.Connection) -> list[Row]:
+    _prepare(writer)
+    return [("index", 0, mark, 0, 0, 0, 0, 0, 0)]
+
+
+def done(conversations: Sequence[Done], writer: sqlite3.Connection) -> list[Row]:
+    _prepare(writer)
+    return [
+        ("indexed" if each.digest else "forgotten", each.conversation, each.last_seq, each.digest, 0, 0, 0, 0, 0)
+        for each in conversations
+    ]
+
+
+def _prepare(writer: sqlite3.Connection) -> None:
+    for kind, action in _KINDS.items():
+        when = f"INSTEAD OF INSERT ON writing WHEN NEW.kind = '{kind}'"
+        writer.execute(f"CREATE TEMP TRIGGER IF NOT EXISTS writing_{kind} {when} BEGIN {action} END")

@@ -1,0 +1,159 @@
+"""Search in a store on SQLite: the index is brought up to the log first, in steps, and then asked.
+
+The log notes with each commit which conversations the index does not know as they are (by triggers in the store, so that every
+process does). Nobody pays for more than that before the first search makes the index.
+"""
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+
+from understudy.errors import StoreError
+from understudy.store.log import Committed
+from understudy.store.search import noting
+from understudy.store.search.asked import PATIENCE_SECONDS, Found, Mask, Wanted
+from understudy.store.search.index import Index, NotOfThisStore
+from understudy.store.search.words import read_question
+from understudy.store.writing import Row
+
+logger = logging.getLogger(__name__)
+
+SOON_SECONDS = 1.0  # after which what was handed to the writer is committed, and a burst is over
+ENOUGH_TO_CATCH_UP = 500  # records of this process that the index does not have
+
+Note = Callable[[Callable[[sqlite3.Connection], list[Row]], Committed], None]
+
+
+class Searching:
+    """`note` writes to the log, on the thread that does; `check` raises `StoreError` where the store is gone."""
+
+    def __init__(self, index: Index, note: Note, check: Callable[[], None]) -> None:
+        self._index = index
+        self._note = note
+        self._check = check
+        self._at_work: asyncio.Task[None] | None = None
+        self._forgetting: set[asyncio.Task[None]] = set()
+        self._one_at_a_time = asyncio.Lock()
+        self._missing = 0
+        self._closed = False
+
+    async def find(self, wanted: Wanted, mask: Mask, patience: float = PATIENCE_SECONDS) -> Found:
+        read_question(wanted.words)  # what is wrong with it is told before any work
+        self._check()
+        await self._wait_until_caught_up(time.monotonic() + patience)
+        self._check()
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(self._index.find, wanted, mask)
+
+    def close(self) -> None:
+        self._closed = True
+        self._index.close()
+
+    # -- keeping it near the log
+
+    def note_appended(self, records: int) -> None:
+        """Where nobody has ever searched, there is nothing to do."""
+        self._missing += records
+        if self._missing >= ENOUGH_TO_CATCH_UP:
+            self._missing = 0
+            asyncio.get_running_loop().call_later(SOON_SECONDS, self._catch_up_soon)
+
+    def _catch_up_soon(self) -> None:
+        if self._index.exists and not self._closed:
+            self._begin()
+
+    def once_forgotten(self, done: Committed) -> Committed:
+        """For a deletion: it is told once the index has nothing of it, either."""
+
+        def told(error: BaseException | None) -> None:
+            if error is not None:
+                done(error)
+                return
+            forgetting = asyncio.create_task(self._forget_deleted(), name="forget in the search index")
+            self._forgetting.add(forgetting)
+            forgetting.add_done_callback(self._forgetting.discard)
+            forgetting.add_done_callback(lambda _: done(None))
+
+        return told
+
+    async def _forget_deleted(self) -> None:
+        """Whatever goes wrong is done by the next search."""
+        try:
+            while not self._closed and self._index.exists:
+                if not await self._step(only_deleted=True):
+                    return
+        except NotOfThisStore:
+            return
+        except StoreError as error:
+            logger.warning("words of a deleted conversation are forgotten with the next search: %s", error)
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._at_work is None or self._at_work.done():
+            self._at_work = asyncio.create_task(self._catch_up(), name="search index")
+            self._at_work.add_done_callback(_look_at)
+        return self._at_work
+
+    async def _wait_until_caught_up(self, give_up: float) -> None:
+        """What was committed before the search was asked for is in the index then, whoever has put it there."""
+        if self._at_work is not None and not self._at_work.done():  # it may have passed what was committed just now
+            await self._wait(self._at_work, give_up)
+        await self._wait(self._begin(), give_up)
+
+    async def _wait(self, work: asyncio.Task[None], give_up: float) -> None:
+        await asyncio.wait([work], timeout=max(0.0, give_up - time.monotonic()))
+        if not work.done():
+            missing, of = await asyncio.to_thread(self._index.progress)
+            to_go = f"{missing} of {of} conversations to go"
+            raise StoreError(f"conversation store: the search index is being made ({to_go}); search again in a while")
+        work.result()
+
+    async def _catch_up(self) -> None:
+        more = True
+        while more and not self._closed:
+            try:
+                more = await self._step()
+            except NotOfThisStore:
+                await self._begin_anew()
+
+    async def _step(self, *, only_deleted: bool = False) -> bool:
+        async with self._one_at_a_time:
+            step = await asyncio.to_thread(self._index.catch_up, only_deleted=only_deleted)
+            if step.done:
+                await self._noted(partial(noting.done, step.done))
+        return step.more
+
+    async def _begin_anew(self) -> None:
+        async with self._one_at_a_time:
+            mark = await asyncio.to_thread(self._index.begin_anew)
+            if mark is None:
+                return
+            noted = False
+            try:
+                await self._noted(partial(noting.index, mark))
+                noted = True
+            finally:
+                await asyncio.to_thread(self._index.end_anew, noted=noted)
+
+    async def _noted(self, rows: Callable[[sqlite3.Connection], list[Row]]) -> None:
+        """Raises `StoreError`."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def told(error: BaseException | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self._note(rows, told)
+        await done
+
+
+def _look_at(work: asyncio.Task[None]) -> None:
+    """Nobody may have waited for it; the next search meets the same again."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        logger.info("the search index was not brought up to the log: %s", error)

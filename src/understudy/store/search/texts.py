@@ -1,0 +1,84 @@
+"""What of a record can be found: what was said and what was run, as text."""
+
+import shlex
+from collections.abc import Mapping
+
+import msgspec
+
+from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.choices import SearchRole
+from understudy.protocol.items import Message
+from understudy.protocol.records import (
+    CommandEnded,
+    CommandStarted,
+    InputWritten,
+    ItemReceived,
+    Opened,
+    PatchStarted,
+    Record,
+    ToolCallBegan,
+    ToolCallEnded,
+    TurnEnded,
+    UserMessage,
+)
+
+MOST_CHARACTERS = 65_536  # of one record; of what is longer, the beginning and the end
+
+
+def text_of(record: Record) -> tuple[SearchRole, str] | None:
+    """None where there is nothing to find. Reasoning is not there: not everybody who may read is shown it."""
+    role, text = _text_of(record)
+    if role is None or not text.strip():
+        return None
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[: MOST_CHARACTERS // 2]}\n{text[-MOST_CHARACTERS // 2 :]}"
+    return role, text
+
+
+def folder_of(record: Record) -> str | None:
+    """Where the conversation works from this record on, if it says so."""
+    match record:
+        case Opened(overrides=overrides) | UserMessage(overrides=overrides) if overrides is not None:
+            return overrides.cwd
+        case _:
+            return None
+
+
+def _text_of(record: Record) -> tuple[SearchRole | None, str]:
+    match record:
+        case UserMessage(message=message):
+            return "user", message.text()
+        case ItemReceived(item=Message() as message):
+            return "assistant", message.text()
+        case TurnEnded(unfinished=str() as unfinished):
+            return "assistant", unfinished
+        case CommandStarted(command=command):
+            return "command", shlex.join(command)
+        case CommandEnded(stdout=stdout, stderr=stderr):
+            return "command", f"{stdout}\n{stderr}" if stderr else stdout
+        case InputWritten(text=text):
+            return "command", text
+        case PatchStarted(changes=changes):
+            return "patch", _changed(changes)
+        case ToolCallBegan(tool=tool, arguments=arguments):
+            return "tool", f"{tool} {_encoded(arguments)}"
+        case ToolCallEnded():
+            return "tool", record.describe()
+        case _:
+            return None, ""
+
+
+def _encoded(arguments: Mapping[str, object] | None) -> str:
+    return "" if arguments is None else msgspec.json.encode(arguments).decode()
+
+
+def _changed(changes: Mapping[str, FileChange]) -> str:
+    return "\n".join(f"{path}\n{_change(change)}" for path, change in changes.items())
+
+
+def _change(change: FileChange) -> str:
+    match change:
+        case AddFile(content=content) | DeleteFile(content=content):
+            return content
+        case UpdateFile(unified_diff=diff, move_path=moved):
+            return f"{moved}\n{diff}" if moved else diff
