@@ -494,3 +494,32 @@ async def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
         {"type": "input_text", "text": "see"},
         {"type": "input_text", "text": NO_EYES},
     ]
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        (USAGE | {"input_tokens_details": None, "output_tokens_details": {}}, Usage(10, 5, 15)),
+        (USAGE | {"input_tokens": 10.0}, Usage(10, 5, 15, 4, 2)),
+        (USAGE | {"total_tokens": -1}, Usage(10, 5, 15, 4, 2)),
+        (USAGE | {"prompt_tokens": 12, "prompt_tokens_details": {"cached_tokens": 7}}, Usage(12, 5, 15, 7, 2)),
+        (USAGE | {"input_tokens_details": "many", "prompt_cache_hit_tokens": 3}, Usage(10, 5, 15, 3, 2)),
+        ({"input_tokens": 10, "output_tokens": 5}, Usage(10, 5, 15)),
+        (None, None),
+    ],
+)
+async def test_counts_are_read_whether_or_not_they_have_the_plain_form(usage: object, counted: Usage | None) -> None:
+    ending = {"type": "response.completed", "response": {"usage": usage}}
+    assert (await answer_to(message("Hi"), ending))[-1] == Completed(counted)
+
+
+@pytest.mark.parametrize(
+    ("item", "read"),
+    [
+        ({"content": "Hi"}, Message("assistant", (OutputText("Hi"),))),
+        ({"content": [{"type": "refusal", "refusal": "No"}], "id": "m"}, Message("assistant", (OutputText("No"),), "m")),
+        ({"content": [{"type": "output_text", "text": "Hi"}, 7], "id": 7}, Message("assistant", (OutputText("Hi"),))),
+    ],
+)
+async def test_a_message_of_another_form_is_read_all_the_same(item: dict[str, Any], read: Message) -> None:
+    assert await answer_to(done(type="message", **item), COMPLETED) == [ItemDone(read), COUNTED]

@@ -13,8 +13,8 @@ from tests.store.records import append, new_id, noticed, open_log, opened
 from tests.support.answered import answered
 from understudy.errors import Fenced
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.records import Noticed
-from understudy.store.chain import link
+from understudy.protocol.records import Entry, Noticed
+from understudy.store.chain import link, link_all
 from understudy.store.log import Verified
 from understudy.store.sqlite import SqliteLog
 from understudy.store.writing import PACKED_RECORD
@@ -143,3 +143,14 @@ async def test_a_last_record_that_was_taken_away_with_its_number_is_noticed(tmp_
     change(tmp_path, "UPDATE conversations SET last_seq = 5")
     expected = "the chain of digests does not end as it did: record 5 is not the one that was written last"
     assert problems(tmp_path) == (f"{name}: {expected}",)
+
+
+def test_records_that_are_linked_together_have_the_digests_that_they_have_one_by_one() -> None:
+    turns = ("0", "0", "turn 1", "turn 1", "ünïcode", "0")
+    entries = [Entry(seq, seq - 1, turn, 1.5 * seq, Noticed("n" * seq)) for seq, turn in enumerate(turns, 1)]
+    encoded = [msgspec.json.encode(entry.record) for entry in entries]
+    previous, expected = b"before", list[bytes]()
+    for entry, data in zip(entries, encoded, strict=True):
+        previous = link(previous, entry.seq, entry.parent, entry.turn, entry.at, data)
+        expected.append(previous)
+    assert link_all(b"before", entries, encoded) == expected

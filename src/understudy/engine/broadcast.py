@@ -6,7 +6,7 @@ and must not block.
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -69,9 +69,9 @@ class Broadcast:
         """Entries that wait for the disk."""
         return [live.entry for live in self._queue if isinstance(live, LiveEntry)]
 
-    def add(self, entry: Entry) -> None:
-        """Shown once `publish` says that it is committed."""
-        self._queue.append(LiveEntry(entry))
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Shown once `publish` says that they are committed."""
+        self._queue += map(LiveEntry, entries)
 
     def add_delta(self, live: LiveDelta) -> None:
         """Shown now, or after the entries that wait."""
@@ -86,13 +86,13 @@ class Broadcast:
         queue = self._queue
         while queue:
             first = queue[0]
-            if isinstance(first, LiveEntry):
+            if type(first) is LiveEntry:
                 if first.entry.seq > committed:
                     return
-                queue.popleft()
+                del queue[0]
                 self._show(first)
-            else:
-                queue.popleft()
+            elif type(first) is LiveDelta:
+                del queue[0]
                 self._show_delta(first)
                 self._text_saver.save_soon()
 

@@ -13,7 +13,7 @@ from understudy.engine.fold import State
 from understudy.engine.text_saver import TextSaver
 from understudy.engine.text_so_far import TextSoFar
 from understudy.errors import AgentError, StoreError
-from understudy.protocol.encodable import encode
+from understudy.protocol.encodable import encode_all
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import CommandEnded, Delta, Entry, ItemReceived, Record, TurnEnded
 from understudy.store.log import Batch, EventLog
@@ -150,15 +150,20 @@ class Tail:
         if self.failure:
             return  # what cannot be recorded did not happen; whoever waits has been told
         state, observer = self.state, self.observer
-        now = max(self._log.time(), state.last_at)  # never before that of the record it follows
-        for record, data in [encode(record) for record in records]:
+        now = self._log.time()
+        if now < state.last_at:
+            now = state.last_at  # never before that of the record it follows
+        kept, encoded = encode_all(records)
+        entries: list[Entry] = []
+        for record in kept:
             entry = Entry(state.last_seq + 1, state.head, turn, now, record)
             state.apply(entry)
-            self._unwritten.append(entry)
-            self._encoded.append(data)
-            self.broadcast.add(entry)
+            entries += (entry,)
             if observer is not None:
                 observer.recorded(self.conversation_id, entry)
+        self._unwritten += entries
+        self._encoded += encoded
+        self.broadcast.add(entries)
         if not self._held:
             self._held = True
             self._commit_delay.hold(self.flush)
@@ -190,8 +195,7 @@ class Tail:
         if not self._unwritten or self.failure:
             return
         entries, encoded = tuple(self._unwritten), tuple(self._encoded)
-        self._unwritten.clear()
-        self._encoded.clear()
+        self._unwritten, self._encoded = [], []
         clears = self._text_saver.exists and any(
             isinstance(entry.record, ItemReceived | CommandEnded | TurnEnded) for entry in entries
         )
@@ -251,7 +255,8 @@ class Tail:
 
     def note_committed(self, last: int) -> None:
         """Records up to `last` are on disk, by the writer's word or because they have been read from there: show them."""
-        self._committed = max(self._committed, last)
+        if last > self._committed:
+            self._committed = last
         if self._on_durable:
             self._tell_durable(self._committed, None)
         self.broadcast.publish(self._committed)

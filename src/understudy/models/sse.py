@@ -62,8 +62,8 @@ class SseSplitter:
         for line in lines:
             if not line:
                 if data:
-                    payloads.append(data[0] if len(data) == 1 else b"\n".join(data))
-                    data.clear()
+                    payloads.append(b"\n".join(data) if data[1:] else data[0])
+                    data = self._data = []
             elif line[:4] == b"data":
                 if line[4:6] == b": ":
                     data.append(line[6:])

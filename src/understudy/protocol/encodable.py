@@ -5,6 +5,7 @@ person or a client chose (configuration, `-c`, a folder to work in) is refused w
 report (a name in an error, say) is written with the odd bytes made visible: `\\udcff`.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -43,6 +44,15 @@ def encode(record: T) -> tuple[T, bytes]:
     except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         kind = record.__struct_config__.tag or type(record).__name__
         raise CannotBeRecorded(f"the record `{kind}` cannot be kept in the log: {visible(str(error))}") from error
+
+
+def encode_all(records: Sequence[T]) -> tuple[Sequence[T], Sequence[bytes]]:
+    """The same of several. Raises `CannotBeRecorded`."""
+    try:
+        return records, list(map(_encode, records))
+    except Exception:  # at least one of them has to be looked at
+        kept = [encode(record) for record in records]
+        return [record for record, _ in kept], [data for _, data in kept]
 
 
 def _visible_within(value: Any) -> Any:

@@ -31,6 +31,11 @@ class Message(msgspec.Struct, frozen=True, gc=False, tag="message", tag_field="t
     id: str | None = None
 
     def text(self) -> str:
+        match self.content:
+            case (InputText(text=text) | OutputText(text=text),):  # nearly all of them
+                return text
+            case _:
+                pass
         return "".join([part.text for part in self.content if not isinstance(part, InputImage)])
 
 

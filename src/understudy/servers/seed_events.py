@@ -75,16 +75,14 @@ class SeedCodec:
             return ()
         if type(record) is TurnStarted:
             return _STARTED
-        found = live.encoded.get(SeedCodec)
-        if found is None:
-            found = live.encoded[SeedCodec] = tuple([_encoded(event) for event in project(record)])
-        return found
+        if SeedCodec not in live.encoded:
+            live.encoded[SeedCodec] = tuple(map(_encoded, project(record)))
+        return live.encoded[SeedCodec]
 
     def delta(self, live: LiveDelta) -> Encoded:
-        found = live.encoded.get(SeedCodec)
-        if found is None:
-            found = live.encoded[SeedCodec] = encode_delta(live.delta)
-        return found
+        if SeedCodec not in live.encoded:
+            live.encoded[SeedCodec] = encode_delta(live.delta)
+        return live.encoded[SeedCodec]
 
 
 def _encoded(event: events.Event) -> Encoded:

@@ -20,6 +20,7 @@ CELLS = 128
 SHARED = CELLS - 1  # for those who find no cell free: they cannot tell their own changes from others'
 MARK = CELL * CELLS  # where a random number stands, made anew by whoever finds the file cut short: what was in it is lost to all
 SIZE = MARK + CELL
+_NO_MARK = bytes(CELL)
 
 _never_the_same = itertools.count()
 
@@ -47,7 +48,7 @@ class Bell:
             return _different()
         try:
             cells = os.pread(self._locks.fd, SIZE, 0)
-            if len(cells) < SIZE or not any(cells[MARK:]):
+            if len(cells) < SIZE or cells[MARK:] == _NO_MARK:
                 _mark(self._locks.fd)
                 return _different()
         except OSError:

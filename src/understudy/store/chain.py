@@ -10,10 +10,11 @@ chain anew.
 import logging
 import sqlite3
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
+from understudy.protocol.records import Entry
 from understudy.store.decoding import unpacked
 from understudy.store.seals import Seals
 
@@ -30,6 +31,29 @@ def link(previous: bytes, seq: int, parent: int, turn: str, at: float, data: byt
     """The digest of a record whose JSON is `data`."""
     name = turn.encode()
     return sha256(b"".join((previous, _PLACE.pack(seq, parent, at, len(name)), name, data))).digest()
+
+
+def link_all(previous: bytes, entries: Sequence[Entry], encoded: Sequence[bytes]) -> list[bytes]:
+    """The digests of records that follow each other, whose JSON is `encoded`. All their places are packed by one call, which takes
+    a batch of six from 42 calls to 14: every reply has one.
+    """
+    places: list[int | float] = []
+    names: list[bytes] = []
+    turn, name, size = "", b"", 0
+    for entry in entries:
+        if entry.turn != turn:
+            turn = entry.turn
+            name = turn.encode()
+            size = len(name)
+        places += (entry.seq, entry.parent, entry.at, size)
+        names += (name,)
+    packed, at = struct.pack("<" + "qqdI" * len(names), *places), 0
+    digests: list[bytes] = []
+    for name, data in zip(names, encoded, strict=True):
+        previous = sha256(previous + packed[at : at + _PLACE.size] + name + data).digest()
+        at += _PLACE.size
+        digests += (previous,)
+    return digests
 
 
 def link_stored(previous: bytes, seq: Any, parent: Any, turn: Any, at: Any, data: Any) -> bytes:

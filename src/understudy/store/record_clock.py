@@ -11,15 +11,15 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 JUMP_SECONDS = 3600.0
 DOUBT_SECONDS = 3600.0
 
 
-def _elapsed() -> float:
-    """Seconds that nobody can set, of sleep too where the system counts it."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+# Seconds that nobody can set, of sleep too where the system counts it.
+_elapsed = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
 
 
 class RecordClock:

@@ -41,15 +41,18 @@ class StillThere:
         """The reason not to use the files any more. Three calls into the system where all is well."""
         if self.gone is not None:
             return self.gone
+        known = self._known
         for name in self._names:
             try:
                 found = os.stat(name)
             except OSError:
-                if name in self._known:
+                if name in known:
                     return self._lost(name, "was deleted or replaced")
                 continue  # not made yet
-            known = self._known.setdefault(name, (found.st_dev, found.st_ino))
-            if known != (found.st_dev, found.st_ino):
+            place = (found.st_dev, found.st_ino)
+            if name not in known:
+                known[name] = place
+            elif known[name] != place:
                 return self._lost(name, "was deleted or replaced")
             if found.st_size < self._sizes[name] and self._was_cut(name):
                 return self._lost(name, "was cut short")

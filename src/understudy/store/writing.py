@@ -14,7 +14,7 @@ import msgspec
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Opened
-from understudy.store.chain import FIRST, SIZE, LastDigests, link
+from understudy.store.chain import FIRST, SIZE, LastDigests, link_all
 from understudy.store.log import Batch, SavedText
 
 PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
@@ -121,11 +121,13 @@ def append(number: int, batch: Batch, heads: LastDigests) -> list[Row]:
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
     before = batch.epoch - int(batch.claims)
     digest, is_sealed = (FIRST, True) if batch.creates else heads.find(number, before, batch.previous_seq)
-    records: list[Row] = []
-    for entry, data in zip(batch.entries, encoded, strict=True):
-        digest = link(digest, entry.seq, entry.parent, entry.turn, entry.at, data)
-        stored = bytearray(packed(data, PACKED_RECORD)), bytearray(digest)
-        records.append(("record", number, entry.seq, entry.parent, entry.turn, entry.at, *stored, 0))
+    digests = link_all(digest, batch.entries, encoded)
+    digest = digests[-1]
+    stored = [packed(data, PACKED_RECORD) for data in encoded] if max(map(len, encoded)) >= PACKED_RECORD else encoded
+    records: list[Row] = [
+        ("record", number, entry.seq, entry.parent, entry.turn, entry.at, bytearray(data), bytearray(linked), 0)
+        for entry, data, linked in zip(batch.entries, stored, digests, strict=True)
+    ]
     heads.note(number, batch.epoch, last.seq, digest, is_sealed)
     head = bytearray(heads.seal(batch.conversation_id, last.seq, digest) if is_sealed else digest)
     if batch.creates:
